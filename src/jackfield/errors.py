@@ -1,0 +1,182 @@
+"""Every way Jackfield says no, in one tree.
+
+    JackfieldError                      a sentence for people, a stable code for programs
+    ├── ConfigError                     the config cannot be used; stops the start
+    ├── Refused                         a request was not carried out; nothing happened
+    │   ├── BadRequest          400     the body or a parameter is not what the door takes
+    │   │   └── InvalidArguments        the tool's schema does not allow these arguments
+    │   ├── Unauthenticated     401     no key, or a wrong one
+    │   ├── Forbidden           403     the key may not do this
+    │   │   ├── ToolDisabled            the tool is switched off
+    │   │   └── DefinitionChanged       the tool is held until a person accepts its new definition
+    │   ├── NotFound            404
+    │   │   ├── ToolNotFound
+    │   │   ├── CallNotFound
+    │   │   └── RunNotFound
+    │   ├── Conflict            409     the thing is not in a state that allows this
+    │   │   └── AlreadyResolved
+    │   ├── Expired             410
+    │   ├── TooLarge            413
+    │   ├── WrongMediaType      415
+    │   ├── Misdirected         421     Host or Origin is not one of ours
+    │   ├── RateLimited         429     too many calls of this tool
+    │   └── Unavailable         503
+    │       ├── SourceUnavailable       the tool's source is down
+    │       ├── StoreBusy               more writes wait than the store will hold
+    │       └── NotReady                the gateway is still starting, or stopping
+    └── NameTaken                       two owners claim one name
+
+A failing tool is not here: that is an outcome (`model/call.py`). Class = situation, message = what
+happened, to which thing, and what to do next. The code is part of the contract and never changes.
+"""
+
+from typing import Any, ClassVar
+
+
+class JackfieldError(Exception):
+    """The root. `str(error)` is a sentence that can be shown."""
+
+    code: ClassVar[str] = "error"
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class ConfigError(JackfieldError):
+    """The configuration cannot be used as it is."""
+
+    code = "config_error"
+
+
+class NameTaken(JackfieldError):
+    """Two owners claim one name."""
+
+    code = "name_taken"
+
+
+class Refused(JackfieldError):
+    """A request that was not carried out. Carries the parameter at fault, if one is."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class BadRequest(Refused):
+    code = "invalid_request"
+
+
+class InvalidArguments(BadRequest):
+    """Arguments that break the tool's schema; `details` has one path and message per fault."""
+
+    code = "invalid_arguments"
+
+    def __init__(self, message: str, *, details: list[dict[str, Any]]) -> None:
+        super().__init__(message, param="arguments")
+        self.details = details
+
+
+class Unauthenticated(Refused):
+    code = "unauthenticated"
+
+
+class Forbidden(Refused):
+    code = "forbidden"
+
+
+class ToolDisabled(Forbidden):
+    code = "disabled"
+
+
+class DefinitionChanged(Forbidden):
+    code = "definition_changed"
+
+
+class NotFound(Refused):
+    code = "not_found"
+
+
+class ToolNotFound(NotFound):
+    code = "tool_not_found"
+
+
+class CallNotFound(NotFound):
+    code = "call_not_found"
+
+
+class RunNotFound(NotFound):
+    code = "run_not_found"
+
+
+class Conflict(Refused):
+    code = "conflict"
+
+
+class AlreadyResolved(Conflict):
+    code = "already_resolved"
+
+
+class Expired(Refused):
+    code = "expired"
+
+
+class TooLarge(Refused):
+    code = "too_large"
+
+
+class WrongMediaType(Refused):
+    code = "unsupported_media_type"
+
+
+class Misdirected(Refused):
+    code = "misdirected"
+
+
+class RateLimited(Refused):
+    """Past the tool's limit per minute; `retry_after` is in seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unavailable(Refused):
+    code = "unavailable"
+
+
+class SourceUnavailable(Unavailable):
+    code = "source_unavailable"
+
+
+class StoreBusy(Unavailable):
+    code = "store_busy"
+
+
+class NotReady(Unavailable):
+    code = "not_ready"
+
+
+STATUS: dict[type[Refused], int] = {
+    BadRequest: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Expired: 410,
+    TooLarge: 413,
+    WrongMediaType: 415,
+    Misdirected: 421,
+    RateLimited: 429,
+    Unavailable: 503,
+}
+"""Situation to HTTP status, once. A subclass has its parent's status."""
+
+
+def status_of(error: Refused) -> int:
+    """The HTTP status for a refusal, by the nearest class in `STATUS`."""
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)

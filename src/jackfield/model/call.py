@@ -1,0 +1,163 @@
+"""One use of a tool: its states, the moves between them, and how it may end.
+
+The table of legal moves here is the only one; the store's statements are written from
+`pending-protocol.md` and a test holds the two together.
+"""
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CallStatus(Enum):
+    """Where a call is in its life. The nine words of contract §14."""
+
+    RUNNING = "running"
+    """A gateway executes it now."""
+    WAITING = "waiting"
+    """Somebody else answers, and a waiter is here until the deadline."""
+    PENDING = "pending"
+    """Somebody else answers, and nobody waits; the answer goes to the inbox."""
+    PENDING_APPROVAL = "pending_approval"
+    """A person must allow it first."""
+    COMPLETED = "completed"
+    """It has a result."""
+    FAILED = "failed"
+    """It ended with an error, which is a result too."""
+    REJECTED = "rejected"
+    """A person refused it."""
+    EXPIRED = "expired"
+    """Nobody answered in time."""
+    CANCELLED = "cancelled"
+    """Somebody stopped it."""
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset(
+    {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED}
+)
+
+_ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED})
+MOVES: dict[CallStatus, frozenset[CallStatus]] = {
+    CallStatus.RUNNING: _ANSWERED,
+    CallStatus.WAITING: _ANSWERED | {CallStatus.PENDING},
+    CallStatus.PENDING: _ANSWERED | {CallStatus.EXPIRED},
+    CallStatus.PENDING_APPROVAL: frozenset(
+        {
+            CallStatus.RUNNING,
+            CallStatus.PENDING,
+            CallStatus.REJECTED,
+            CallStatus.EXPIRED,
+            CallStatus.CANCELLED,
+        }
+    ),
+    **dict.fromkeys(FINAL, frozenset[CallStatus]()),
+}
+"""From each state, the states a call may move to. A final state has none."""
+
+
+class Delivery(Enum):
+    """Which of its two ways an outcome takes to the agent. Undecided is None."""
+
+    INLINE = "inline"
+    """It is what the tool call returns."""
+    INBOX = "inbox"
+    """It is an event `tr:<call>` in the agent's inbox."""
+
+
+class FirstReply(Enum):
+    """What the inline slot says when the outcome goes to the inbox."""
+
+    PENDING = "pending"
+    TIMEOUT = "timeout"
+
+
+class Done(Struct, frozen=True, tag="done"):
+    """The tool answered. The result is JSON as it came, not parsed here."""
+
+    result: Raw
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """The tool, or the road to it, failed; what the caller and the model are told."""
+
+    code: str
+    message: str
+    result: Raw | None = None
+    """What an agent sees as the tool's result, where that is more than the message."""
+
+
+class Pending(Struct, frozen=True, tag="pending"):
+    """Somebody else will answer; `status` is where the call waits."""
+
+    status: CallStatus
+
+
+Outcome = Done | Failed | Pending
+
+NULL = Raw(b"null")
+
+
+def done(value: Any) -> Done:
+    """A result from a Python value. Raises `TypeError` for what JSON cannot hold."""
+    return Done(Raw(_encode(value)))
+
+
+class CallError(Struct, frozen=True):
+    """The error of a failed call as the API shows it."""
+
+    code: str
+    message: str
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call as the store keeps it. Times are milliseconds since 1970, by the database's clock."""
+
+    id: str
+    run_id: str
+    tool: str
+    source: str
+    tool_version: str
+    arguments: Raw
+    principal: str
+    status: CallStatus
+    agent: str | None = None
+    space_id: str | None = None
+    chat_id: str | None = None
+    cycle_id: str | None = None
+    step: int | None = None
+    idx: int | None = None
+    delivery: Delivery | None = None
+    result: Raw | None = None
+    error: CallError | None = None
+    first_reply: FirstReply | None = None
+    idempotent: bool = False
+    attempt: int = 0
+    owner: str | None = None
+    waiter: str | None = None
+    sent_at: int | None = None
+    deadline: int | None = None
+    expires_at: int | None = None
+    timeout_ms: int = 30_000
+    created_at: int = 0
+    finished_at: int | None = None
+    duration_ms: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.tool}[{self.id}] {self.status.value}"
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, or that it has not."""
+        if self.status is CallStatus.COMPLETED:
+            return Done(self.result if self.result is not None else NULL)
+        if self.error is not None:
+            return Failed(self.error.code, self.error.message, self.result)
+        return Pending(self.status)

@@ -1,0 +1,71 @@
+"""Who asks, and what they may do.
+
+A key names a principal; its scopes say what the key is good for (contract §3, §14). Checks are pure
+functions of the scopes, so every door asks the same question in the same words.
+"""
+
+from enum import Enum
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+
+class Scope(Enum):
+    """The plain scopes. `worker:`, `agent:` and `session:` carry a name and are parsed apart."""
+
+    ADMIN = "admin"
+    """Everything."""
+    CALL = "call"
+    """Calls tools; holds `read`."""
+    READ = "read"
+    """Lists tools, reads the records of calls."""
+    ANSWER = "answer"
+    """Approves, rejects and answers pending calls."""
+
+
+NAMED_SCOPES = ("worker", "agent", "session")
+
+
+def is_scope(text: str) -> bool:
+    """Whether `text` is a scope that a key may carry."""
+    kind, _, name = text.partition(":")
+    return (kind in NAMED_SCOPES and bool(name)) or text in {scope.value for scope in Scope}
+
+
+class Principal(Struct, frozen=True, kw_only=True):
+    """A key's bearer: its name, its scopes, and the tools it is limited to (empty: all)."""
+
+    name: str
+    scopes: frozenset[str]
+    tools: tuple[str, ...] = ()
+
+    @property
+    def is_admin(self) -> bool:
+        return Scope.ADMIN.value in self.scopes
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the plain scope is held, directly or by a wider one."""
+        if self.is_admin or scope.value in self.scopes:
+            return True
+        if scope is Scope.READ:
+            return Scope.CALL.value in self.scopes or bool(self.named("agent") or self.named("worker"))
+        return scope is Scope.CALL and bool(self.named("agent"))
+
+    def named(self, kind: str) -> tuple[str, ...]:
+        """The names behind this principal's `kind:` scopes."""
+        prefix = f"{kind}:"
+        return tuple(sorted(scope[len(prefix) :] for scope in self.scopes if scope.startswith(prefix)))
+
+    def may_act_as(self, agent: str) -> bool:
+        """Whether a call may be made in this agent's name. A key of one agent acts as that one only."""
+        agents = self.named("agent")
+        return self.is_admin or agent in agents or (not agents and Scope.CALL.value in self.scopes)
+
+    def may_serve(self, tool: str) -> bool:
+        """Whether this principal may answer calls of `tool` as a tool server."""
+        return self.is_admin or any(fnmatchcase(tool, glob) for glob in self.named("worker"))
+
+    @property
+    def only_serves(self) -> bool:
+        """A tool server's key: it sees the tools it serves and nothing else."""
+        return bool(self.scopes) and all(scope.startswith("worker:") for scope in self.scopes)

@@ -1,0 +1,179 @@
+"""One `Tool`, whatever its source: seed 003's fields, seed 004's metadata, seed 001's kinds.
+
+A tool's identity is (source, name), with the name as its owner spells it. The name that callers use is
+given by the catalog, because it must be unique there.
+"""
+
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct, field
+
+DEFAULT_TIMEOUT_MS = 30_000
+DEFAULT_EXPIRES_IN_MS = 24 * 3_600_000
+
+JsonSchema = dict[str, Any]
+EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
+
+BUILTIN_NAMES = frozenset(
+    {
+        "enter_space",
+        "leave_space",
+        "send_message",
+        "read_messages",
+        "skip",
+        "set_goals",
+        "delete_goals",
+        "set_memories",
+        "delete_memories",
+        "set_plans",
+        "delete_plans",
+        "get_plans",
+        "get_memories",
+        "peek_inbox",
+        "search_tools",
+    }
+)
+"""Names that only the `builtin` source may carry, so that no tool can stand in for one of them."""
+
+
+class ToolKind(Enum):
+    """Who hosts a tool, which decides who runs it (seed 001). Never on the wire."""
+
+    FUNCTION = "function"
+    """Handed back to the client that asked; somebody outside executes it."""
+    MCP = "mcp"
+    """Lives on a connected MCP server; the gateway relays the call."""
+    INTERNAL = "internal"
+    """Hosted and run by the gateway itself."""
+
+    @property
+    def hosted_here(self) -> bool:
+        return self is ToolKind.INTERNAL
+
+
+class ExecutionType(Enum):
+    """How a configured tool is answered (seed 003)."""
+
+    GATEWAY = "gateway"
+    """An HTTP request to `execution.url`."""
+    EXTERNAL = "external"
+    """A connected tool server answers."""
+    SPACE = "space"
+    """A person answers, in a space."""
+    INTERNAL = "internal"
+    """Nothing runs; the arguments are the result."""
+
+
+class CostEstimate(Enum):
+    """Relative cost of one call, for a caller that has to choose."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    VARIABLE = "variable"
+
+
+class HttpExecution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where and how a `gateway` tool's HTTP request goes."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+
+
+class Example(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One use of a tool, shown to models and people."""
+
+    description: str = ""
+    input: dict[str, Any] = {}
+    expected_output: Any = None
+
+
+class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seed 004's ToolMetadata. Published, and enforced where it limits something."""
+
+    enabled_by_default: bool = True
+    requires_approval: bool = False
+    timeout_seconds: int | None = None
+    rate_limit_per_minute: int | None = None
+    cost_estimate: CostEstimate | None = None
+    long_running: bool = False
+    idempotent: bool = False
+    tags: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+
+
+class Category(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A grouping of tools, for people."""
+
+    id: str
+    name: str
+    description: str | None = None
+    icon: str | None = None
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A named capability with a JSON Schema input."""
+
+    source: str
+    name: str
+    description: str = ""
+    input_schema: JsonSchema = field(default_factory=lambda: dict(EMPTY_SCHEMA))
+    output_schema: JsonSchema | None = None
+    kind: ToolKind = ToolKind.INTERNAL
+    type: str = "function"
+    """Seed 001's `type`: `function`, `mcp`, or the name of an internal type."""
+    execution_type: ExecutionType | None = None
+    execution: HttpExecution | None = None
+    visible: bool = False
+    is_async: bool = False
+    timeout_ms: int | None = None
+    expires_in_ms: int | None = None
+    category: str | None = None
+    metadata: Metadata = Metadata()
+    config: dict[str, Any] = {}
+    """Options of this tool that its source alone reads (seed 001's `config`)."""
+
+    @property
+    def deadline_ms(self) -> int:
+        """How long one call may take: the tool's own limit, else its metadata's, else 30 s."""
+        if self.timeout_ms is not None:
+            return self.timeout_ms
+        if self.metadata.timeout_seconds is not None:
+            return self.metadata.timeout_seconds * 1000
+        return DEFAULT_TIMEOUT_MS
+
+    @property
+    def pending_ms(self) -> int:
+        """How long a call of this tool may wait for somebody's answer before it expires."""
+        return self.expires_in_ms or DEFAULT_EXPIRES_IN_MS
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Seed 001's ToolDefinition: how a tool is told to a model. The kind stays inside."""
+
+    type: str
+    name: str
+    description: str = ""
+    parameters: JsonSchema | None = None
+    config: dict[str, Any] = {}
+
+
+def definition_of(tool: Tool, public_name: str) -> ToolDefinition:
+    """The seed-001 form of `tool`, its schema passed on as it is."""
+    return ToolDefinition(
+        type=tool.type,
+        name=public_name,
+        description=tool.description,
+        parameters=tool.input_schema,
+        config=tool.config,
+    )
+
+
+def openai_function(tool: Tool, public_name: str) -> dict[str, Any]:
+    """The form that chat-completions models take."""
+    return {
+        "type": "function",
+        "function": {"name": public_name, "description": tool.description, "parameters": tool.input_schema},
+    }

@@ -1,0 +1,91 @@
+"""Turning foreign data into our types, with a sentence when it does not fit.
+
+Above: settings and the sources, which read the operator's words with it. The doors have their own words for a bad
+request. Below: msgspec.
+"""
+
+import difflib
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from jackfield.errors import ConfigError
+
+T = TypeVar("T")
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]+)`(?: - at `\$(?P<path>[^`]*)`)?")
+_FAULT = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$")
+_MISSING = re.compile(r"Object missing required field `(?P<key>[^`]+)`(?: - at `\$(?P<path>[^`]*)`)?")
+
+
+def parse_config(value: Any, into: type[T], *, where: str) -> T:
+    """`value` as an `into`, or a `ConfigError` that names `where`, the key and the cure."""
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as fault:
+        raise ConfigError(_sentence(str(fault), into, where)) from None
+
+
+def snake_case(key: str) -> str:
+    """`executionType` → `execution_type`; snake_case stays as it is."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+
+
+def snake_keys(value: dict[str, Any]) -> dict[str, Any]:
+    """The same object with its own keys (not those of inner objects) in snake_case."""
+    return {snake_case(key): inner for key, inner in value.items()}
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """` Did you mean 'x'?`, or nothing when no known word is near."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def _sentence(fault: str, into: Any, where: str) -> str:
+    if found := _UNKNOWN.match(fault):
+        key, path = found["key"], found["path"] or ""
+        known = _fields_at(into, path)
+        cure = nearest(key, known) or (f" Known here: {', '.join(known)}." if known else "")
+        return f"{_place(where, path)} has an unknown key '{key}'.{cure} Remove or rename it."
+    if found := _MISSING.match(fault):
+        return f"{_place(where, found['path'] or '')} needs the key '{found['key']}'. Add it."
+    found = _FAULT.match(fault)
+    what, path = (found["what"], found["path"] or "") if found else (fault, "")
+    return f"{_place(where, path)} is not right: {what[0].lower()}{what[1:]}. Correct it."
+
+
+def _place(where: str, path: str) -> str:
+    inner = path.lstrip(".").replace("[...]", "")
+    return f"{where}.{inner}" if inner else where
+
+
+def _fields_at(into: Any, path: str) -> list[str]:
+    """The field names of the struct that `path` (msgspec's, below `into`) leads to; empty when unclear."""
+    try:
+        info: Any = msgspec.inspect.type_info(into)
+        for part in (part for part in re.split(r"\.|\[\.\.\.\]", path) if part):
+            info = _below(info, part)
+        fields = getattr(_unwrapped(info), "fields", ())
+    except (TypeError, AttributeError, StopIteration):
+        return []
+    return [field.encode_name for field in fields]
+
+
+def _below(info: Any, part: str) -> Any:
+    fields = _unwrapped(info).fields
+    return next(field.type for field in fields if field.encode_name == part)
+
+
+def _unwrapped(info: Any) -> Any:
+    """Past `X | None`, lists and mappings to the struct inside."""
+    while True:
+        if isinstance(info, msgspec.inspect.UnionType):
+            info = next(kind for kind in info.types if not isinstance(kind, msgspec.inspect.NoneType))
+        elif isinstance(info, msgspec.inspect.DictType):
+            info = info.value_type
+        elif isinstance(info, (msgspec.inspect.ListType, msgspec.inspect.VarTupleType)):
+            info = info.item_type
+        else:
+            return info

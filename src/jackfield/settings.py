@@ -1,0 +1,335 @@
+"""The operator's words: `jackfield.toml` (or `.json`), the environment, and the secrets file.
+
+Everything is checked here, once, at the start. A config that cannot be used raises `ConfigError` with one
+sentence that names file, key and cure; after that no other room sees raw config.
+"""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from jackfield.errors import ConfigError
+from jackfield.model.principal import is_scope
+from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata
+from jackfield.parsing import parse_config, snake_keys
+
+MAX_BODY = 32 * 1024 * 1024
+RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request"})
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[server]`"""
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+    public_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    max_body: int = MAX_BODY
+
+
+class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[store]`; `keep` is in days."""
+
+    url: str | None = None
+    keep: float = 30
+
+
+class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[scenario]`: how this gateway names itself in its manifest (seed 004's ScenarioInfo)."""
+
+    name: str = "jackfield"
+    version: str = "1.0.0"
+    description: str = "Tools behind a Jackfield gateway"
+    base_url: str | None = None
+
+
+class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`."""
+
+    key: str
+    scopes: tuple[str, ...] = ("call",)
+    tools: tuple[str, ...] = ()
+
+
+class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auth]`"""
+
+    keys: dict[str, KeySettings] = {}
+
+
+class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[outgoing]`: addresses that requests to foreign urls may reach although they are not public."""
+
+    allow: tuple[str, ...] = ()
+
+
+class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sources.X.tools.NAME]`: what the operator says about a tool, over what its source says."""
+
+    description: str | None = None
+    category: str | None = None
+    visible: bool | None = None
+    is_async: bool | None = None
+    timeout: int | None = None
+    expires_in: int | None = None
+    metadata: dict[str, Any] = {}
+
+
+class SourceSettings(Struct, frozen=True, kw_only=True):
+    """`[sources.NAME]`: its kind, the overrides, and options that only that kind understands."""
+
+    name: str
+    kind: str
+    options: dict[str, Any]
+    tools: dict[str, ToolOverride] = {}
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[tools]]`: seed 003's tool config."""
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+    execution_type: ExecutionType
+    output_schema: JsonSchema | None = None
+    visible: bool | None = None
+    is_async: bool = False
+    timeout: int | None = None
+    expires_in: int | None = None
+    execution: HttpExecution | None = None
+    category: str | None = None
+    metadata: Metadata = Metadata()
+
+
+class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file's own shape, before sources and tools are read."""
+
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    scenario: ScenarioSettings = ScenarioSettings()
+    categories: tuple[Category, ...] = ()
+    auth: AuthSettings = AuthSettings()
+    outgoing: OutgoingSettings = OutgoingSettings()
+    sources: dict[str, dict[str, Any]] = {}
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything the gateway was told, checked."""
+
+    path: Path | None
+    """The config file; None when the gateway runs on defaults alone."""
+    folder: Path
+    data: Path
+    server: ServerSettings = ServerSettings()
+    store_url: str
+    keep_days: float = 30
+    scenario: ScenarioSettings = ScenarioSettings()
+    categories: tuple[Category, ...] = ()
+    keys: dict[str, KeySettings] = {}
+    outgoing: OutgoingSettings = OutgoingSettings()
+    sources: tuple[SourceSettings, ...] = ()
+    tools: tuple[ToolSettings, ...] = ()
+    log_format: str = "text"
+    secrets: "Secrets" = field(default_factory=lambda: Secrets({}, {}))
+
+    @property
+    def url(self) -> str:
+        """Where people and the CLI find this gateway."""
+        if self.server.public_url:
+            return self.server.public_url.rstrip("/")
+        host = "127.0.0.1" if self.server.host in ("0.0.0.0", "::", "") else self.server.host  # noqa: S104 - read, not bound
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+
+
+class Secrets:
+    """Values by name, from the environment, then the secrets file. Remembers which were used, to redact them."""
+
+    def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._file = file
+        self.used: set[str] = set()
+
+    def get(self, name: str) -> str | None:
+        value = self._environment.get(name, self._file.get(name))
+        if value is not None:
+            self.used.add(value)
+        return value
+
+
+def load_settings(
+    config: str | Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str | int | None] | None = None,
+) -> Settings:
+    """Read config, environment and secrets. `overrides` are the command line's host, port and store."""
+    env = os.environ if environment is None else environment
+    path = _find_config(config, env)
+    folder = path.parent if path else Path.cwd()
+    data = (folder / env.get("JACKFIELD_DATA", ".jackfield")).resolve()
+    secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
+    raw = _fill_in(_read(path), secrets, str(path), "") if path else {}
+    document = parse_config(raw, _Document, where=str(path) if path else "the configuration")
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    settings = Settings(
+        path=path,
+        folder=folder,
+        data=data,
+        server=_server(document.server, env, given),
+        store_url=str(given.get("store") or env.get("JACKFIELD_STORE") or document.store.url or "sqlite:///"),
+        keep_days=document.store.keep,
+        scenario=document.scenario,
+        categories=document.categories,
+        keys=document.auth.keys,
+        outgoing=document.outgoing,
+        sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
+        tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),
+        log_format=env.get("JACKFIELD_LOG", "text"),
+        secrets=secrets,
+    )
+    _check(settings)
+    return settings
+
+
+def _find_config(given: str | Path | None, env: Mapping[str, str]) -> Path | None:
+    if named := given or env.get("JACKFIELD_CONFIG"):
+        path = Path(named).expanduser().resolve()
+        if path.is_dir():
+            path = next((path / n for n in ("jackfield.toml", "jackfield.json") if (path / n).is_file()), path)
+        if not path.is_file():
+            raise ConfigError(
+                f"There is no config at {path}. Give an existing file, or make one with 'jackfield init'."
+            )
+        return path
+    here = (Path.cwd() / name for name in ("jackfield.toml", "jackfield.json"))
+    return next((path.resolve() for path in here if path.is_file()), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        loaded = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"{path} cannot be read: {fault}. Check the file and its permissions.") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as fault:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise ConfigError(f"{path} is not valid {kind}: {fault}. Correct that place.") from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path} must hold an object of settings, not a {type(loaded).__name__}.")
+    return loaded
+
+
+def _read_secrets(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    loaded = _read(path)
+    wrong = next((key for key, value in loaded.items() if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise ConfigError(f"{path}: '{wrong}' must be a string. Write {wrong} = \"…\".")
+    return loaded
+
+
+def _fill_in(value: Any, secrets: Secrets, path: str, key: str) -> Any:
+    """`value` with every `${NAME}` replaced, at any depth."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: _lookup(found[1], secrets, path, key), value)
+    if isinstance(value, dict):
+        return {k: _fill_in(v, secrets, path, f"{key}.{k}" if key else k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill_in(item, secrets, path, f"{key}[{n}]") for n, item in enumerate(value)]
+    return value
+
+
+def _lookup(name: str, secrets: Secrets, path: str, key: str) -> str:
+    value = secrets.get(name)
+    if value is None:
+        raise ConfigError(
+            f"{path}: {key} uses ${{{name}}}, which is not set. "
+            f"Set the environment variable {name}, or write it in secrets.toml in the data folder."
+        )
+    return value
+
+
+def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, str | int]) -> ServerSettings:
+    host = str(given.get("host") or env.get("JACKFIELD_HOST") or server.host)
+    port = given.get("port") or env.get("JACKFIELD_PORT") or server.port
+    try:
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65535:  # noqa: PLR2004 - the range of TCP ports
+        raise ConfigError(f"The port {port!r} is not a number from 0 to 65535. Correct JACKFIELD_PORT or server.port.")
+    if server.public_url and not urlsplit(server.public_url).netloc:
+        raise ConfigError(f"server.public_url {server.public_url!r} is not a full url. Write https://host[:port].")
+    return ServerSettings(
+        host=host,
+        port=number,
+        allowed_hosts=server.allowed_hosts,
+        public_url=server.public_url,
+        trusted_proxies=server.trusted_proxies,
+        max_body=server.max_body,
+    )
+
+
+def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings:
+    where = f"{path}: sources.{name}"
+    if name in RESERVED_SOURCES:
+        raise ConfigError(f"{where}: '{name}' is a name the gateway keeps for itself. Choose another one.")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name):
+        raise ConfigError(f"{where}: a source's name has 1 to 32 letters, digits, '_' or '-'. Rename it.")
+    options = dict(raw)
+    kind = options.pop("kind", None)
+    if not isinstance(kind, str):
+        raise ConfigError(f'{where} needs a kind, for example kind = "files". Add it.')
+    overrides = options.pop("tools", {})
+    if not isinstance(overrides, dict):
+        raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
+    return SourceSettings(
+        name=name,
+        kind=kind,
+        options=options,
+        tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
+    )
+
+
+def _override(where: str, value: Any) -> ToolOverride:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table. Write [{where}] and its keys below.")
+    override = parse_config(snake_keys(value), ToolOverride, where=where)
+    parse_config(override.metadata, Metadata, where=f"{where}.metadata")
+    return override
+
+
+def _tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSettings:
+    where = f"{path}: tools[{number}]" + (f" ({raw['name']})" if isinstance(raw.get("name"), str) else "")
+    tool = parse_config(snake_keys(raw), ToolSettings, where=where)
+    if tool.execution_type is ExecutionType.GATEWAY and tool.execution is None:
+        raise ConfigError(f'{where} is a gateway tool without a url. Add execution = {{ url = "…" }}.')
+    if tool.input_schema.get("type", "object") != "object":
+        raise ConfigError(f'{where}.inputSchema must describe an object. Set type = "object".')
+    return tool
+
+
+def _check(settings: Settings) -> None:
+    where = settings.path
+    for name, key in settings.keys.items():
+        if not key.key:
+            raise ConfigError(f'{where}: auth.keys.{name}.key is empty. Give it a value, for example "${{OPS_KEY}}".')
+        for scope in key.scopes:
+            if not is_scope(scope):
+                raise ConfigError(
+                    f"{where}: auth.keys.{name}.scopes has the unknown scope '{scope}'. "
+                    "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
+                )
+    if settings.log_format not in ("text", "json"):
+        raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
