@@ -146,6 +146,7 @@ class Call(Struct, frozen=True, kw_only=True):
     deadline: int | None = None
     expires_at: int | None = None
     timeout_ms: int = 30_000
+    expires_in_ms: int = 86_400_000
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None

@@ -1,0 +1,12 @@
+"""Memory: the only room with SQL.
+
+`base.py` is what the rest of the house sees: one method per move of a call, each one transaction, as
+`pending-protocol.md` writes them. `moves.py` holds the moves themselves as scripts of named statements that know no
+database; `sql/` holds the statements. A store only runs scripts: `sqlite.py` on a file, `memory.py` on nothing.
+May import: model, errors. Never: anything that decides what should happen.
+"""
+
+from jackfield.store.base import CallFilter, Moved, Page, Started, Store
+from jackfield.store.opening import open_store
+
+__all__ = ["CallFilter", "Moved", "Page", "Started", "Store", "open_store"]

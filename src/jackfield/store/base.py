@@ -1,0 +1,216 @@
+"""What the house sees of its memory: one method per move, each one transaction, acknowledged after its fsync.
+
+Above: calls, web, app. Below: `moves.py`, run by whichever store this is. A new database is a subclass with `open`,
+`close`, `_write` and `_read`; `tests/contracts/` says what it must hold.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
+
+from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.store import moves
+from jackfield.store.bus import Bus
+from jackfield.store.moves import Claim, Moved, Script, Started
+from jackfield.store.statements import Statement, make_statement
+
+__all__ = ["CallFilter", "Claim", "Moved", "Page", "Started", "Store"]
+
+T = TypeVar("T")
+DAY_MS = 86_400_000
+LOGIN_DAYS = 30
+
+
+class CallFilter(Struct, frozen=True, kw_only=True):
+    """Which calls a page shows; what is not given does not matter."""
+
+    status: tuple[CallStatus, ...] = ()
+    tool: str | None = None
+    agent: str | None = None
+    run_id: str | None = None
+    principal: str | None = None
+
+
+class Page(Struct, frozen=True):
+    """Calls, newest first, and where the next page begins."""
+
+    calls: list[Call]
+    next_cursor: str | None
+
+
+class Store(ABC):
+    """Durable memory. Every method either happened, on disk, or raised."""
+
+    placeholder: ClassVar[str]
+    """How the database writes a parameter: `?` or `$`."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect and bring the schema up to date."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finish what was accepted, then let go."""
+
+    @abstractmethod
+    async def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> T:
+        """Run a script in a transaction of a shared, bounded batch. `wakes` is published after the commit.
+
+        A script that raises fails alone. More than the queue holds: `StoreBusy`.
+        """
+
+    @abstractmethod
+    async def _read(self, script: Callable[[], Script[T]]) -> T:
+        """Run a script that writes nothing."""
+
+    async def enter(self, gateway: str) -> None:
+        """A gateway begins: it is alive, and those whose place it takes are dead."""
+        await self._write(partial(moves.enter_alone, gateway))
+
+    async def beat(self, gateway: str) -> bool:
+        """Still alive. False: this gateway has been declared dead and must stop its work."""
+        return await self._write(partial(moves.one, "beat", id=gateway)) is not None
+
+    async def start_call(self, call: Call, *, age_ms: int = 0, claim: Claim | None = None) -> Started:
+        """T1: the call is on record before anything runs, or `age_ms` into it for a short one that grew long."""
+        return await self._write(partial(moves.start_call, call, age_ms=age_ms, claim=claim))
+
+    async def record_settled(self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float) -> Call:
+        """T1 and T2 in one, for a call that ended before it was on record."""
+        script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
+        return await self._write(script, wakes=call.id)
+
+    async def settle_executed(self, call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float) -> Moved:
+        """T2 by the gateway that ran this attempt."""
+        extra = {"attempt": attempt, "duration_ms": duration_ms}
+        return await self._settle("settle_executed", call_id, outcome, **extra)
+
+    async def settle_submitted(self, call_id: str, outcome: Done | Failed) -> Moved:
+        """T2 by whoever answers a call that somebody else executes."""
+        return await self._settle("settle_submitted", call_id, outcome)
+
+    async def settle_rejected(self, call_id: str, outcome: Failed) -> Moved:
+        """T2 by a person who says no."""
+        return await self._settle("settle_rejected", call_id, outcome)
+
+    async def settle_cancelled(self, call_id: str, outcome: Failed) -> Moved:
+        """T2 by whoever stops it."""
+        return await self._settle("settle_cancelled", call_id, outcome)
+
+    async def settle_expired(self, call_id: str, outcome: Failed) -> Moved:
+        """T2 by the sweeper, when nobody answered in time."""
+        return await self._settle("settle_expired", call_id, outcome)
+
+    async def settle_overdue(self, call_id: str, outcome: Failed) -> Moved:
+        """T2 by the sweeper, when an executor did not keep its own deadline."""
+        return await self._settle("settle_overdue", call_id, outcome)
+
+    async def _settle(self, statement: str, call_id: str, outcome: Done | Failed, **extra: Any) -> Moved:
+        return await self._write(partial(moves.settle, statement, call_id, outcome, **extra), wakes=call_id)
+
+    async def flip(self, call_id: str) -> Moved:
+        """T3: nobody answered a waiting call by its deadline; from now on the answer goes to the inbox."""
+        return await self._write(partial(moves.move, "flip_one", call_id), wakes=call_id)
+
+    async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:
+        """T4: a person said yes, perhaps to other arguments."""
+        statement = "approve_to_run" if runs_here else "approve_to_wait"
+        return await self._write(partial(moves.move, statement, call_id, arguments=arguments), wakes=call_id)
+
+    async def claim(self, call_id: str, *, owner: str) -> Moved:
+        """T5: this gateway runs an approved call."""
+        return await self._write(partial(moves.move, "claim", call_id, owner=owner))
+
+    async def reclaim(self, call_id: str, *, owner: str, seen: int) -> Moved:
+        """T6: this gateway runs an idempotent call again whose gateway died."""
+        return await self._write(partial(moves.move, "reclaim", call_id, owner=owner, seen=seen))
+
+    async def mark_sent(self, call_id: str) -> bool:
+        """T11: the HTTP caller has the last byte."""
+        return await self._write(partial(moves.one, "mark_sent", id=call_id)) is not None
+
+    async def give(self, call_id: str) -> Moved:
+        """T12: the HTTP caller is gone; its outcome goes to the inbox."""
+        return await self._write(partial(moves.give, call_id), wakes=call_id)
+
+    async def orphaned_calls(self, *, limit: int = 500) -> list[Call]:
+        """Calls that a dead gateway was running."""
+        return await self._read(partial(moves.calls_in, "orphaned_calls", limit=limit))
+
+    async def unclaimed_calls(self, *, limit: int = 500) -> list[Call]:
+        """Approved calls that no gateway has begun."""
+        return await self._read(partial(moves.calls_in, "unclaimed_calls", limit=limit))
+
+    async def get_call(self, call_id: str) -> Call | None:
+        found = await self._read(partial(moves.calls_in, "get_call", id=call_id))
+        return found[0] if found else None
+
+    async def list_calls(self, wanted: CallFilter, *, limit: int, cursor: str | None = None) -> Page:
+        """One page, newest first. A cursor is the last id seen."""
+        statement, values = _list_statement(wanted, limit=limit + 1, cursor=cursor, placeholder=self.placeholder)
+        calls = await self._read(partial(moves.calls_in, statement, **values))
+        return Page(calls[:limit], calls[limit - 1].id if len(calls) > limit else None)
+
+    async def principal_of_run(self, run_id: str) -> str | None:
+        """Who made this run's calls; None for a run that is not known."""
+        row = await self._read(partial(moves.one, "first_call_of_run", run_id=run_id))
+        return None if row is None else str(row["principal"])
+
+    async def save_login(self, digest: str, principal: str) -> None:
+        """Keep a browser signed in for a month."""
+        lifetime = LOGIN_DAYS * DAY_MS
+        await self._write(partial(moves.run, "put_login", digest=digest, principal=principal, lifetime_ms=lifetime))
+
+    async def find_login(self, digest: str) -> str | None:
+        row = await self._read(partial(moves.one, "get_login", digest=digest))
+        return None if row is None else str(row["principal"])
+
+    async def drop_login(self, digest: str) -> None:
+        await self._write(partial(moves.run, "delete_login", digest=digest))
+
+    async def prune(self, *, keep_days: float, limit: int = 500) -> int:
+        """Delete one small step of what is older than `keep_days`; how many calls went."""
+        before = await self.now_ms() - int(keep_days * DAY_MS)
+        first_kept = f"call_{max(before, 0):012x}"
+        gone = await self._write(partial(moves.run, "prune_calls", before_id=first_kept, limit=limit))
+        for name, values in (
+            ("prune_idempotency", {}),
+            ("prune_logins", {}),
+            ("prune_inbox", {"before": before}),
+            ("prune_gateways", {"before": before}),
+        ):
+            await self._write(partial(moves.run, name, **values))
+        return len(gone)
+
+    async def now_ms(self) -> int:
+        """The database's clock; also the proof that it answers."""
+        row = await self._read(partial(moves.one, "ping"))
+        assert row is not None
+        return int(row["now"])
+
+
+def _list_statement(
+    wanted: CallFilter, *, limit: int, cursor: str | None, placeholder: str
+) -> tuple[Statement, dict[str, Any]]:
+    """The query for a page, with only the conditions that were asked for, so that each can use its index."""
+    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id, "principal": wanted.principal}
+    values: dict[str, Any] = {name: value for name, value in equal.items() if value is not None}
+    conditions = [f"{name} = :{name}" for name in values]
+    if wanted.status:
+        conditions.append(f"status IN ({_words(wanted.status)})")
+    if cursor is not None:
+        conditions.append("id < :cursor")
+        values["cursor"] = cursor
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    sql = f"SELECT * FROM calls{where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - built from our own names
+    return make_statement("list_calls", sql, placeholder), values | {"limit": limit}
+
+
+def _words(statuses: Sequence[CallStatus]) -> str:
+    return ", ".join(f"'{status.value}'" for status in statuses)

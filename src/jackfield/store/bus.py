@@ -1,0 +1,33 @@
+"""Wake-ups: who waits for an id is told when something was written about it.
+
+The bus carries ids, never data; whoever wakes reads the row. A wake-up only saves time, no result depends on it.
+Above: whoever waits for a call. Below: nothing; a store publishes after its commit.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Bus:
+    """In one process. All methods are called on the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def listen(self, topic: str) -> Iterator[asyncio.Event]:
+        """An event that is set when `topic` is published. Listen first, then read the row, then wait."""
+        event = asyncio.Event()
+        listeners = self._waiting.setdefault(topic, set())
+        listeners.add(event)
+        try:
+            yield event
+        finally:
+            listeners.discard(event)
+            if not listeners:
+                self._waiting.pop(topic, None)
+
+    def publish(self, topic: str) -> None:
+        for event in self._waiting.get(topic, ()):
+            event.set()

@@ -1,0 +1,182 @@
+"""Every move of a call, as a script of named statements: `pending-protocol.md`, T1 to T6, T11 and T12.
+
+A script is a generator. It yields a statement (mostly by its name) with its values, is sent the rows, and returns
+what the move came to. It knows no database and does no I/O, so that one text serves every store; whoever runs it runs
+all of it in one transaction, or none. Zero rows always means that somebody else was first.
+Above: `base.py`. Below: `rows.py` and the statements in `sql/queries.sql`.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed
+from jackfield.store.rows import Row, call_from, identity_values, inbox_data, outcome_values
+from jackfield.store.statements import Statement
+
+T = TypeVar("T")
+Ask = tuple[str | Statement, dict[str, Any]]
+Script = Generator[Ask, Sequence[Row], T]
+
+_WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
+_WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
+
+
+class Moved(Struct, frozen=True):
+    """What a compare-and-set came to: whether it was ours, and the call as it is now (None: no such call)."""
+
+    call: Call | None
+    moved: bool
+
+
+class Started(Struct, frozen=True):
+    """A call that was started, or the earlier one that the same idempotency key had started."""
+
+    call: Call | None
+    """None when the key's earlier call has been pruned."""
+    fresh: bool
+    same_body: bool = True
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """An idempotency key as one principal sent it, with the digest of the body it came with."""
+
+    principal: str
+    key: str
+    digest: str
+
+
+def one(name: str, **values: Any) -> Script[Row | None]:
+    """The first row of one statement."""
+    rows = yield name, values
+    return rows[0] if rows else None
+
+
+def run(name: str, **values: Any) -> Script[Sequence[Row]]:
+    """All rows of one statement."""
+    return (yield name, values)
+
+
+def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Started]:
+    """T1 outside a cycle, together with taking the idempotency key, if there is one."""
+    if claim is not None:
+        values = {"principal": claim.principal, "key": claim.key}
+        taken = yield "insert_idempotency", {**values, "digest": claim.digest, "call_id": call.id}
+        if not taken:
+            return (yield from _earlier_call(claim))
+    rows = yield "insert_call", insert_values(call, age_ms=age_ms)
+    return Started(call_from(rows[0]), fresh=True)
+
+
+def _earlier_call(claim: Claim) -> Script[Started]:
+    kept = yield "get_idempotency", {"principal": claim.principal, "key": claim.key}
+    rows = yield "get_call", {"id": kept[0]["call_id"]}
+    call = call_from(rows[0]) if rows else None
+    return Started(call, fresh=False, same_body=kept[0]["digest"] == claim.digest)
+
+
+def insert_values(call: Call, *, age_ms: int) -> dict[str, Any]:
+    """The row of a call that is not over yet; it was made `age_ms` ago."""
+    return identity_values(call) | {
+        "cycle_id": call.cycle_id,
+        "step": call.step,
+        "idx": call.idx,
+        "status": call.status.value,
+        "delivery": call.delivery.value if call.delivery else None,
+        "first_reply": call.first_reply.value if call.first_reply else None,
+        "attempt": call.attempt,
+        "waiter": call.waiter,
+        "has_deadline": int(call.status in _WITH_DEADLINE and not _unstarted(call)),
+        "has_expiry": int(call.status in _WITH_EXPIRY),
+        "age_ms": age_ms,
+    }
+
+
+def _unstarted(call: Call) -> bool:
+    return call.status is CallStatus.RUNNING and call.attempt == 0
+
+
+def record_settled(call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float) -> Script[Call]:
+    """A short call's only write: its final row."""
+    values = identity_values(call) | outcome_values(outcome)
+    values |= {"status": final_status(outcome).value, "age_ms": age_ms, "duration_ms": duration_ms}
+    rows = yield "insert_settled_call", values
+    return settled_copy(call, outcome, times=rows[0], duration_ms=duration_ms)
+
+
+def settled_copy(call: Call, outcome: Done | Failed, *, times: Row, duration_ms: float) -> Call:
+    """The call as `record_settled` wrote it, without reading it back."""
+    row = identity_values(call) | outcome_values(outcome) | dict.fromkeys(_UNSET_IN_SHORT_CALLS)
+    row |= {"status": final_status(outcome).value, "delivery": Delivery.INLINE.value, "attempt": 1}
+    row |= {"created_at": times["created_at"], "finished_at": times["finished_at"], "duration_ms": duration_ms}
+    return call_from(row)
+
+
+_UNSET_IN_SHORT_CALLS = (
+    "cycle_id",
+    "step",
+    "idx",
+    "first_reply",
+    "waiter",
+    "sent_at",
+    "deadline",
+    "expires_at",
+)
+
+
+def final_status(outcome: Done | Failed) -> CallStatus:
+    """The status that an executed call ends in."""
+    return CallStatus.COMPLETED if isinstance(outcome, Done) else CallStatus.FAILED
+
+
+def settle(statement: str, call_id: str, outcome: Done | Failed, **extra: Any) -> Script[Moved]:
+    """T2: the only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
+    values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
+    rows = yield statement, values
+    if not rows:
+        return (yield from _unmoved(call_id))
+    call = call_from(rows[0])
+    if call.delivery is Delivery.INBOX and call.agent is not None:
+        yield from _tell_inbox(call)
+    return Moved(call, moved=True)
+
+
+def _tell_inbox(call: Call) -> Script[None]:
+    event = {"event_id": f"tr:{call.id}", "agent": call.agent, "type": "tool_result", "data": inbox_data(call)}
+    yield "insert_inbox_event", event
+
+
+def _unmoved(call_id: str) -> Script[Moved]:
+    rows = yield "get_call", {"id": call_id}
+    return Moved(call_from(rows[0]) if rows else None, moved=False)
+
+
+def move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    """T3, T4, T5, T6: one compare-and-set that leaves the call open."""
+    rows = yield statement, {"id": call_id, **values}
+    if not rows:
+        return (yield from _unmoved(call_id))
+    return Moved(call_from(rows[0]), moved=True)
+
+
+def give(call_id: str) -> Script[Moved]:
+    """T12: an inline outcome that reached nobody goes to the inbox after all."""
+    rows = yield "give_to_inbox", {"id": call_id}
+    if not rows:
+        return (yield from _unmoved(call_id))
+    call = call_from(rows[0])
+    yield from _tell_inbox(call)
+    return Moved(call, moved=True)
+
+
+def enter_alone(gateway: str) -> Script[None]:
+    """A gateway takes a database that only one process uses: whoever else is written there is gone."""
+    yield "bury_other_gateways", {"id": gateway}
+    yield "insert_gateway", {"id": gateway}
+
+
+def calls_in(query: str | Statement, **values: Any) -> Script[list[Call]]:
+    """The calls that one query finds."""
+    rows = yield query, values
+    return [call_from(row) for row in rows]

@@ -1,0 +1,270 @@
+"""A database in one file, for one gateway. One writer thread commits whatever has gathered, in one transaction.
+
+The event loop hands scripts to the writer through a bounded queue. The writer takes all that wait, runs them in one
+transaction and syncs the file once (WAL, `synchronous=FULL`); only then is any of them acknowledged. The quick way
+runs them bare. If one raises, the transaction is rolled back and the batch run again with a savepoint around each, so
+that the bad one fails alone. Reads go to a few threads with connections of their own.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
+
+from jackfield.errors import ConfigError, StoreBusy, Unavailable
+from jackfield.store.base import Store
+from jackfield.store.moves import Script
+from jackfield.store.rows import Row
+from jackfield.store.statements import Statement, load_migrations, load_statements
+
+log = logging.getLogger("jackfield.store")
+
+T = TypeVar("T")
+QUEUE_LIMIT = 10_000
+BATCH_LIMIT = 1_000
+READERS = 2
+WORDS = {
+    # julianday is good to 0.05 ms, needs no Python callback, and is one instant within a statement.
+    "clock_ms()": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
+    " FOR UPDATE SKIP LOCKED": "",
+    "serial_key": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "DOUBLE PRECISION": "REAL",
+}
+SETUP = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA busy_timeout = 5000",
+)
+
+
+class _Job(Struct, frozen=True, eq=False):
+    """One script on its way through the writer, and who waits for it."""
+
+    script: Callable[[], Script[Any]]
+    reply: "asyncio.Future[Any]"
+    wakes: str | None
+
+
+_Result = tuple[_Job, Any, BaseException | None]
+
+
+class SqliteStore(Store):
+    """Calls in a file; a lock beside it keeps a second gateway out."""
+
+    placeholder: ClassVar[str] = "?"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._statements = load_statements(WORDS, "?")
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._waiting = 0
+        self._writer: threading.Thread | None = None
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="jackfield-read")
+        self._local = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._lock: int | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        connection = await asyncio.to_thread(self._prepare)
+        self._writer = threading.Thread(
+            target=self._write_batches, args=(connection,), name="jackfield-write", daemon=True
+        )
+        self._writer.start()
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._writer.join)
+            self._writer = None
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._opened:
+            connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    async def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> T:
+        if self._writer is None or self._loop is None:
+            raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
+        if self._waiting >= QUEUE_LIMIT:
+            raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the disk already. Try again in a moment.")
+        reply: asyncio.Future[T] = self._loop.create_future()
+        self._waiting += 1
+        self._queue.put(_Job(script, reply, wakes))
+        return await reply
+
+    async def _read(self, script: Callable[[], Script[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read_here, script)
+
+    def _read_here(self, script: Callable[[], Script[T]]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+        return run_script(connection, script, self._statements)
+
+    def _prepare(self) -> sqlite3.Connection:
+        """Lock, connect, migrate: everything that can fail at the start, with a sentence for each."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = take_lock(self._path)
+        try:
+            connection = self._connect()
+            migrate(connection, self._path.name)
+        except sqlite3.Error as fault:
+            raise ConfigError(
+                f"The database {self._path.name} cannot be used: {fault}. "
+                "Check that it is a Jackfield database and that its folder can be written."
+            ) from None
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection.row_factory = sqlite3.Row
+        for pragma in SETUP:
+            connection.execute(pragma)
+        self._opened.append(connection)
+        return connection
+
+    def _write_batches(self, connection: sqlite3.Connection) -> None:
+        """The writer's life: take what waits, commit it, say so; until told to stop."""
+        while (batch := self._take()) is not None:
+            results = commit_batch(connection, batch, self._statements)
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._acknowledge, results)
+
+    def _take(self) -> list[_Job] | None:
+        first = self._queue.get()
+        if first is None:
+            return None
+        batch = [first]
+        while len(batch) < BATCH_LIMIT:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._queue.put(None)  # stop after this batch, not in the middle of it
+                break
+            batch.append(job)
+        return batch
+
+    def _acknowledge(self, results: list[_Result]) -> None:
+        self._waiting -= len(results)
+        for job, value, error in results:
+            if not job.reply.done():
+                if error is None:
+                    job.reply.set_result(value)
+                else:
+                    job.reply.set_exception(error)
+            if job.wakes is not None and error is None:
+                self.bus.publish(job.wakes)
+
+
+def run_script(connection: sqlite3.Connection, script: Callable[[], Script[T]], known: dict[str, Statement]) -> T:
+    """Run a script to its end on this connection."""
+    steps = script()
+    try:
+        wanted, values = next(steps)
+        while True:
+            statement = known[wanted] if isinstance(wanted, str) else wanted
+            cursor = connection.execute(statement.sql, [values[key] for key in statement.parameters])
+            rows: Sequence[Row] = cursor.fetchall()
+            wanted, values = steps.send(rows)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
+    """One transaction for the batch; with savepoints if any of it raised, so that only that one fails."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        results: list[_Result] = [(job, run_script(connection, job.script, known), None) for job in batch]
+        connection.execute("COMMIT")
+    except Exception as fault:  # noqa: BLE001 - a border: whatever a script raises must reach its own caller
+        _roll_back(connection)
+        if len(batch) == 1:
+            log.warning("A write failed and was rolled back: %s", fault)
+            return [(batch[0], None, _told(fault))]
+        return _commit_apart(connection, batch, known)
+    return results
+
+
+def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
+    results: list[_Result] = []
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for job in batch:
+            connection.execute("SAVEPOINT alone")
+            try:
+                results.append((job, run_script(connection, job.script, known), None))
+            except Exception as fault:  # noqa: BLE001 - as above
+                log.warning("A write failed and was rolled back, alone: %s", fault)
+                connection.execute("ROLLBACK TO alone")
+                results.append((job, None, _told(fault)))
+            connection.execute("RELEASE alone")
+        connection.execute("COMMIT")
+    except sqlite3.Error as fault:
+        log.exception("A batch of %d writes failed", len(batch))
+        _roll_back(connection)
+        return [(job, None, _told(fault)) for job in batch]
+    return results
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _told(fault: Exception) -> Exception:
+    """What the caller of a failed write is raised: a full or broken disk is ours to say, a script's own error stays."""
+    if isinstance(fault, sqlite3.OperationalError):
+        return Unavailable("The store could not write (disk full or not writable?). Nothing was changed.")
+    return fault
+
+
+def take_lock(path: Path) -> int:
+    """Hold the lock beside the database, or say who does."""
+    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+        os.close(handle)
+        raise ConfigError(
+            f"Another gateway (pid {holder}) uses the database {path.name}. Stop it, give this one another --store, "
+            "or use PostgreSQL for several gateways on one database."
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return handle
+
+
+def migrate(connection: sqlite3.Connection, name: str) -> None:
+    """Bring the schema to the newest number, each step in its own transaction."""
+    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    migrations = load_migrations(WORDS)
+    if present > migrations[-1].number:
+        raise ConfigError(
+            f"The database {name} was written by a newer Jackfield (schema {present}, this one knows "
+            f"{migrations[-1].number}). Update Jackfield, or give another --store."
+        )
+    for migration in migrations:
+        if migration.number > present:
+            script = f"BEGIN; {migration.sql}; PRAGMA user_version = {migration.number}; COMMIT;"
+            connection.executescript(script)
