@@ -4,6 +4,7 @@ Above: calls, web, app. Below: `moves.py`, run by whichever store this is. A new
 `close`, `_write` and `_read`; `tests/contracts/` says what it must hold.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -59,10 +60,11 @@ class Store(ABC):
         """Finish what was accepted, then let go."""
 
     @abstractmethod
-    async def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> T:
+    def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]:
         """Run a script in a transaction of a shared, bounded batch. `wakes` is published after the commit.
 
-        A script that raises fails alone. More than the queue holds: `StoreBusy`.
+        Once this returns, the write goes on whether or not somebody still waits for it. A script that raises fails
+        alone. More than the queue holds: `StoreBusy`, at once.
         """
 
     @abstractmethod
@@ -77,16 +79,20 @@ class Store(ABC):
         """Still alive. False: this gateway has been declared dead and must stop its work."""
         return await self._write(partial(moves.one, "beat", id=gateway)) is not None
 
-    async def start_call(self, call: Call, *, age_ms: int = 0, claim: Claim | None = None) -> Started:
+    def start_call(self, call: Call, *, age_ms: int = 0, claim: Claim | None = None) -> asyncio.Future[Started]:
         """T1: the call is on record before anything runs, or `age_ms` into it for a short one that grew long."""
-        return await self._write(partial(moves.start_call, call, age_ms=age_ms, claim=claim))
+        return self._write(partial(moves.start_call, call, age_ms=age_ms, claim=claim))
 
-    async def record_settled(self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float) -> Call:
+    def record_settled(
+        self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
+    ) -> asyncio.Future[Call]:
         """T1 and T2 in one, for a call that ended before it was on record."""
         script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
-        return await self._write(script, wakes=call.id)
+        return self._write(script, wakes=call.id)
 
-    async def settle_executed(self, call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float) -> Moved:
+    async def settle_executed(
+        self, call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float | None
+    ) -> Moved:
         """T2 by the gateway that ran this attempt."""
         extra = {"attempt": attempt, "duration_ms": duration_ms}
         return await self._settle("settle_executed", call_id, outcome, **extra)

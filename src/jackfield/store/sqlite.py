@@ -98,7 +98,7 @@ class SqliteStore(Store):
             os.close(self._lock)
             self._lock = None
 
-    async def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> T:
+    def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]:
         if self._writer is None or self._loop is None:
             raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
@@ -106,7 +106,7 @@ class SqliteStore(Store):
         reply: asyncio.Future[T] = self._loop.create_future()
         self._waiting += 1
         self._queue.put(_Job(script, reply, wakes))
-        return await reply
+        return reply
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         loop = asyncio.get_running_loop()

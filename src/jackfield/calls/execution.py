@@ -1,0 +1,244 @@
+"""Executing calls on this gateway: run the tool within its deadline, then settle, whoever is still waiting.
+
+Above: the pipeline, which has decided. Below: the panel of sources runs the tool, the store keeps the outcome.
+A call is settled once: by its own executor, or before it by somebody who cancelled it, never by both.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from jackfield.calls import events, texts
+from jackfield.calls.counters import Counters
+from jackfield.calls.events import CallEvents
+from jackfield.calls.redaction import Redactor
+from jackfield.calls.running import Running
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import AlreadyResolved, CallNotFound, Refused
+from jackfield.model.call import Call, Done, Failed, Outcome, Pending
+from jackfield.model.principal import Principal
+from jackfield.sources.base import Invocation, Progress
+from jackfield.sources.keeper import Panel
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield.calls")
+
+SHORT_SECONDS = 0.05
+"""A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
+CANCEL_SECONDS = 0.1
+"""How long a stopped tool may take to tidy up before nobody waits for it any more."""
+MAX_ATTEMPTS = 3
+
+
+class Executor:
+    """Runs calls, and knows those it is running."""
+
+    def __init__(self, *, catalog: Catalog, panel: Panel, store: Store, gateway_id: str, redactor: Redactor) -> None:
+        self.events = CallEvents()
+        self.counters = Counters()
+        self._catalog = catalog
+        self._panel = panel
+        self._store = store
+        self._gateway_id = gateway_id
+        self._redactor = redactor
+        self._running: dict[str, Running] = {}
+        self._adopted: set[asyncio.Task[Call]] = set()
+        self._idle = asyncio.Event()
+
+    def running(self, call_id: str) -> Running | None:
+        """The call, if this gateway is executing it now."""
+        return self._running.get(call_id)
+
+    def admit(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> Running:
+        """Take a call in hand; whoever does this also settles it."""
+        running = Running(call, principal=principal, depth=depth, recorded=recorded)
+        self._running[call.id] = running
+        self.counters.running += 1
+        self.events.tell(events.STARTED, call, at=now_ms())
+        return running
+
+    async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
+        """Run the tool and settle. If the caller goes away, the call goes on without it."""
+        invocation = self._invocation(running, entry, arguments)
+        running.task = asyncio.create_task(self._panel.execute(entry.tool.source, invocation))
+        try:
+            return await self._finish(running, entry)
+        except asyncio.CancelledError:
+            self._adopt(self._finish(running, entry))
+            raise
+
+    async def _finish(self, running: Running, entry: Entry) -> Call:
+        """From a started tool to a settled call. Can be entered again after it was cut off."""
+        try:
+            outcome = await self._outcome(running, entry)
+        except Refused as refusal:
+            if running.writing is None:
+                self._forget(running)
+                raise
+            outcome = Failed(refusal.code, refusal.message)
+        return await self.settle(running, outcome)
+
+    async def _outcome(self, running: Running, entry: Entry) -> Done | Failed:
+        """What the tool came to within its deadline. A call that lasts gets its row meanwhile."""
+        task, timeout = running.task, running.call.timeout_ms / 1000
+        assert task is not None
+        await asyncio.wait((task,), timeout=min(SHORT_SECONDS, timeout))
+        if not task.done() and timeout > SHORT_SECONDS:
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+            await asyncio.wait((task,), timeout=max(0.0, timeout - running.age_ms / 1000))
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=CANCEL_SECONDS)
+            return texts.timed_out(running.call.id, running.call.timeout_ms)
+        return self._checked(entry, _result_of(task, running))
+
+    def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
+        """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
+        if isinstance(outcome, Pending):
+            log.error("source %s left a call of %s pending, which nobody can answer", entry.tool.source, entry.name)
+            return texts.broken_tool(entry.name)
+        if isinstance(outcome, Done) and entry.tool.output_schema is not None:
+            faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))
+            if faults:
+                outcome = texts.bad_result(entry.name, faults)
+        return self._redactor.outcome(outcome)
+
+    async def settle(self, running: Running, outcome: Done | Failed) -> Call:
+        """Write the outcome once and tell once. If somebody else settled the call first, theirs stands."""
+        call, duration = running.call, running.age_ms
+        if running.writing is None:
+            written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)
+            running.writing = written
+            settled = await asyncio.shield(written)
+        else:
+            await asyncio.shield(running.writing)
+            moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
+            settled = still_there(moved.call, call.id)
+        self._forget(running)
+        self.counters.count(settled)
+        self.events.tell(events.SETTLED, settled, at=now_ms())
+        return settled
+
+    async def cancel(self, call_id: str, *, principal: Principal) -> Call:
+        """Stop a call that is not over, wherever it is in its life. One that is over raises."""
+        running = self._running.get(call_id)
+        call = running.call if running else await self._store.get_call(call_id)
+        if call is None or not _may_see(principal, call):
+            raise CallNotFound(f"There is no call '{call_id}'.", param="id")
+        if running is not None:
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+        moved = await self._store.settle_cancelled(call_id, texts.cancelled(call_id))
+        settled = still_there(moved.call, call_id)
+        if not moved.moved:
+            raise AlreadyResolved(f"Call '{call_id}' is over already: it is {settled.status.value}.")
+        if running is not None and running.task is not None:
+            running.task.cancel()
+        else:
+            self.counters.count(settled)
+            self.events.tell(events.SETTLED, settled, at=now_ms())
+        return settled
+
+    async def recover(self) -> int:
+        """T6: calls whose gateway died while it ran them. Idempotent ones run again, the others are interrupted."""
+        recovered = 0
+        while orphans := await self._store.orphaned_calls():
+            for call in orphans:
+                await self._recover_one(call)
+            recovered += len(orphans)
+        return recovered
+
+    async def _recover_one(self, call: Call) -> None:
+        entry = self._catalog.entry(call.tool)
+        if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:
+            moved = await self._store.reclaim(call.id, owner=self._gateway_id, seen=call.attempt)
+            if moved.moved and moved.call is not None:
+                # The key that asked may be gone by now; a repeat asks nobody else for anything.
+                nobody = Principal(name=call.principal, scopes=frozenset())
+                running = self.admit(moved.call, principal=nobody, depth=0, recorded=True)
+                self._adopt(self.carry_out(running, entry, msgspec.json.decode(call.arguments)))
+            return
+        outcome = texts.interrupted(call.id)
+        await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
+
+    async def close(self, *, grace: float) -> None:
+        """Let the running calls end, and after `grace` seconds stop and settle the rest."""
+        tasks = [running.task for running in self._running.values() if running.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace)
+            for running in self._running.values():
+                running.stopping = True
+            for task in late:
+                task.cancel()
+        if self._running:
+            self._idle.clear()
+            async with asyncio.timeout(grace):
+                await self._idle.wait()
+        if self._adopted:
+            await asyncio.wait(self._adopted, timeout=grace)
+
+    def _forget(self, running: Running) -> None:
+        if self._running.pop(running.call.id, None) is not None:
+            self.counters.running -= 1
+        if not self._running:
+            self._idle.set()
+
+    def _adopt(self, work: Coroutine[Any, Any, Call]) -> None:
+        """Go on with a call for which nobody waits any more."""
+        task = asyncio.create_task(work)
+        self._adopted.add(task)
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[Call]) -> None:
+        self._adopted.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a call that nobody waits for could not be settled", exc_info=fault)
+
+    def _invocation(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Invocation:
+        call = running.call
+        return Invocation(
+            call_id=call.id,
+            run_id=call.run_id,
+            tool=entry.tool,
+            arguments=arguments,
+            principal=call.principal,
+            agent=call.agent,
+            space_id=call.space_id,
+            timeout_ms=call.timeout_ms,
+            report=partial(self._report, call),
+        )
+
+    def _report(self, call: Call, progress: Progress) -> None:
+        self.events.tell(events.PROGRESS, call, at=now_ms(), progress=progress)
+
+
+def _result_of(task: asyncio.Task[Outcome], running: Running) -> Outcome:
+    """What a finished task came to. A source that raises is at fault itself; the log has it."""
+    call = running.call
+    if task.cancelled():
+        return texts.interrupted(call.id) if running.stopping else texts.cancelled(call.id)
+    fault = task.exception()
+    if fault is None:
+        return task.result()
+    if isinstance(fault, Refused):
+        raise fault
+    log.error("source %s failed while it executed %s", call.source, call, exc_info=fault)
+    return texts.broken_tool(call.tool)
+
+
+def _may_see(principal: Principal, call: Call) -> bool:
+    return principal.is_admin or principal.name == call.principal
+
+
+def still_there(call: Call | None, call_id: str) -> Call:
+    if call is None:
+        raise CallNotFound(f"The record of call '{call_id}' is gone.", param="id")
+    return call
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

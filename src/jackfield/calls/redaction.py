@@ -1,0 +1,58 @@
+"""Keeps the operator's secrets out of what tools say.
+
+A tool that echoes a secret it was given, in a result or an error, must not hand it on. Exact values of eight characters
+and more are replaced; shorter ones would match by chance.
+"""
+
+from collections.abc import Callable, Collection
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.model.call import Done, Failed
+
+SHORTEST = 8
+REPLACEMENT = "[redacted]"
+
+
+class Redactor:
+    """Replaces secrets. `secrets` is asked each time, because more may have been read since."""
+
+    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
+        self._secrets = secrets
+        self._known = -1
+        self._texts: tuple[str, ...] = ()
+        self._in_json: tuple[bytes, ...] = ()
+
+    def outcome(self, outcome: Done | Failed) -> Done | Failed:
+        """The same outcome without any secret in it."""
+        self._refresh()
+        if not self._texts:
+            return outcome
+        result = None if outcome.result is None else self._json(outcome.result)
+        if isinstance(outcome, Failed):
+            return Failed(outcome.code, self.text(outcome.message), result)
+        assert result is not None
+        return Done(result)
+
+    def text(self, text: str) -> str:
+        self._refresh()
+        for secret in self._texts:
+            text = text.replace(secret, REPLACEMENT)
+        return text
+
+    def _json(self, raw: Raw) -> Raw:
+        body = bytes(raw)
+        if not any(secret in body for secret in self._in_json):
+            return raw
+        for secret in self._in_json:
+            body = body.replace(secret, REPLACEMENT.encode())
+        return Raw(body)
+
+    def _refresh(self) -> None:
+        secrets = self._secrets()
+        if len(secrets) != self._known:
+            self._known = len(secrets)
+            # The longest first, so that a secret within another does not leave half of it behind.
+            self._texts = tuple(sorted((s for s in secrets if len(s) >= SHORTEST), key=len, reverse=True))
+            self._in_json = tuple(msgspec.json.encode(secret)[1:-1] for secret in self._texts)

@@ -1,0 +1,38 @@
+"""What callers and agents are told when a call does not end by itself. The words are the contract's and the seed's."""
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.catalog.wording import Fault
+from jackfield.model.call import Failed
+
+
+def timed_out(call_id: str, timeout_ms: int) -> Failed:
+    message = f"Tool timed out after {timeout_ms}ms"
+    return Failed("timeout", message, _told(message, call_id))
+
+
+def interrupted(call_id: str) -> Failed:
+    message = (
+        "Interrupted: the gateway stopped while this tool was running. It may or may not have taken effect; "
+        "check before you call it again."
+    )
+    return Failed("interrupted", message, _told(message, call_id))
+
+
+def cancelled(call_id: str) -> Failed:
+    message = "The call was cancelled before it ended."
+    return Failed("cancelled", message, _told(message, call_id))
+
+
+def broken_tool(tool: str) -> Failed:
+    return Failed("tool_error", f"Tool '{tool}' failed inside the gateway. The gateway's log has the details.")
+
+
+def bad_result(tool: str, faults: list[Fault]) -> Failed:
+    places = "; ".join(f"{fault['path'] or 'result'}: {fault['message']}" for fault in faults[:5])
+    return Failed("bad_result", f"Tool '{tool}' gave a result that breaks its own output schema: {places}")
+
+
+def _told(message: str, call_id: str) -> Raw:
+    return Raw(msgspec.json.encode({"error": message, "toolCallId": call_id}))

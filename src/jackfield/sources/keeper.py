@@ -1,0 +1,229 @@
+"""Brings sources up, keeps what they last listed, and lets each go down alone.
+
+Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses. What
+a source listed before stays listed while it is down, and reading a listing never waits for a source.
+Above: the catalog (listings), the pipeline (execute), the doors (statuses). Below: the sources.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError, SourceUnavailable
+from jackfield.model.call import Outcome
+from jackfield.sources.base import Invocation, Listing, Source
+
+log = logging.getLogger("jackfield.sources")
+
+OPEN_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+
+
+class SourceState(Enum):
+    """How a source is."""
+
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+
+
+class SourceStatus(Struct, frozen=True, kw_only=True):
+    """A source as it is shown to people."""
+
+    name: str
+    kind: str
+    status: SourceState
+    error: str | None
+    tools: int
+    faults: tuple[str, ...]
+    calls: int
+    """How many run now."""
+
+
+class Keeper:
+    """One source and its life."""
+
+    def __init__(self, source: Source, *, on_listing: Callable[[], None]) -> None:
+        self.source = source
+        self.state = SourceState.STARTING
+        self.error: str | None = None
+        self.listing = Listing()
+        self.running = 0
+        self.settled = asyncio.Event()
+        """Set when the first attempt has ended, well or badly."""
+        self._on_listing = on_listing
+        self._wanted = asyncio.Event()
+        self._refreshed = asyncio.Event()
+        self._slots = asyncio.Semaphore(source.max_concurrency) if source.max_concurrency else None
+        self._life = asyncio.create_task(self._live(), name=f"source {source.name}")
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        """Run one call, when the source has a slot free. A source that is down refuses."""
+        if self.state is not SourceState.UP:
+            why = self.error or "it has not come up yet"
+            raise SourceUnavailable(
+                f"Source '{self.source.name}' of tool '{invocation.tool.name}' is down: {why} Try again later."
+            )
+        self.running += 1
+        try:
+            if self._slots is None:
+                return await self.source.execute(invocation)
+            async with self._slots:
+                return await self.source.execute(invocation)
+        finally:
+            self.running -= 1
+
+    def request_refresh(self) -> None:
+        """Read the tools anew soon; also ends a pause between attempts."""
+        self._wanted.set()
+
+    async def refresh(self) -> None:
+        """Read the tools anew and wait until that was tried."""
+        self._refreshed.clear()
+        self._wanted.set()
+        await self._refreshed.wait()
+
+    async def close(self) -> None:
+        self._life.cancel()
+        await asyncio.wait([self._life])
+        await self._close_source()
+
+    def status(self) -> SourceStatus:
+        return SourceStatus(
+            name=self.source.name,
+            kind=self.source.kind,
+            status=self.state,
+            error=self.error,
+            tools=len(self.listing.tools),
+            faults=self.listing.faults,
+            calls=self.running,
+        )
+
+    async def _live(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    await self.source.open()
+                    await self._read()
+                pause = FIRST_PAUSE
+                await self._follow()
+            except Exception as fault:  # noqa: BLE001 - a border: whatever one source raises is its own fault alone
+                self._went_down(fault)
+                await self._close_source()
+            await self._rest(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _follow(self) -> None:
+        """Up: read the tools anew whenever that is wanted, until it fails."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._read()
+
+    async def _read(self) -> None:
+        listing = await self.source.refresh()
+        changed = listing != self.listing or self.state is not SourceState.UP
+        self.listing, self.state, self.error = listing, SourceState.UP, None
+        if changed:
+            for fault in listing.faults:
+                log.warning("source %s: %s", self.source.name, fault)
+            self._on_listing()
+        self.settled.set()
+        self._refreshed.set()
+
+    def _went_down(self, fault: Exception) -> None:
+        self.error = _sentence(fault)
+        if self.state is not SourceState.DOWN:
+            log.warning("source %s is down: %s", self.source.name, self.error, exc_info=_unexpected(fault))
+        self.state = SourceState.DOWN
+        self._on_listing()
+        self.settled.set()
+        self._refreshed.set()
+
+    async def _rest(self, pause: float) -> None:
+        try:
+            async with asyncio.timeout(pause):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+        self._wanted.clear()
+
+    async def _close_source(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.source.close()
+        except Exception:
+            log.exception("source %s did not close cleanly", self.source.name)
+
+
+class Panel:
+    """All sources, in config order. One that is added under a known name takes the other's place."""
+
+    def __init__(self, *, on_listing: Callable[[], None]) -> None:
+        self._on_listing = on_listing
+        self._keepers: dict[str, Keeper] = {}
+
+    async def add(self, source: Source) -> None:
+        """Begin to keep a source. Returns at once; the source comes up by itself."""
+        before = self._keepers.get(source.name)
+        self._keepers[source.name] = Keeper(source, on_listing=self._on_listing)
+        if before is not None:
+            await before.close()
+
+    async def remove(self, name: str) -> None:
+        keeper = self._keepers.pop(name, None)
+        if keeper is not None:
+            await keeper.close()
+            self._on_listing()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(keeper.close() for keeper in self._keepers.values()))
+
+    async def settled(self, *, within: float) -> None:
+        """Wait until every source has come up or failed once, but no longer than `within` seconds."""
+        waits = [asyncio.ensure_future(keeper.settled.wait()) for keeper in self._keepers.values()]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=within)
+            for wait in late:
+                wait.cancel()
+
+    def listings(self) -> list[tuple[str, Listing]]:
+        return [(name, keeper.listing) for name, keeper in self._keepers.items()]
+
+    def statuses(self) -> list[SourceStatus]:
+        return [keeper.status() for keeper in self._keepers.values()]
+
+    def request_refresh(self, name: str) -> None:
+        """A source says that its tools may have changed."""
+        if name in self._keepers:
+            self._keepers[name].request_refresh()
+
+    async def refresh(self, name: str | None = None) -> None:
+        """Read one source's tools, or everybody's, anew and wait until that was tried."""
+        wanted = self._keepers.values() if name is None else [self._keepers[name]]
+        await asyncio.gather(*(keeper.refresh() for keeper in wanted))
+
+    async def execute(self, source: str, invocation: Invocation) -> Outcome:
+        keeper = self._keepers.get(source)
+        if keeper is None:
+            raise SourceUnavailable(f"Source '{source}' of tool '{invocation.tool.name}' is gone. List the tools anew.")
+        return await keeper.execute(invocation)
+
+
+def _sentence(fault: Exception) -> str:
+    if isinstance(fault, TimeoutError) and not str(fault):
+        return f"It did not answer within {OPEN_SECONDS:g} s."
+    text = str(fault) or type(fault).__name__
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _unexpected(fault: Exception) -> bool:
+    """Whether a traceback says more than the sentence does."""
+    return not isinstance(fault, (JackfieldError, OSError, TimeoutError))
