@@ -5,6 +5,7 @@ Above: the doors (`web/`) and the command line, which run the same gateway with 
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ import msgspec
 from jackfield.calls.execution import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.telemetry import open_telemetry
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import ConfigError
 from jackfield.keys import ADMIN, Keyring
@@ -76,6 +78,7 @@ class Gateway:
         """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
         await self.store.open()
         await self.store.enter(self.id)
+        self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         for source in self._sources:
             await self.panel.add(source)
         await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
@@ -99,7 +102,7 @@ class Gateway:
         if self._chores:
             await asyncio.wait(self._chores)
         self.catalog.close()
-        await self.panel.close()
+        await asyncio.gather(self.panel.close(), self._send_last_spans())
         await self.outgoing.close()
         await self.store.close()
 
@@ -152,6 +155,11 @@ class Gateway:
             await self._listings_changed.wait()
             self._listings_changed.clear()
             await self.catalog.update_aside(self.panel.listings())
+
+    async def _send_last_spans(self) -> None:
+        telemetry, self._executor.telemetry = self._executor.telemetry, None
+        if telemetry is not None:
+            await telemetry.close()
 
     async def _beat(self) -> None:
         await self.store.beat(self.id)

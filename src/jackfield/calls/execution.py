@@ -18,6 +18,7 @@ from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.running import Running
+from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
@@ -41,6 +42,8 @@ class Executor:
     def __init__(self, *, catalog: Catalog, panel: Panel, store: Store, gateway_id: str, redactor: Redactor) -> None:
         self.events = CallEvents()
         self.counters = Counters()
+        self.telemetry: Telemetry | None = None
+        """Where spans go, while somebody collects them."""
         self._catalog = catalog
         self._panel = panel
         self._store = store
@@ -57,6 +60,8 @@ class Executor:
     def admit(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> Running:
         """Take a call in hand; whoever does this also settles it."""
         running = Running(call, principal=principal, depth=depth, recorded=recorded)
+        if self.telemetry is not None:
+            running.span = self.telemetry.begin(call, self._catalog.entry(call.tool))
         self._running[call.id] = running
         self.counters.running += 1
         self.events.tell(events.STARTED, call, at=now_ms())
@@ -65,7 +70,8 @@ class Executor:
     async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
         """Run the tool and settle. If the caller goes away, the call goes on without it."""
         invocation = self._invocation(running, entry, arguments)
-        running.task = asyncio.create_task(self._panel.execute(entry.tool.source, invocation))
+        context = None if running.span is None else running.span.context
+        running.task = asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context)
         try:
             return await self._finish(running, entry)
         except asyncio.CancelledError:
@@ -78,7 +84,7 @@ class Executor:
             outcome = await self._outcome(running, entry)
         except Refused as refusal:
             if running.writing is None:
-                self._forget(running)
+                self._give_up(running, refusal)
                 raise
             outcome = Failed(refusal.code, refusal.message)
         return await self.settle(running, outcome)
@@ -110,19 +116,27 @@ class Executor:
 
     async def settle(self, running: Running, outcome: Done | Failed) -> Call:
         """Write the outcome once and tell once. If somebody else settled the call first, theirs stands."""
+        try:
+            settled = await self._written(running, outcome)
+        except Exception as fault:
+            self._give_up(running, fault)
+            raise
+        self._forget(running)
+        if running.span is not None:
+            running.span.settled(settled)
+        self.counters.count(settled)
+        self.events.tell(events.SETTLED, settled, at=now_ms())
+        return settled
+
+    async def _written(self, running: Running, outcome: Done | Failed) -> Call:
         call, duration = running.call, running.age_ms
         if running.writing is None:
             written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)
             running.writing = written
-            settled = await asyncio.shield(written)
-        else:
-            await asyncio.shield(running.writing)
-            moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
-            settled = still_there(moved.call, call.id)
-        self._forget(running)
-        self.counters.count(settled)
-        self.events.tell(events.SETTLED, settled, at=now_ms())
-        return settled
+            return await asyncio.shield(written)
+        await asyncio.shield(running.writing)
+        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
+        return still_there(moved.call, call.id)
 
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
@@ -180,6 +194,14 @@ class Executor:
                 await self._idle.wait()
         if self._adopted:
             await asyncio.wait(self._adopted, timeout=grace)
+
+    def _give_up(self, running: Running, fault: Exception) -> None:
+        """The call comes to nothing here: its source or the store would not have it."""
+        self._forget(running)
+        if running.task is not None:
+            running.task.cancel()
+        if running.span is not None:
+            running.span.broke_off(fault)
 
     def _forget(self, running: Running) -> None:
         if self._running.pop(running.call.id, None) is not None:

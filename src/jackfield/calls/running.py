@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
 
@@ -16,7 +17,7 @@ from jackfield.model.principal import Principal
 class Running:
     """One executing call. Used on the event loop only."""
 
-    __slots__ = ("_began", "call", "depth", "principal", "stopping", "task", "writing")
+    __slots__ = ("_began", "call", "depth", "principal", "span", "stopping", "task", "writing")
 
     def __init__(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> None:
         self.call = call
@@ -24,6 +25,7 @@ class Running:
         self.depth = depth
         """How many tools called tools to get here."""
         self.task: asyncio.Task[Outcome] | None = None
+        self.span: CallSpan | None = None
         self.stopping = False
         """The gateway stops; a cut-off tool was interrupted, not cancelled by somebody."""
         self.writing: asyncio.Future[Any] | None = None

@@ -1,0 +1,58 @@
+# The commands of this folder. `make` alone lists them.
+#
+# Each one first lets make/prepare bring .venv up to date, which is quick when nothing has changed.
+# ARGS are passed on: make test ARGS="tests/model -x", make serve ARGS="--port 9000".
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+PYTHON ?=
+ARGS ?=
+BIN := .venv/bin
+CODE := src tests bench examples
+
+export PYTHON
+
+.PHONY: help serve test check format bench requirements requirements-tick lock clean run-env dev-env
+
+help: ## this list
+	@echo "Jackfield. Start with: make serve"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+
+serve: run-env ## set up what is missing, then serve the demo project at http://127.0.0.1:8420
+	@$(BIN)/jackfield serve --config examples/demo/jackfield.toml $(ARGS)
+
+test: dev-env ## every test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: dev-env ## format, lint, types, import layers
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: dev-env ## put the code into the house's format
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: dev-env ## the benchmark table: ratios measured in one run
+	@$(BIN)/python -m bench $(ARGS)
+
+requirements: dev-env ## which demands the tests show and which are open, by seed; ARGS=--open lists the open ones
+	@$(BIN)/python -m tests.requirements_report $(ARGS)
+
+requirements-tick: dev-env ## write into tests/requirements.toml which demands the tests name
+	@$(BIN)/python -m tests.requirements_report --tick
+
+lock: dev-env ## pin what pyproject.toml asks for, with hashes and without addresses; ARGS=--upgrade takes the newest
+	@make/lock $(ARGS)
+
+clean: ## remove the environment and every cache; the demo's data stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist
+	find src tests bench examples make -name __pycache__ -type d -prune -exec rm -rf {} +
+
+run-env:
+	@make/prepare run
+
+dev-env:
+	@make/prepare dev

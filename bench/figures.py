@@ -1,0 +1,96 @@
+"""Figures of one row: what a round measured, what all rounds came to, and how ours relates to the reference.
+
+Above: the rows, which measure, and `table.py`, which prints. Pure, apart from calling what is to be measured.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+
+from msgspec import Struct
+
+RATE = "/s"
+MICROSECONDS = "µs"
+MILLISECONDS = "ms"
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """One round of one side."""
+
+    value: float
+    """In the unit of its figure."""
+    cpu_us: float | None = None
+    """Processor time per call; None where the system does not tell."""
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    """One side over all rounds."""
+
+    unit: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def value(self) -> float:
+        return median(sample.value for sample in self.samples)
+
+    @property
+    def spread(self) -> float:
+        """How far the rounds lie around their median, as a part of it: half of what lies between the outer ones."""
+        values = [sample.value for sample in self.samples]
+        return (max(values) - min(values)) / 2 / self.value
+
+    @property
+    def cpu_us(self) -> float | None:
+        known = [sample.cpu_us for sample in self.samples if sample.cpu_us is not None]
+        return median(known) if known else None
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """What a row has to keep: at least, or at most, so much; of the ratio, or of our own figure."""
+
+    limit: float
+    at_least: bool = False
+    of_ratio: bool = True
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    says: str
+    ours: Figure
+    reference: Figure | None = None
+    reference_is: str = ""
+    bar: Bar | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours by the reference: the median of the rounds' own ratios, since a round's two sides share its noise."""
+        if self.reference is None:
+            return None
+        pairs = zip(self.ours.samples, self.reference.samples, strict=True)
+        return median(ours.value / reference.value for ours, reference in pairs)
+
+    @property
+    def noise(self) -> float:
+        """By how much the judged number may be off: the larger spread of the sides that it is made of."""
+        return max(self.ours.spread, self.reference.spread if self.reference else 0.0)
+
+
+def take_turns(rounds: int, *sides: Callable[[], Sample]) -> list[tuple[Sample, ...]]:
+    """Each side's samples over the rounds A, B, A, B …, after one round that does not count."""
+    for side in sides:
+        side()
+    taken = [tuple(side() for side in sides) for _ in range(rounds)]
+    return list(zip(*taken, strict=True))
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value that `part` of the values do not exceed, between neighbours where it falls between them."""
+    ordered = sorted(values)
+    place = part * (len(ordered) - 1)
+    if len(ordered) == 1:
+        return ordered[0]
+    below = min(int(place), len(ordered) - 2)
+    low, high = list(pairwise(ordered))[below]
+    return low + (high - low) * (place - below)

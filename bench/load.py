@@ -1,0 +1,191 @@
+"""The load: a process of its own that sends requests as fast as answers come, and says what it saw.
+
+    python -m bench.load        # one JSON job a line on stdin, one JSON report a line on stdout
+
+HTTP/1.1 by hand: on two cores a full client would be slower than the servers it measures. Each connection sends the
+next request when it has the whole answer to the last one; nothing is pipelined. Above: `processes.py`.
+"""
+
+import asyncio
+import sys
+import time
+from array import array
+
+import msgspec
+import uvloop
+from msgspec import Struct
+
+from bench.figures import percentile
+
+_END_OF_HEAD = b"\r\n\r\n"
+_LENGTH = b"\r\ncontent-length:"
+_WITHOUT_BODY = frozenset({204, 304})
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What to send, where, and for how long."""
+
+    port: int
+    requests: list[str]
+    """Whole requests, ASCII; sent one after the other, over and over."""
+    connections: int
+    seconds: float
+    most: int = 1_000_000
+    """Requests after which it ends before its time."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What came back."""
+
+    answers: int
+    seconds: float
+    statuses: dict[str, int]
+    p50_ms: float
+    p99_ms: float
+    last_answer: str
+    """One answer whole, or its beginning, to see that it is what it should be."""
+
+
+class Round:
+    """One job under way: what its connections share."""
+
+    def __init__(self, job: Job) -> None:
+        self.requests = [request.encode("ascii") for request in job.requests]
+        self.sent = 0
+        self.took_ns = array("q")
+        self.statuses: dict[int, int] = {}
+        self.last_answer = b""
+        self.most = job.most
+        self.open = 0
+        self.is_over = asyncio.get_running_loop().create_future()
+        self.began = time.perf_counter_ns()
+        self.ends = self.began + int(job.seconds * 1e9)
+
+    def next_request(self, now: int) -> bytes | None:
+        """What to send next; nothing once the time or the count is up."""
+        if now >= self.ends or self.sent >= self.most:
+            return None
+        self.sent += 1
+        return self.requests[self.sent % len(self.requests)]
+
+    def leave(self, fault: Exception | None) -> None:
+        """A connection is done. The last one ends the round, or the first that failed."""
+        self.open -= 1
+        if self.is_over.done():
+            return
+        if fault is not None:
+            self.is_over.set_exception(fault)
+        elif self.open == 0:
+            self.is_over.set_result(None)
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection."""
+
+    def __init__(self, round_: Round) -> None:
+        self._round = round_
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._missing = 0
+        """Bytes of the answer's body that have not come yet; 0 while its head is awaited."""
+        self._status = 0
+        self._sent_at = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def begin(self) -> None:
+        self._round.open += 1
+        self._send(time.perf_counter_ns())
+
+    def data_received(self, data: bytes) -> None:
+        if self._missing:
+            self._missing -= len(data)
+        else:
+            data = self._head + data
+            end = data.find(_END_OF_HEAD)
+            if end < 0:
+                self._head = data
+                return
+            self._head = b""
+            self._status = int(data[9:12])
+            self._missing = self._length(data[:end]) - (len(data) - end - len(_END_OF_HEAD))
+            self._round.last_answer = data
+        if self._missing == 0:
+            self._answered()
+        elif self._missing < 0:
+            self._leave(RuntimeError("an answer is longer than its Content-Length"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._leave(exc or ConnectionError("the server closed a connection"))
+
+    def close(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+
+    def _send(self, now: int) -> None:
+        request = self._round.next_request(now)
+        if request is None:
+            self._leave(None)
+            return
+        assert self._transport is not None
+        self._sent_at = now
+        self._transport.write(request)
+
+    def _answered(self) -> None:
+        now = time.perf_counter_ns()
+        statuses, took = self._round.statuses, self._round.took_ns
+        statuses[self._status] = statuses.get(self._status, 0) + 1
+        took.append(now - self._sent_at)
+        self._send(now)
+
+    def _length(self, head: bytes) -> int:
+        if self._status in _WITHOUT_BODY:
+            return 0
+        start = head.lower().index(_LENGTH) + len(_LENGTH)
+        return int(head[start:].partition(b"\r")[0])
+
+    def _leave(self, fault: Exception | None) -> None:
+        self.close()
+        self._round.leave(fault)
+
+
+async def carry_out(job: Job) -> Report:
+    """All connections at once, until the time is up and the last answer has come."""
+    loop = asyncio.get_running_loop()
+    round_ = Round(job)
+    made = [
+        await loop.create_connection(lambda: Connection(round_), "127.0.0.1", job.port) for _ in range(job.connections)
+    ]
+    round_.began = time.perf_counter_ns()
+    round_.ends = round_.began + int(job.seconds * 1e9)
+    for _, connection in made:
+        connection.begin()
+    async with asyncio.timeout(job.seconds + 30):
+        await round_.is_over
+    seconds = (time.perf_counter_ns() - round_.began) / 1e9
+    took_ms = [took / 1e6 for took in round_.took_ns]
+    return Report(
+        answers=len(took_ms),
+        seconds=seconds,
+        statuses={str(status): count for status, count in round_.statuses.items()},
+        p50_ms=percentile(took_ms, 0.5),
+        p99_ms=percentile(took_ms, 0.99),
+        last_answer=round_.last_answer[:2000].decode("latin-1"),
+    )
+
+
+def main() -> None:
+    """Jobs from stdin until it is closed."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for line in sys.stdin.buffer:
+            report = runner.run(carry_out(msgspec.json.decode(line, type=Job)))
+            sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The catalog itself: the snapshot that holds now, the views cut from it, and those who follow its changes.
+
+Above: app, calls, web. Below: merge, view, search, changes. All methods are called from the event loop; `update` works
+at once, and `update_aside` leaves the loop free while thousands of new tools are read.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakSet
+
+from msgspec import Struct
+
+from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
+from jackfield.catalog.merge import Entry, Listings, Overrides, Snapshot, merge
+from jackfield.catalog.names import Notice
+from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
+from jackfield.catalog.search import Index
+from jackfield.catalog.view import Sight, View, sight_of
+from jackfield.catalog.wording import Fault
+from jackfield.model.principal import Principal
+from jackfield.model.tool import Category
+from jackfield.settings import ScenarioSettings
+
+__all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
+
+MAX_VIEWS = 64
+"""Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
+EVERYTHING = Sight(all_tools=True)
+
+
+class _Moment(Struct, frozen=True):
+    """A snapshot with all that was made from it."""
+
+    snapshot: Snapshot
+    index: Index
+    change: ToolsChanged | None
+
+
+class Catalog:
+    """All tools, and what each key may see of them."""
+
+    def __init__(
+        self,
+        categories: Sequence[Category] = (),
+        overrides: Overrides | None = None,
+        scenario: ScenarioSettings | None = None,
+        *,
+        prefixes: Mapping[str, str] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source."""
+        self._categories = tuple(categories)
+        self._overrides = overrides or {}
+        self._prefixes = prefixes or {}
+        self._scenario = scenario or ScenarioSettings()
+        self._now = now
+        self._moment = _Moment(merge((), {}, self._categories), Index(), None)
+        self._listings: Listings = ()
+        self._views: OrderedDict[Sight, View] = OrderedDict()
+        self._checkers = Checkers()
+        self._followers: WeakSet[Follower] = WeakSet()
+        self._updating = asyncio.Lock()
+
+    @property
+    def version(self) -> str:
+        """A digest of all names, definitions and categories: equal on every gateway that has the same tools."""
+        return self._moment.snapshot.version
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the operator should know: names that changed, tools that were left out, overrides that met nothing."""
+        return self._moment.snapshot.notices
+
+    def update(self, listings: Listings) -> ToolsChanged | None:
+        """Take these listings, in config order, as all there is. Says what changed and tells the followers."""
+        if self._has_taken(listings):
+            return None
+        return self._take(self._following(self._moment, listings), listings)
+
+    async def update_aside(self, listings: Listings) -> ToolsChanged | None:
+        """As `update`, in a thread: 10,000 new tools take a second, and the loop goes on meanwhile."""
+        async with self._updating:
+            if self._has_taken(listings):
+                return None
+            before = self._moment
+            made = await asyncio.to_thread(self._following, before, listings)
+            if self._moment is not before:
+                made = self._following(self._moment, listings)
+            return self._take(made, listings)
+
+    def view(self, principal: Principal) -> View:
+        """What this key sees now."""
+        sight = sight_of(principal)
+        found = self._views.get(sight)
+        if found is not None:
+            self._views.move_to_end(sight)
+            return found
+        moment = self._moment
+        made = self._views[sight] = View(
+            moment.snapshot, index=moment.index, sight=sight, scenario=self._scenario, generated_at=self._now()
+        )
+        if len(self._views) > MAX_VIEWS:
+            self._views.popitem(last=False)
+        return made
+
+    def entry(self, name: str) -> Entry | None:
+        """The tool of this public name, whoever may see it; for calls that were decided before."""
+        return self._moment.snapshot.by_name.get(name)
+
+    def follow(self, principal: Principal | None = None) -> Follower:
+        """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""
+        follower = Follower(EVERYTHING if principal is None else sight_of(principal))
+        self._followers.add(follower)
+        return follower
+
+    def check_arguments(self, entry: Entry, arguments: Any) -> list[Fault]:
+        """What is wrong with a call's arguments, as `{"path", "message"}` each."""
+        return self._checkers.get(entry.version, entry.tool.input_schema, whole=ARGUMENTS).check(arguments)
+
+    def check_result(self, entry: Entry, result: Any) -> list[Fault]:
+        """What is wrong with a call's result; nothing where the tool has no output schema."""
+        schema = entry.tool.output_schema
+        return [] if schema is None else self._checkers.get(entry.version, schema, whole=RESULT).check(result)
+
+    def close(self) -> None:
+        """Let all followers go."""
+        for follower in list(self._followers):
+            follower.close()
+
+    def _has_taken(self, listings: Listings) -> bool:
+        """Whether these are the very listings of the last update: a source that went down keeps its listing."""
+        return len(listings) == len(self._listings) and all(
+            name == known and listing is taken
+            for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
+        )
+
+    def _following(self, before: _Moment, listings: Listings) -> _Moment:
+        """The next moment. Touches nothing, so it may run in a thread."""
+        old = before.snapshot
+        new = merge(listings, self._overrides, self._categories, prefixes=self._prefixes, previous=old)
+        if new.version == old.version:
+            return _Moment(new, before.index, None)
+        change = difference(old, new)
+        index = before.index.following(
+            removed=[old.by_name[name] for name in (*change.removed, *change.changed)],
+            added=[new.by_name[name] for name in (*change.added, *change.changed)],
+        )
+        return _Moment(new, index, change)
+
+    def _take(self, moment: _Moment, listings: Listings) -> ToolsChanged | None:
+        """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""
+        before, self._moment = self._moment.snapshot, moment
+        self._listings = tuple(listings)
+        self._views.clear()
+        if moment.change is None:
+            return None
+        told: dict[Sight, ToolsChanged | None] = {}
+        for follower in list(self._followers):
+            sight = follower.sight
+            if sight not in told:
+                told[sight] = seen_by(sight, moment.change, before=before, after=moment.snapshot)
+            change = told[sight]
+            if change is not None:
+                follower.offer(change)
+        return moment.change

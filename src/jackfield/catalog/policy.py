@@ -1,0 +1,119 @@
+"""May this call be made? One pure function, asked once per call, closed unless everything is clear.
+
+Above: the pipeline. Below: nothing. The order of refusals goes from what the key may not do at all to what waiting or
+a person can settle. The answer does not depend on the arguments.
+"""
+
+import math
+
+from msgspec import Struct
+
+from jackfield.catalog.globs import compiled
+from jackfield.catalog.limits import WINDOW_NS
+from jackfield.catalog.merge import Entry
+from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
+from jackfield.model.call import Failed, done
+from jackfield.model.principal import Principal, Scope
+
+
+class Allow(Struct, frozen=True):
+    """Run it."""
+
+
+class Ask(Struct, frozen=True):
+    """A person must allow it first."""
+
+    reason: str
+
+
+class Deny(Struct, frozen=True):
+    """Not carried out; the door answers with this error."""
+
+    error: Refused
+
+
+class Refuse(Struct, frozen=True):
+    """Not carried out, and the agent is told as the tool's result: it can do something about it and go on."""
+
+    outcome: Failed
+
+
+Decision = Allow | Ask | Deny | Refuse
+
+
+def decide(
+    entry: Entry,
+    *,
+    principal: Principal,
+    agent: str | None,
+    space_id: str | None,
+    enabled: bool,
+    retry_after: float,
+) -> Decision:
+    """What to do with a call of `entry`.
+
+    `enabled` is the tool's switch as it stands for this caller. `retry_after` is what `RateLimiter.wait` says; the
+    call is to be counted with `admit` when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
+    """
+    acting = acting_agent(principal, agent)
+    refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled)
+    if refusal is not None:
+        return Deny(refusal)
+    if entry.tool.visible and acting is not None and not space_id:
+        return Refuse(_no_space(entry.name))
+    if not retry_after <= 0:  # also true of NaN, which must not open anything
+        return Deny(_too_many(entry, retry_after))
+    if entry.tool.metadata.requires_approval:
+        return Ask(f"Tool '{entry.name}' needs a person's approval before each call.")
+    return Allow()
+
+
+def acting_agent(principal: Principal, agent: str | None) -> str | None:
+    """The agent in whose name a call is made: the one that is named, else the only one that the key can be.
+
+    A key of one agent is that agent whether it says so or not; otherwise leaving `agent` out would be a way around
+    the space rule.
+    """
+    if agent is not None or _calls_as_itself(principal):
+        return agent
+    agents = principal.named("agent")
+    return agents[0] if len(agents) == 1 else None
+
+
+def _calls_as_itself(principal: Principal) -> bool:
+    return principal.is_admin or Scope.CALL.value in principal.scopes
+
+
+def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool) -> Refused | None:
+    name, tool = entry.name, entry.tool
+    if not principal.may(Scope.CALL):
+        return Forbidden(
+            f"Key '{principal.name}' may not call tools. Use a key with the scope 'call', or give this one that scope."
+        )
+    if agent is not None and not principal.may_act_as(agent):
+        return Forbidden(
+            f"Key '{principal.name}' may not act as agent '{agent}'. Use that agent's own key, or leave the agent out."
+        )
+    if agent is None and not _calls_as_itself(principal):
+        return Forbidden(f"Key '{principal.name}' can act as several agents, so a call has to name one. Add 'agent'.")
+    if principal.tools and not compiled(principal.tools).match(name, source=tool.source, foreign=tool.name):
+        return Forbidden(
+            f"Key '{principal.name}' may not call '{name}'. Add the tool to auth.keys.{principal.name}.tools."
+        )
+    if not enabled:
+        return ToolDisabled(f"Tool '{name}' is switched off. Enable it before calling it.")
+    return None
+
+
+def _no_space(name: str) -> Failed:
+    text = f'Tool "{name}" is visible but you are not in a space. Call enter_space first.'
+    return Failed(code="no_space", message=text, result=done({"error": text}).result)
+
+
+def _too_many(entry: Entry, retry_after: float) -> RateLimited:
+    seconds = retry_after if retry_after > 0 else WINDOW_NS / 1e9
+    return RateLimited(
+        f"Tool '{entry.name}' takes {entry.tool.metadata.rate_limit_per_minute} calls a minute. "
+        f"Try again in {math.ceil(seconds)} s.",
+        retry_after=seconds,
+    )

@@ -1,0 +1,126 @@
+"""What one key sees of the catalog. Immutable: it shows one moment, however long somebody reads from it.
+
+Above: the doors and the pipeline. Below: the snapshot it is cut from. Views are made per `Sight`, not per key, so that
+a thousand keys with the same rights share one manifest.
+"""
+
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from msgspec import Struct
+
+from jackfield.catalog.globs import compiled
+from jackfield.catalog.manifest import Manifest, assemble
+from jackfield.catalog.merge import Entry, Snapshot
+from jackfield.catalog.names import neighbours, shown
+from jackfield.catalog.search import Index
+from jackfield.errors import ToolNotFound
+from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import Category
+from jackfield.parsing import nearest
+from jackfield.settings import ScenarioSettings
+
+DEFAULT_LIMIT = 20
+MAX_HINTED = 200
+
+
+class Sight(Struct, frozen=True, kw_only=True):
+    """Which tools a key's scopes and limits let it see."""
+
+    all_tools: bool
+    """The scopes read the whole catalog."""
+    serves: tuple[str, ...] = ()
+    """Otherwise: globs of the tools that the key serves."""
+    limits: tuple[str, ...] = ()
+    """The key's own `tools`; empty means no limit."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.all_tools and not self.limits
+
+    def sees(self, entry: Entry) -> bool:
+        if not self.all_tools and not any(fnmatchcase(entry.name, glob) for glob in self.serves):
+            return False
+        tool = entry.tool
+        return not self.limits or compiled(self.limits).match(entry.name, source=tool.source, foreign=tool.name)
+
+
+def sight_of(principal: Principal) -> Sight:
+    """`admin`, `call`, `read` and `agent:` see everything, `worker:` what it serves, all others nothing.
+
+    A key that only answers or belongs to a session has no catalog of its own.
+    """
+    reads = (Scope.ADMIN.value, Scope.CALL.value, Scope.READ.value)
+    if any(scope in principal.scopes for scope in reads) or principal.named("agent"):
+        return Sight(all_tools=True, limits=principal.tools)
+    return Sight(all_tools=False, serves=principal.named("worker"), limits=principal.tools)
+
+
+class View:
+    """The tools of one sight at one moment."""
+
+    def __init__(
+        self, snapshot: Snapshot, *, index: Index, sight: Sight, scenario: ScenarioSettings, generated_at: datetime
+    ) -> None:
+        self.version = snapshot.version
+        self.entries: tuple[Entry, ...]
+        """Sorted by name."""
+        if sight.is_whole:
+            self.entries, self._by_name = snapshot.entries, snapshot.by_name
+        else:
+            self.entries = tuple(entry for entry in snapshot.entries if sight.sees(entry))
+            self._by_name = {entry.name: entry for entry in self.entries}
+        self._snapshot = snapshot
+        self._index = index
+        self._sight = sight
+        self._scenario = scenario
+        self._generated_at = generated_at
+
+    def get(self, name: str) -> Entry:
+        """The tool with this public name, else with this foreign spelling; of several the first in config order.
+
+        Raises `ToolNotFound`, also for a tool that exists and is not this key's to see.
+        """
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
+        for entry in self._snapshot.by_foreign.get(name, ()):
+            if entry.name in self._by_name:
+                return entry
+        hint = nearest(name, neighbours(name, tuple(self._by_name))) if len(name) <= MAX_HINTED else ""
+        raise ToolNotFound(f"There is no tool '{shown(name)}'.{hint} 'jackfield tools' lists those this key may see.")
+
+    def search(self, query: str, *, limit: int = DEFAULT_LIMIT) -> list[Entry]:
+        """The best matches, best first. An empty query gives the first tools by name."""
+        if not query.strip():
+            return list(self.entries[:limit])
+        among = None if self._sight.is_whole else self._by_name.keys()
+        return [self._by_name[name] for name in self._index.find(query, limit=limit, among=among)]
+
+    @property
+    def manifest(self) -> bytes:
+        """Seed 004's manifest of this view. Made at the first asking, then the same bytes."""
+        return self._manifest.body
+
+    @property
+    def etag(self) -> str:
+        """The manifest's strong ETag, quoted. It does not change with `generated_at`."""
+        return self._manifest.etag
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        return assemble(
+            (entry.manifest for entry in self.entries),
+            scenario=self._scenario,
+            categories=self.categories,
+            generated_at=self._generated_at,
+        )
+
+    @cached_property
+    def categories(self) -> tuple[Category, ...]:
+        """All of the catalog's, or for a key that sees part of it those that its tools are in."""
+        if self._sight.is_whole:
+            return self._snapshot.categories
+        used = {entry.tool.category for entry in self.entries}
+        return tuple(category for category in self._snapshot.categories if category.id in used)

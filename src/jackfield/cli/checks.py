@@ -1,0 +1,195 @@
+"""What `jackfield doctor` looks at, one function each: what was found, and what to do about it.
+
+Above: `doctor.py`. Below: the settings, the store, the sources, the running gateway if there is one.
+"""
+
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.app import Gateway
+from jackfield.cli.inside import SOURCES_WITHIN
+from jackfield.errors import JackfieldError
+from jackfield.keys import ADMIN_KEY_FILE
+from jackfield.sdk import Readiness, SourceReport
+from jackfield.settings import Settings
+from jackfield.store import open_store
+
+OLDEST_PYTHON = (3, 11)
+
+
+class Level(Enum):
+    """How a check went."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, but somebody should look."""
+    FAULT = "fault"
+    """It does not work like this."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One line of the doctor's report."""
+
+    level: Level
+    subject: str
+    says: str
+    cure: str = ""
+
+
+def ok(subject: str, says: str) -> Finding:
+    return Finding(level=Level.OK, subject=subject, says=says)
+
+
+def warning(subject: str, says: str, cure: str = "") -> Finding:
+    return Finding(level=Level.WARNING, subject=subject, says=says, cure=cure)
+
+
+def fault(subject: str, says: str, cure: str = "") -> Finding:
+    return Finding(level=Level.FAULT, subject=subject, says=says, cure=cure)
+
+
+def check_python() -> Finding:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < OLDEST_PYTHON:
+        return fault("python", f"Python {found} is too old.", "Install Python 3.11 or newer.")
+    return ok("python", f"Python {found} at {sys.executable}")
+
+
+def check_machine() -> Iterator[Finding]:
+    """What is nice to have, and what this system does less well."""
+    for program, use in (("uv", "tool files with dependencies of their own"), ("npm", "building the console")):
+        path = shutil.which(program) or shutil.which(program, path=Path(sys.executable).parent)
+        yield ok(program, path) if path else ok(program, f"not found; only needed for {use}")
+    if sys.platform == "darwin":
+        yield warning(
+            "macos",
+            "A tool's left-over processes are ended on a best-effort basis when the gateway is killed.",
+            "Prefer Linux where that matters.",
+        )
+
+
+def describe_config(settings: Settings) -> Finding:
+    if settings.path is None:
+        return warning(
+            "config", "No jackfield.toml here; a gateway would have no tools.", "Make a project with 'jackfield init'."
+        )
+    return ok("config", f"{settings.path} ({len(settings.sources)} sources, {len(settings.tools)} tools)")
+
+
+def check_data(settings: Settings) -> Iterator[Finding]:
+    """The gateway's own folder, and who can read the key in it."""
+    folder = next(path for path in (settings.data, *settings.data.parents) if path.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        yield fault(
+            "data", f"{folder} cannot be written.", "Give yourself the right, or choose another: JACKFIELD_DATA."
+        )
+    elif settings.data.exists():
+        yield ok("data", str(settings.data))
+    else:
+        yield ok("data", f"{settings.data} is made at the first start")
+    key = settings.data / ADMIN_KEY_FILE
+    if os.environ.get("JACKFIELD_ADMIN_KEY") or settings.keys:
+        yield ok("key", "as configured")
+    elif not key.exists():
+        yield ok("key", "is made at the first start")
+    elif stat.S_IMODE(key.stat().st_mode) & 0o077:
+        yield warning("key", f"Others on this machine can read {key}.", f"Run: chmod 600 {key}")
+    else:
+        yield ok("key", f"{key}, readable by its owner only")
+
+
+async def check_store(settings: Settings) -> Finding:
+    """Whether calls could be kept there. Opens it for real, unless nothing was ever kept here."""
+    kind = settings.store_url.partition(":")[0]
+    if kind == "sqlite" and not settings.data.exists():
+        return ok("store", "is made at the first start")
+    try:
+        store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
+        try:
+            await store.open()
+            await store.now_ms()
+        finally:
+            await store.close()
+    except (JackfieldError, OSError) as error:
+        return fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")
+    return ok("store", f"{kind}: opens, and no gateway uses it now")
+
+
+async def try_sources(settings: Settings) -> list[Finding]:
+    """Bring every source up in a gateway that keeps nothing, and see how each is after some seconds."""
+    if not settings.sources and not settings.tools:
+        return []
+    with tempfile.TemporaryDirectory(prefix="jackfield-doctor-") as folder:
+        trial = msgspec.structs.replace(settings, store_url="memory:", data=Path(folder))
+        try:
+            async with Gateway(trial) as gateway:
+                await gateway.panel.settled(within=SOURCES_WITHIN)
+                reports = [
+                    SourceReport(
+                        name=status.name,
+                        kind=status.kind,
+                        status=status.status.value,
+                        error=status.error,
+                        tools=status.tools,
+                        faults=status.faults,
+                    )
+                    for status in gateway.panel.statuses()
+                ]
+                notices = [warning("names", notice.message) for notice in gateway.catalog.notices]
+        except JackfieldError as error:
+            return [fault("sources", error.message)]
+    return [*(finding for report in reports for finding in check_source(report)), *notices]
+
+
+def check_source(report: SourceReport) -> Iterator[Finding]:
+    """One source as it came up, here or in the running gateway."""
+    subject = f"source {report.name}"
+    if report.status == "up":
+        yield ok(subject, f"{report.kind}, {report.tools} {'tool' if report.tools == 1 else 'tools'}")
+    elif report.status == "down":
+        yield fault(subject, report.error or "It is down.", f"Correct [sources.{report.name}], or what it points to.")
+    else:
+        yield fault(
+            subject, f"It did not come up within {SOURCES_WITHIN:g} s.", "See whether what it points to answers."
+        )
+    for part in report.faults:
+        yield fault(subject, part)
+
+
+def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:
+    """The gateway that runs for this config, and its sources as they are."""
+    if readiness.is_ready:
+        yield ok("gateway", f"Jackfield {readiness.version} runs at {url} and is ready")
+    else:
+        yield fault("gateway", f"It runs at {url} but is not ready (store: {readiness.store}).", "See its log.")
+    for report in readiness.sources:
+        yield from check_source(report)
+    for notice in readiness.notices:
+        yield warning("names", notice.message)
+
+
+def check_port(settings: Settings) -> Finding:
+    """Whether a gateway could listen where the config says."""
+    host, port = settings.server.host, settings.server.port
+    with suppress(OSError), socket.create_connection((_reachable(host), port), timeout=1):
+        return fault(
+            "port",
+            f"Something else answers at {host}:{port}, or a gateway with another key.",
+            "Stop it, or choose another port: [server] port, JACKFIELD_PORT.",
+        )
+    return ok("port", f"{host}:{port} is free; no gateway runs there")
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - read, not bound

@@ -1,0 +1,67 @@
+"""`jackfield doctor`: looks at everything a gateway needs and says what to do about what is wrong.
+
+Above: `main.py`. Below: `checks.py`, which does the looking.
+"""
+
+import asyncio
+import logging
+from argparse import ArgumentParser, Namespace
+
+from jackfield.cli import checks
+from jackfield.cli.checks import Finding, Level
+from jackfield.cli.reach import answers, local_key, local_url
+from jackfield.cli.show import harmless, paint, put, put_json
+from jackfield.errors import ConfigError
+from jackfield.sdk import Client
+from jackfield.settings import load_settings
+
+DESCRIPTION = "Check this machine, the config, the data folder, the store, every source and the running gateway."
+EXAMPLES = """\
+  jackfield doctor
+  jackfield doctor --config demo/jackfield.toml --json"""
+_MARKS = {Level.OK: ("ok", "green"), Level.WARNING: ("warning", "yellow"), Level.FAULT: ("fault", "red")}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="the config, or its folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: Namespace) -> int:
+    # What a source logs while it fails is in the findings, as a sentence.
+    logging.getLogger("jackfield").setLevel(logging.CRITICAL)
+    findings = asyncio.run(examine(options.config))
+    faults = sum(finding.level is Level.FAULT for finding in findings)
+    if options.json:
+        put_json({"healthy": not faults, "findings": findings})
+    else:
+        for finding in findings:
+            put(line_of(finding))
+        put(f"\n{faults} {'fault' if faults == 1 else 'faults'}." if faults else "\nAll is well.")
+    return 1 if faults else 0
+
+
+async def examine(config: str | None) -> list[Finding]:
+    """Every check that makes sense, in the order a person would look."""
+    findings = [checks.check_python(), *checks.check_machine()]
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        return [*findings, checks.fault("config", error.message)]
+    findings += [checks.describe_config(settings), *checks.check_data(settings)]
+    url, key = local_url(settings), local_key(settings)
+    if await answers(url, key):
+        return [*findings, checks.ok("store", "in use by the gateway that runs"), *await _running(url, key)]
+    findings += [await checks.check_store(settings), *await checks.try_sources(settings), checks.check_port(settings)]
+    return findings
+
+
+async def _running(url: str, key: str | None) -> list[Finding]:
+    async with Client(url, key) as client:
+        return list(checks.check_running(await client.ready(), url))
+
+
+def line_of(finding: Finding) -> str:
+    mark, colour = _MARKS[finding.level]
+    cure = f" {finding.cure}" if finding.cure else ""
+    return f"{paint(mark.ljust(7), colour)}  {paint(finding.subject, 'bold')}: {harmless(finding.says)}{harmless(cure)}"

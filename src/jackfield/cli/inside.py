@@ -1,0 +1,30 @@
+"""A gateway inside the command's own process, reached through the same doors as any other.
+
+Above: `reach.py` and `checks.py`. Below: the gateway, and the ASGI app that a server would run.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+
+from jackfield.app import Gateway
+from jackfield.logs import set_up_logging
+from jackfield.sdk import Client
+from jackfield.settings import Settings
+from jackfield.web.server import build_app
+
+SOURCES_WITHIN = 10.0
+"""Seconds that a command waits for its sources; one that is slower counts as not there."""
+
+
+@asynccontextmanager
+async def gateway_inside(settings: Settings, *, key: str) -> AsyncIterator[Client]:
+    """A client of a gateway that lives as long as the block."""
+    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, level=logging.ERROR)
+    async with Gateway(settings) as gateway:
+        await gateway.panel.settled(within=SOURCES_WITHIN)
+        transport = httpx2.ASGITransport(build_app(gateway))
+        async with Client(settings.url, key, transport=transport) as client:
+            yield client

@@ -1,0 +1,74 @@
+"""From a command's options to a client: a running gateway, or one inside this very process.
+
+In order: `--url` or `JACKFIELD_URL`; the gateway that the config describes, if it answers to the local key; with
+`--config`, that config run in process, through the same doors; else the local gateway, which then is said to be away.
+Above: the commands that ask a gateway. Below: the SDK, and `inside.py` for a gateway of our own.
+"""
+
+import importlib
+import os
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from jackfield.errors import JackfieldError
+from jackfield.keys import ADMIN_KEY_FILE, made_or_kept_key
+from jackfield.sdk import Client, GatewayFault, GatewayUnreachable, NoAnswer, Unauthenticated
+from jackfield.sdk.address import read_key, read_url
+from jackfield.settings import Settings, load_settings
+
+PROBE_WITHIN = 2.0
+
+
+@asynccontextmanager
+async def gateway(options: Namespace) -> AsyncIterator[Client]:
+    """A client for the gateway that was meant by `--url`, `--key` and, where a command has it, `--config`."""
+    config: str | None = getattr(options, "config", None)
+    if options.url or os.environ.get("JACKFIELD_URL"):
+        road = Client(options.url, options.key)
+    else:
+        settings = load_settings(config)
+        url = local_url(settings)
+        key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(settings)
+        if config and not await answers(url, key):
+            own = options.key or local_key(settings) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
+            async with _gateway_inside(settings, own) as client:
+                yield client
+            return
+        road = Client(url, key)
+    async with road as client:
+        yield client
+
+
+def _gateway_inside(settings: Settings, key: str) -> AbstractAsyncContextManager[Client]:
+    """`inside.py` is loaded here and not above: it brings the whole server, which most commands do without."""
+    inside = importlib.import_module("jackfield.cli.inside")
+    road: AbstractAsyncContextManager[Client] = inside.gateway_inside(settings, key=key)
+    return road
+
+
+def local_url(settings: Settings) -> str:
+    """Where the gateway of this config is: where it said it runs, else where the config puts it."""
+    return read_url(settings.data) or settings.url
+
+
+def local_key(settings: Settings) -> str | None:
+    """The key to the gateway of this config: from the environment, the config itself, or its key file."""
+    if given := os.environ.get("JACKFIELD_ADMIN_KEY"):
+        return given
+    configured = sorted(settings.keys.values(), key=lambda key: ("admin" not in key.scopes, "call" not in key.scopes))
+    return configured[0].key if configured else read_key(settings.data)
+
+
+async def answers(url: str, key: str | None) -> bool:
+    """Whether a gateway at `url` takes this key; another project's gateway on the same port does not."""
+    if key is None:
+        return False
+    async with Client(url, key, timeout=PROBE_WITHIN, retries=0) as client:
+        try:
+            await client.tools.search("", limit=1)
+        except (GatewayUnreachable, GatewayFault, NoAnswer, Unauthenticated):
+            return False
+        except JackfieldError:
+            return True  # It is there, and will give its reason again when it is asked the real question.
+    return True

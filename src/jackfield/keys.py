@@ -1,0 +1,126 @@
+"""Who a key belongs to. Keys are kept as SHA-256 digests, so that a lookup compares no secret byte by byte.
+
+Above: the gateway, which holds one `Keyring`, and the doors, which ask it. Below: settings and the data folder.
+"""
+
+import hashlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from jackfield.errors import ConfigError
+from jackfield.model.principal import Principal, Scope
+from jackfield.settings import Settings
+
+ADMIN = Principal(name="admin", scopes=frozenset({Scope.ADMIN.value}))
+ADMIN_KEY_VARIABLE = "JACKFIELD_ADMIN_KEY"
+ADMIN_KEY_FILE = "admin.key"
+CODE_LIFETIME = 600.0
+"""Seconds in which a login link can be used."""
+
+
+def digest_of(secret: str | bytes) -> str:
+    """How a key, a code or a login id is kept and looked up: never as itself."""
+    return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
+
+
+class Keyring:
+    """Every key this gateway knows, by digest, and the one-time codes of its login links."""
+
+    def __init__(
+        self,
+        principals: dict[str, Principal],
+        *,
+        key_file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.key_file = key_file
+        """Where the key is that was made at first start; None when the operator gave keys."""
+        self._by_digest = principals
+        self._by_name = {principal.name: principal for principal in principals.values()}
+        self._codes: dict[str, tuple[Principal, float]] = {}
+        self._clock = clock
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Keyring":
+        """The keys of the config and of `JACKFIELD_ADMIN_KEY`; with neither, the one in the data folder."""
+        principals: dict[str, Principal] = {}
+        for name, key in settings.keys.items():
+            principal = Principal(name=name, scopes=frozenset(key.scopes), tools=key.tools)
+            _add(principals, key.key, principal, f"auth.keys.{name}.key")
+        if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
+            _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)
+        if principals:
+            return cls(principals)
+        path = settings.data / ADMIN_KEY_FILE
+        return cls({digest_of(made_or_kept_key(path)): ADMIN}, key_file=path)
+
+    def find(self, key: str | bytes) -> Principal | None:
+        """Whose key this is, if anybody's."""
+        return self._by_digest.get(digest_of(key))
+
+    def named(self, name: str) -> Principal | None:
+        """The principal of that name, as long as it still has a key."""
+        return self._by_name.get(name)
+
+    @property
+    def host(self) -> Principal:
+        """Whom the printed link signs in: an administrator if there is one, else the first key."""
+        everybody = list(self._by_name.values())
+        return next((principal for principal in everybody if principal.is_admin), everybody[0])
+
+    def new_code(self, principal: Principal) -> str:
+        """A code that signs `principal` in, once, within ten minutes."""
+        now = self._clock()
+        self._codes = {kept: entry for kept, entry in self._codes.items() if entry[1] > now}
+        code = secrets.token_urlsafe(32)
+        self._codes[digest_of(code)] = (principal, now + CODE_LIFETIME)
+        return code
+
+    def take_code(self, code: str) -> Principal | None:
+        """Whom the code signs in; it is used up by asking."""
+        principal, until = self._codes.pop(digest_of(code), (None, 0.0))
+        return principal if until > self._clock() else None
+
+
+def made_or_kept_key(path: Path) -> str:
+    """The key in `path`, made on the first start. Only its owner can read the file."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return _kept_key(path)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            key = f"jf_{secrets.token_urlsafe(32)}"
+            file.write(key + "\n")
+    except OSError as fault:
+        raise ConfigError(
+            f"The key file {path} cannot be made or read: {fault.strerror}. "
+            f"Make its folder writable, choose another with JACKFIELD_DATA, or set {ADMIN_KEY_VARIABLE}."
+        ) from None
+    return key
+
+
+def _kept_key(path: Path) -> str:
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        path.chmod(0o600)
+    key = path.read_bytes().decode("utf-8", errors="replace").strip()
+    if not key:
+        raise ConfigError(f"The key file {path} is empty. Delete it; the next start makes a new one.")
+    return key
+
+
+def _add(principals: dict[str, Principal], key: str, principal: Principal, where: str) -> None:
+    same_key = principals.get(digest_of(key))
+    if same_key is not None and same_key != principal:
+        raise ConfigError(f"{where} is also the key of '{same_key.name}'. Give each its own key.")
+    if any(known.name == principal.name and known != principal for known in principals.values()):
+        raise ConfigError(
+            f"{where} belongs to '{principal.name}', and so does auth.keys.{principal.name}. "
+            f"Rename that table, or unset {ADMIN_KEY_VARIABLE}."
+        )
+    principals[digest_of(key)] = principal

@@ -1,0 +1,65 @@
+"""The asynchronous client: one gateway, its tools and its calls.
+
+Above: programs, and our own command line. Below: `tools.py`, `calls.py` and the connection they share.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from jackfield.sdk.address import find_address
+from jackfield.sdk.calls import Calls
+from jackfield.sdk.connection import Connection, Patience, get
+from jackfield.sdk.tools import Tools
+from jackfield.sdk.types import Readiness
+
+NOT_READY = 503
+
+
+class Client:
+    """A gateway, for `async` programs. Use it in `async with`, or `close()` it.
+
+    `url` and `key` default to `JACKFIELD_URL` and `JACKFIELD_KEY`, then to the gateway of this machine and the key
+    in its data folder. `retries`: how often a request is sent again after a lost connection; only GETs and calls
+    with an idempotency key are. `retry_after`: up to how many seconds a busy gateway may ask us to wait before the
+    next try. `transport`: another way to the gateway than the network.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float | None = 60.0,
+        retries: int = 2,
+        retry_after: float = 0.0,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        patience = Patience(timeout=timeout, retries=retries, retry_after=retry_after)
+        self._connection = Connection(find_address(url, key), patience=patience, transport=transport)
+        self.tools = Tools(self._connection)
+        self.calls = Calls(self._connection)
+
+    @property
+    def url(self) -> str:
+        return self._connection.url
+
+    async def ready(self) -> Readiness:
+        """Whether the gateway takes calls, and the state of its store and sources. Needs no key."""
+        response = await self._connection.ask(get("/readyz", also=(NOT_READY,)))
+        return self._connection.decode(response.content, Readiness)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"

@@ -1,0 +1,142 @@
+"""What the SDK raises: the gateway's own refusals, rebuilt by their codes, and four situations of the client's side.
+
+    JackfieldError
+    ├── Refused …              as in `errors.py`: the gateway said no, with the class its code belongs to
+    ├── ToolFailed             the call was made and failed; carries what the tool gave
+    ├── CallPending            the call was made and somebody else must answer or allow it first
+    ├── GatewayUnreachable     nobody listens there, or the connection broke
+    ├── NoAnswer               the time the caller gave is over; the call may still run
+    └── GatewayFault           the answer is not one a gateway gives, or says that it failed itself
+
+Above: `connection.py` and the client. Below: `errors.py`.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.errors import STATUS, InvalidArguments, JackfieldError, RateLimited, Refused
+from jackfield.sdk.types import CallAnswer
+
+DEFAULT_RETRY_AFTER = 1.0
+_CLIENT_ERRORS = range(400, 500)
+
+
+class ToolFailed(JackfieldError):
+    """The call was made and ended without a result. `code` is the failure's own, as in the call's record."""
+
+    code = "tool_failed"
+
+    def __init__(self, message: str, *, code: str, call_id: str, result: Any = None, status: str = "failed") -> None:
+        super().__init__(message)
+        _set_code(self, code)
+        self.call_id = call_id
+        self.result = result
+        self.status = status
+
+
+class CallPending(JackfieldError):
+    """The call was made and has no outcome yet: it waits for a person or for somebody else's answer."""
+
+    code = "pending"
+
+    def __init__(self, message: str, *, call_id: str, status: str) -> None:
+        super().__init__(message)
+        self.call_id = call_id
+        self.status = status
+
+
+class GatewayUnreachable(JackfieldError):
+    """Nobody listens at that url, or the connection broke before an answer came."""
+
+    code = "gateway_unreachable"
+
+
+class NoAnswer(JackfieldError, TimeoutError):
+    """The gateway took longer than the caller would wait. What was asked may still happen."""
+
+    code = "no_answer"
+
+
+class GatewayFault(JackfieldError):
+    """The gateway failed, or what answered is no gateway."""
+
+    code = "gateway_fault"
+
+
+class _ErrorBody(Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+    param: str | None = None
+    details: list[dict[str, Any]] = []
+
+
+class _Envelope(Struct, frozen=True, kw_only=True):
+    error: _ErrorBody
+
+
+def refusal(status: int, body: bytes, *, url: str, retry_after: str | None = None) -> JackfieldError:
+    """The error that an answer with this status and body stands for."""
+    try:
+        error = msgspec.json.decode(body, type=_Envelope).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        error = None
+    if error is None or (error.code not in BY_CODE and status not in _CLIENT_ERRORS and status not in BY_STATUS):
+        said = f" and said: {error.message}" if error else ", which no gateway gives"
+        return GatewayFault(f"{url} answered with HTTP {status}{said}. Check the url and the gateway's log.")
+    return _build(BY_CODE.get(error.code) or BY_STATUS.get(status, Refused), error, retry_after)
+
+
+def outcome_of(tool: str, answer: CallAnswer) -> Any:
+    """The plain result of a call that is done; raises for one that failed or has no outcome yet."""
+    if answer.success:
+        return answer.result
+    if not answer.is_settled:
+        wait = "a person must allow it first" if answer.status == "pending_approval" else "somebody else will answer it"
+        raise CallPending(
+            f"Call {answer.call_id} of '{tool}' is {answer.status}: {wait}. Look at it later by its call id.",
+            call_id=answer.call_id,
+            status=answer.status,
+        )
+    raise ToolFailed(
+        answer.error.message if answer.error else f"Call {answer.call_id} of '{tool}' ended as {answer.status}.",
+        code=answer.error.code if answer.error else answer.status,
+        call_id=answer.call_id,
+        result=answer.result,
+        status=answer.status,
+    )
+
+
+def _build(kind: type[Refused], error: _ErrorBody, retry_after: str | None) -> Refused:
+    refused: Refused
+    if issubclass(kind, InvalidArguments):
+        refused = kind(error.message, details=error.details)
+    elif issubclass(kind, RateLimited):
+        refused = kind(error.message, retry_after=seconds(retry_after))
+    else:
+        refused = kind(error.message, param=error.param)
+    if error.code != kind.code:
+        _set_code(refused, error.code)
+    return refused
+
+
+def seconds(retry_after: str | None) -> float:
+    """What a `Retry-After` header asks for; its date form and nonsense count as one second."""
+    try:
+        return max(0.0, float(retry_after or DEFAULT_RETRY_AFTER))
+    except ValueError:
+        return DEFAULT_RETRY_AFTER
+
+
+def _set_code(error: JackfieldError, code: str) -> None:
+    """Give one error the code it came with: a failing tool's own, or a newer gateway's that we have no class for."""
+    vars(error)["code"] = code
+
+
+def _classes(root: type[Refused]) -> list[type[Refused]]:
+    return [root, *(inner for child in root.__subclasses__() for inner in _classes(child))]
+
+
+BY_CODE = {kind.code: kind for kind in _classes(Refused) if kind.__module__ == Refused.__module__}
+BY_STATUS = {status: kind for kind, status in STATUS.items()}

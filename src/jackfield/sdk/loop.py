@@ -1,0 +1,69 @@
+"""An event loop on a thread of its own, so that blocking code can use the asynchronous client.
+
+Above: `sync.py`. Below: asyncio and one thread.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines to their end for callers on other threads. Many threads may share one."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon, so that a program that forgets to close its client still ends.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="jackfield-sdk", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns. An interrupt (Ctrl-C) cancels it."""
+        if not self.is_running:
+            work.close()
+            raise RuntimeError("this client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+        """The items one by one; leaving the iteration ends the asynchronous one."""
+        try:
+            while (item := self.run(_next(items))) is not None:
+                yield item[0]
+        finally:
+            if self.is_running:
+                self.run(items.aclose())
+
+    def close(self) -> None:
+        """End the loop and its thread. Harmless the second time."""
+        if self.is_running:
+            self.run(self._wind_up())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _wind_up(self) -> None:
+        """Cancel what still runs, as `asyncio.run` would at its end."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> tuple[T] | None:
+    try:
+        return (await anext(items),)
+    except StopAsyncIteration:
+        return None

@@ -1,0 +1,162 @@
+"""`client.tools`: what the gateway offers, and calling it.
+
+Above: the client. Below: `connection.py` and `streams.py`.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.sdk.connection import Connection, Message, get
+from jackfield.sdk.failures import GatewayFault, outcome_of
+from jackfield.sdk.sse import EventParser
+from jackfield.sdk.streams import follow, read
+from jackfield.sdk.types import CallAnswer, CallEvent, ToolInfo, ToolsChanged
+
+OnEvent = Callable[[CallEvent], None]
+"""Told every event of one call while it runs. Must not block."""
+
+
+NOT_MODIFIED = 304
+ANSWER = "call.result"
+"""The type of the last event of an execute that streams; its data is what the plain form answers."""
+
+
+class _Tools(Struct, frozen=True):
+    tools: tuple[ToolInfo, ...] = ()
+
+
+class Tools:
+    """The catalog as the client's key may see it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._etag = ""
+        self._known: tuple[ToolInfo, ...] = ()
+
+    async def list(self) -> tuple[ToolInfo, ...]:
+        """Every tool, by name. A catalog that has not changed is not sent again."""
+        known = {"If-None-Match": self._etag} if self._etag else {}
+        message = Message(method="GET", path="/api/v1/tools", headers=known, repeatable=True, also=(NOT_MODIFIED,))
+        response = await self._connection.ask(message)
+        if response.is_success:
+            self._known = self._connection.decode(response.content, _Tools).tools
+            self._etag = response.headers.get("ETag", "")
+        return self._known
+
+    async def get(self, name: str) -> ToolInfo:
+        """One tool. Raises `ToolNotFound`."""
+        response = await self._connection.ask(get(path_of(name)))
+        return self._connection.decode(response.content, ToolInfo)
+
+    async def search(self, query: str, *, limit: int | None = None) -> tuple[ToolInfo, ...]:
+        """The tools that fit the words best, best first."""
+        response = await self._connection.ask(get("/api/v1/tools/search", {"q": query, "limit": limit}))
+        return self._connection.decode(response.content, _Tools).tools
+
+    async def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        chat_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        on_event: OnEvent | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """One call, and its plain result.
+
+        Arguments come as a mapping, as keywords, or both. A tool that fails raises `ToolFailed`; a call that a
+        person must allow or that somebody else answers later raises `CallPending`; one that was not made raises
+        the gateway's `Refused`. `timeout` (seconds) ends the waiting, not the call.
+        """
+        answer = await self.start(
+            name,
+            arguments,
+            timeout=timeout,
+            agent=agent,
+            space_id=space_id,
+            chat_id=chat_id,
+            run_id=run_id,
+            idempotency_key=idempotency_key,
+            on_event=on_event,
+            **kwargs,
+        )
+        return outcome_of(name, answer)
+
+    async def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        chat_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        on_event: OnEvent | None = None,
+        **kwargs: Any,
+    ) -> CallAnswer:
+        """The same call, and the gateway's whole answer, whether it is done, failed or pending."""
+        body: dict[str, Any] = {
+            "arguments": merged(arguments, kwargs),
+            "agent": agent,
+            "space_id": space_id,
+            "chat_id": chat_id,
+            "run_id": run_id,
+        }
+        message = Message(
+            method="POST",
+            path=f"{path_of(name)}/execute",
+            body=msgspec.json.encode({key: value for key, value in body.items() if value is not None}),
+            headers={"Idempotency-Key": idempotency_key} if idempotency_key else {},
+            repeatable=idempotency_key is not None,
+        )
+        if on_event is not None:
+            return await self._start_watched(message, on_event, timeout)
+        response = await self._connection.send(message, within=timeout)
+        return self._connection.decode(response.content, CallAnswer)
+
+    async def _start_watched(self, message: Message, on_event: OnEvent, timeout: float | None) -> CallAnswer:
+        """Execute as an event stream: what happens to the call, then the answer as its last event."""
+        async with (
+            self._connection.deadline(timeout, message),
+            self._connection.stream(message) as response,
+            aclosing(read(response, EventParser())) as events,
+        ):
+            async for event in events:
+                if event.type == ANSWER:
+                    return self._connection.decode(event.data, CallAnswer)
+                on_event(self._connection.decode(event.data, CallEvent))
+        raise GatewayFault(f"{self._connection.url} ended the call's stream without its answer. See the gateway's log.")
+
+    async def follow(self) -> AsyncGenerator[ToolsChanged, None]:
+        """Every change of the catalog from now on, across reconnects, until the iteration is left."""
+        async with aclosing(follow(self._connection, get("/api/v1/tools/changes"))) as events:
+            async for event in events:
+                if event.type == "tools.changed":
+                    yield self._connection.decode(event.data, ToolsChanged)
+
+
+def path_of(tool: str) -> str:
+    """The tool's own path; its name may be a foreign spelling with any character in it."""
+    return f"/api/v1/tools/{quote(tool, safe='')}"
+
+
+def merged(arguments: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The two ways to give arguments as one object."""
+    both = sorted((arguments or {}).keys() & keywords.keys())
+    if both:
+        raise TypeError(f"the argument '{both[0]}' is given twice: in the mapping and as a keyword")
+    return {**(arguments or {}), **keywords}

@@ -1,0 +1,162 @@
+"""What a gateway answers, as frozen objects. Fields that this version does not know are ignored, and fields that
+an older gateway does not send have a default, so that the two sides may differ in age.
+
+Words that may grow (a status, a cost estimate) stay strings for the same reason.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval"})
+"""The statuses of a call that has no outcome yet; every other one is final."""
+
+
+class ToolMetadata(Struct, frozen=True, kw_only=True):
+    """Seed 004's ToolMetadata."""
+
+    enabled_by_default: bool = True
+    requires_approval: bool = False
+    timeout_seconds: int | None = None
+    rate_limit_per_minute: int | None = None
+    cost_estimate: str | None = None
+    long_running: bool | None = None
+    idempotent: bool | None = None
+    tags: tuple[str, ...] | None = None
+    examples: tuple[dict[str, Any], ...] | None = None
+
+
+class ToolInfo(Struct, frozen=True, kw_only=True):
+    """One tool of the manifest."""
+
+    name: str
+    description: str = ""
+    category: str | None = None
+    parameters: dict[str, Any] = {}
+    metadata: ToolMetadata = ToolMetadata()
+    version: str = ""
+    """Digest of the definition: another version is another definition."""
+    source: str = ""
+
+
+class ToolsChanged(Struct, frozen=True, kw_only=True):
+    """What is different in the catalog as this key sees it; names only."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    version: str = ""
+
+
+class CallError(Struct, frozen=True, kw_only=True):
+    """Why a call failed."""
+
+    code: str
+    message: str
+
+
+class CallAnswer(Struct, frozen=True, kw_only=True):
+    """What execute answers: the outcome, or that there is none yet."""
+
+    success: bool = False
+    call_id: str
+    run_id: str | None = None
+    status: str
+    result: Any = None
+    error: CallError | None = None
+    execution_time_ms: float | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status not in UNSETTLED
+
+
+class CallRecord(Struct, frozen=True, kw_only=True):
+    """One call as the gateway keeps it. Times are ISO 8601, UTC."""
+
+    id: str
+    tool: str
+    status: str
+    run_id: str | None = None
+    source: str | None = None
+    tool_version: str | None = None
+    arguments: dict[str, Any] = {}
+    principal: str | None = None
+    agent: str | None = None
+    space_id: str | None = None
+    chat_id: str | None = None
+    result: Any = None
+    error: CallError | None = None
+    delivery: str | None = None
+    attempt: int = 0
+    created_at: str | None = None
+    finished_at: str | None = None
+    deadline: str | None = None
+    expires_at: str | None = None
+    execution_time_ms: float | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status not in UNSETTLED
+
+
+class CallPage(Struct, frozen=True, kw_only=True):
+    """Some calls, newest first, and where the next ones begin."""
+
+    calls: tuple[CallRecord, ...] = ()
+    next_cursor: str | None = None
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far a running call has come."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class CallEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened to a call: `call.started`, `call.progress`, `call.settled` and the like."""
+
+    type: str
+    call_id: str = ""
+    run_id: str | None = None
+    tool: str = ""
+    agent: str | None = None
+    status: str | None = None
+    progress: Progress | None = None
+    execution_time_ms: float | None = None
+    at: str | None = None
+
+
+class SourceReport(Struct, frozen=True, kw_only=True):
+    """The state of one source, from `/readyz`."""
+
+    name: str
+    kind: str = ""
+    status: str = ""
+    error: str | None = None
+    tools: int = 0
+    faults: tuple[str, ...] = ()
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something about a tool's name that its owner should know, with the cure."""
+
+    name: str = ""
+    sources: tuple[str, ...] = ()
+    message: str = ""
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """What `/readyz` says."""
+
+    status: str
+    store: str = ""
+    sources: tuple[SourceReport, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    version: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.status == "ready"

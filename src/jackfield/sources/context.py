@@ -1,0 +1,137 @@
+"""`ctx`: the gateway as a tool file's function sees it while it runs in the gateway's process.
+
+A function with a parameter named `ctx` gets one `Context` per call:
+
+    from jackfield.sources.context import Context
+
+    async def forecast(city: str, ctx: Context) -> str: ...
+
+Above: `inprocess.py`, which makes it. Below: the surroundings that the gateway lends to its sources.
+"""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError
+from jackfield.model.call import Done, Failed, Outcome, Pending
+from jackfield.sources.base import Invocation, Progress, Surroundings
+
+logger = logging.getLogger("jackfield.tools")
+
+
+class ToolFailed(JackfieldError):
+    """A tool that another tool called gave no result. `code` says why, `result` is what an agent would see."""
+
+    def __init__(self, message: str, *, code: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # each failure brings its own
+        self.result = result
+
+
+class Lent(Struct, frozen=True, kw_only=True):
+    """What one source lends to the contexts of its calls."""
+
+    source: str
+    config: dict[str, Any]
+    secrets: frozenset[str]
+    surroundings: Surroundings
+
+
+class Context(Struct, frozen=True, eq=False):
+    """One call's view of the gateway. May be used from the function's own thread."""
+
+    _invocation: Invocation
+    _lent: Lent
+    _loop: asyncio.AbstractEventLoop
+
+    def __repr__(self) -> str:
+        return f"Context(tool={self._invocation.tool.name!r}, call_id={self.call_id!r})"
+
+    @property
+    def call_id(self) -> str:
+        return self._invocation.call_id
+
+    @property
+    def run_id(self) -> str:
+        return self._invocation.run_id
+
+    @property
+    def agent(self) -> str | None:
+        """The agent in whose name the call was made, if one was."""
+        return self._invocation.agent
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """This source's `config` from the gateway's configuration; a copy, yours to change."""
+        return copy.deepcopy(self._lent.config)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The gateway's settings, without secrets."""
+        return self._lent.surroundings.config()
+
+    @property
+    def registry(self) -> list[dict[str, Any]]:
+        """Every tool of the gateway as its manifest shows it, as of now."""
+        return self._lent.surroundings.registry()
+
+    def secret(self, name: str) -> str | None:
+        """The secret's value; None when it is not set, or not among this source's `secrets`."""
+        if name in self._lent.secrets:
+            return self._lent.surroundings.secret(name)
+        logger.warning("Secret %r is not in sources.%s.secrets, so no tool of it gets it.", name, self._lent.source)
+        return None
+
+    async def call_tool(self, name: str, /, **arguments: Any) -> Any:
+        """Another tool's result, by the same road as every call. Raises `ToolFailed`, or the refusal."""
+        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=self._invocation)
+        return _result(name, outcome)
+
+    def call_tool_sync(self, name: str, /, **arguments: Any) -> Any:
+        """`call_tool` for a plain `def`, which runs in a thread. The called tool's own deadline bounds the wait."""
+        if _on_event_loop():
+            raise RuntimeError("call_tool_sync would stop the event loop here. In an async def, await ctx.call_tool.")
+        return asyncio.run_coroutine_threadsafe(self.call_tool(name, **arguments), self._loop).result()
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell whoever follows this call how far it is."""
+        self._in_loop(self._invocation.report, Progress(progress=progress, total=total, message=message))
+
+    def log(self, message: str, *, level: int = logging.INFO, **fields: Any) -> None:
+        """A line in the gateway's log that names the tool and the call; `fields` are kept apart in JSON logs."""
+        said = " ".join([message, *(f"{key}={value!r}" for key, value in fields.items())])
+        extra = {"tool": self._invocation.tool.name, "call_id": self.call_id, "run_id": self.run_id, "fields": fields}
+        logger.log(level, "%s [%s] %s", self._invocation.tool.name, self.call_id, said, extra=extra)
+
+    def _in_loop(self, act: Callable[[Progress], None], argument: Progress) -> None:
+        if _on_event_loop():
+            act(argument)
+        else:
+            self._loop.call_soon_threadsafe(act, argument)
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _result(name: str, outcome: Outcome) -> Any:
+    match outcome:
+        case Done(result=result):
+            return msgspec.json.decode(result)
+        case Failed(code=code, message=message, result=result):
+            raise ToolFailed(message, code=code, result=msgspec.json.decode(result) if result else None)
+        case Pending(status=status):
+            said = (
+                f"Tool '{name}' is answered later ({status.value}), and a tool cannot wait for that. Call it yourself."
+            )
+            raise ToolFailed(said, code=status.value)

@@ -1,0 +1,213 @@
+"""Tools from Python files: `kind = "files"`. Reads them, follows their changes, and runs them in this process.
+
+Above: the keeper. Below: `pyfile/` reads a file's text, `inprocess.py` runs its functions, `watching.py` tells
+of changes. A file with PEP 723 metadata belongs in a process of its own; until there are workers it is a fault.
+"""
+
+import io
+import itertools
+import tokenize
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from jackfield.model.call import Failed, Outcome
+from jackfield.model.tool import Tool, ToolKind
+from jackfield.parsing import parse_config
+from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.context import Lent
+from jackfield.sources.globs import Globs, Stamp
+from jackfield.sources.inprocess import FileVersion, InProcessTool
+from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
+from jackfield.sources.threads import Threads
+from jackfield.sources.watching import Watch
+
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sources.NAME]` with `kind = "files"`; times are in seconds."""
+
+    path: str | Annotated[tuple[str, ...], Meta(min_length=1)]
+    config: dict[str, Any] = {}
+    secrets: tuple[str, ...] = ()
+    idle_timeout: Seconds = 600
+    """For files that run in a worker process."""
+    call_timeout: Seconds | None = None
+    max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+    @property
+    def timeout_ms(self) -> int | None:
+        return None if self.call_timeout is None else max(1, round(self.call_timeout * 1000))
+
+
+def files_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "FilesSource":
+    """The factory of this kind."""
+    return FilesSource(name, parse_config(options, FilesOptions, where=f"sources.{name}"), surroundings)
+
+
+class FilesSource:
+    """The tools of all files that match, each version of a file loaded at most once."""
+
+    kind: ClassVar[str] = "files"
+    tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
+
+    def __init__(self, name: str, options: FilesOptions, surroundings: Surroundings) -> None:
+        self.name = name
+        self.max_concurrency = options.max_concurrency
+        self._timeout_ms = options.timeout_ms
+        self._lent = Lent(
+            source=name, config=options.config, secrets=frozenset(options.secrets), surroundings=surroundings
+        )
+        self._globs = Globs(options.patterns, folder=surroundings.folder)
+        self._threads = Threads()
+        self._watch = Watch(self._globs, threads=self._threads, changed=lambda: surroundings.changed(name))
+        self._files: dict[str, _File] = {}
+        self._versions: dict[str, FileVersion] = {}
+        self._tools: dict[str, InProcessTool] = {}
+
+    async def open(self) -> None:
+        self._watch.open()
+
+    async def refresh(self) -> Listing:
+        scan = await self._threads.run(self._scan)
+        self._watch.seen(scan.stamp)
+        offers, clashes = named_apart({label: file.reading for label, file in scan.files.items()})
+        self._take_over(scan.files, offers)
+        faults = (*scan.faults, *(fault for file in scan.files.values() for fault in file.reading.faults), *clashes)
+        return Listing(tools=tuple(self._tool(offer) for offer in offers), faults=faults)
+
+    def can_execute(self, tool: Tool) -> bool:
+        return tool.source == self.name and tool.name in self._tools
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        tool = self._tools.get(invocation.tool.name)
+        if tool is None:
+            return Failed("tool_error", f"'{invocation.tool.name}' is no longer in its file. List the tools again.")
+        return await tool.run(invocation)
+
+    async def close(self) -> None:
+        await self._watch.close()
+        for version in self._versions.values():
+            version.drop()
+        self._threads.close()
+
+    def _scan(self) -> "_Scan":
+        """Runs in a thread. The stamp is taken first, so that a change while reading shows as a change."""
+        stamp = self._globs.stamp()
+        files: dict[str, _File] = {}
+        faults = [self._no_match(pattern) for pattern in self._globs.unmatched()]
+        for label, path in self._globs.files().items():
+            try:
+                text = _decoded(path.read_bytes())
+            except OSError as error:
+                faults.append(f"{label} cannot be read: {error.strerror}. Check the file and its permissions.")
+            except _NotText as error:
+                faults.append(f"{label}, line {error.line}: {error}. Save the file as UTF-8.")
+            else:
+                known = self._files.get(label)
+                same = known if known is not None and known.text == text else None
+                files[label] = same or _File(path=path, text=text, reading=read_file(text, label=label))
+        return _Scan(stamp=stamp, files=files, faults=tuple(faults))
+
+    def _no_match(self, pattern: str) -> str:
+        label = self._globs.label(self._globs.folder / pattern)
+        where = f"sources.{self.name}.path"
+        if (self._globs.folder / pattern).is_dir():
+            return f"{where}: '{label}' is a folder. Write '{label}/*.py' for the Python files in it."
+        return f"{where}: no file matches '{label}'. Put a tool file there, or correct the path."
+
+    def _take_over(self, files: dict[str, "_File"], offers: list["Offer"]) -> None:
+        """From now on calls go to these files. A file with the same text as before keeps its loaded module."""
+        versions: dict[str, FileVersion] = {}
+        for label, file in files.items():
+            if label in self._versions and self._files.get(label) is file:
+                versions[label] = self._versions.pop(label)
+            else:
+                versions[label] = FileVersion(
+                    file.path, label=label, text=file.text, threads=self._threads, lent=self._lent
+                )
+        for replaced in self._versions.values():
+            replaced.drop()
+        self._files, self._versions = files, versions
+        self._tools = {offer.name: versions[offer.label].tool(offer.function.name) for offer in offers}
+
+    def _tool(self, offer: "Offer") -> Tool:
+        return Tool(
+            source=self.name,
+            name=offer.name,
+            description=offer.function.description,
+            input_schema=offer.function.input_schema,
+            output_schema=offer.function.output_schema,
+            kind=self.tool_kind,
+            visible=False,
+            timeout_ms=self._timeout_ms,
+        )
+
+
+class Offer(Struct, frozen=True):
+    """One function under the name it got."""
+
+    name: str
+    label: str
+    function: FileFunction
+
+
+def named_apart(readings: dict[str, FileReading]) -> tuple[list[Offer], list[str]]:
+    """Every function with a name of its own, and a sentence for each that could not have the one it wanted."""
+    offers: dict[str, Offer] = {}
+    faults: list[str] = []
+    for label, function in ((label, function) for label, reading in readings.items() for function in reading.functions):
+        name = function.tool_name
+        if name in offers:
+            name = _free_name(f"{PurePosixPath(label).stem}_{name}", offers)
+            faults.append(
+                f"{label}, line {function.line}: '{function.tool_name}' is also a tool of "
+                f"{offers[function.tool_name].label}, so this one is called '{name}'. "
+                "Set pack in one of the two files."
+            )
+        offers[name] = Offer(name, label, function)
+    return list(offers.values()), faults
+
+
+def _free_name(wanted: str, taken: dict[str, Offer]) -> str:
+    numbered = (f"{wanted}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([wanted], numbered) if name not in taken)
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    path: Path
+    text: str
+    reading: FileReading
+
+
+class _Scan(Struct, frozen=True, kw_only=True):
+    """The files as they were at one moment."""
+
+    stamp: Stamp
+    files: dict[str, _File]
+    faults: tuple[str, ...]
+
+
+class _NotText(Exception):
+    def __init__(self, reason: str, *, line: int) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def _decoded(data: bytes) -> str:
+    """The file's text as Python reads it: its coding line or UTF-8, and every line end as one newline."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except SyntaxError as error:
+        raise _NotText(error.msg, line=1) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _NotText(f"a byte that is not {error.encoding} text", line=line) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,236 @@
+"""Tool files in the gateway's own process: loads one version of a file, and runs its functions.
+
+`async def` is awaited in the event loop; `def` runs in a thread. Whatever a function does to end badly is an
+outcome here, and its traceback goes to the log only.
+Above: `files.py`. Below: `threads.py`, `conversion.py`, `context.py`.
+"""
+
+import asyncio
+import inspect
+import itertools
+import logging
+import re
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path, PurePath
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.model.call import Done, Failed, Outcome, done
+from jackfield.sources.base import Invocation
+from jackfield.sources.context import Context, Lent
+from jackfield.sources.conversion import Converter, converter_for
+from jackfield.sources.pyfile.reader import CONTEXT_PARAMETER
+from jackfield.sources.threads import MOST_ABANDONED, Lane, Stuck, Threads
+
+logger = logging.getLogger("jackfield.tools")
+
+_CANNOT_ENCODE = (TypeError, ValueError, OverflowError, RecursionError)
+_numbers = itertools.count(1)
+
+
+class LoadedFunction(Struct, frozen=True, kw_only=True):
+    """A real function, with all that can be known before its first call."""
+
+    call: Callable[..., Any]
+    is_async: bool
+    wants_context: bool
+    convert: Converter | None
+
+
+class FileVersion:
+    """One text of one file. Loaded at the first call, once; the text is the one whose tools were listed."""
+
+    def __init__(self, path: Path, *, label: str, text: str, threads: Threads, lent: Lent) -> None:
+        self.label = label
+        self.threads = threads
+        self.lent = lent
+        self._path = path
+        self._text = text
+        self._module = f"jackfield_tool_file_{next(_numbers)}_{re.sub(r'[^a-zA-Z0-9_]', '_', path.stem)}"
+        self._loading: asyncio.Future[ModuleType | Failed] | None = None
+        self._tools: dict[str, InProcessTool] = {}
+        self._calls = 0
+        self._dropped = False
+
+    def tool(self, function: str) -> "InProcessTool":
+        """The tool that a function of this file is; always the same one, for it counts its own threads."""
+        return self._tools.setdefault(function, InProcessTool(self, function))
+
+    async def function(self, name: str) -> LoadedFunction | Failed:
+        """The function of this name, after loading the file if nobody has. A failed load is tried again next time."""
+        loading = self._loading
+        if loading is None:
+            loading = self._loading = self.threads.run(self._load)
+        module = await asyncio.shield(loading)
+        if isinstance(module, Failed):
+            if self._loading is loading:
+                self._loading = None
+            return module
+        return await self.threads.run(lambda: self._find(module, name))
+
+    def enter(self) -> None:
+        """A call of this version begins."""
+        self._calls += 1
+
+    def leave(self) -> None:
+        """A call of this version is over."""
+        self._calls -= 1
+        self._unload()
+
+    def drop(self) -> None:
+        """The file has another text now, or is gone. Calls that run finish on this one."""
+        self._dropped = True
+        self._unload()
+
+    def _unload(self) -> None:
+        if self._dropped and not self._calls:
+            sys.modules.pop(self._module, None)
+
+    def _load(self) -> ModuleType | Failed:
+        module = ModuleType(self._module)
+        module.__file__ = str(self._path)
+        sys.modules[self._module] = module  # dataclasses and forward references look their module up there
+        try:
+            code = compile(self._text, str(self._path), "exec", dont_inherit=True)
+            exec(code, module.__dict__)  # noqa: S102 - the operator's own tool file
+        except BaseException as error:  # the border to a tool file
+            sys.modules.pop(self._module, None)
+            logger.warning("The tool file %s could not be loaded", self.label, exc_info=error)
+            said = (
+                f"The file {self.label} could not be loaded: {_words(error)}. Correct it, or install what it imports."
+            )
+            return Failed("tool_error", said)
+        return module
+
+    def _find(self, module: ModuleType, name: str) -> LoadedFunction | Failed:
+        call = getattr(module, name, None)
+        if not callable(call):
+            return Failed("tool_error", f"'{name}' is no function once {self.label} has run. Correct the file.")
+        return LoadedFunction(
+            call=call,
+            is_async=inspect.iscoroutinefunction(call),
+            wants_context=_takes_context(call),
+            convert=converter_for(call, leave_out=frozenset({CONTEXT_PARAMETER, "return"})),
+        )
+
+
+class InProcessTool:
+    """One function of one file version, as a tool that can be called."""
+
+    def __init__(self, version: FileVersion, function: str) -> None:
+        self._version = version
+        self._function = function
+        self._lane = Lane(version.threads)
+        self._loaded: LoadedFunction | None = None
+
+    async def run(self, invocation: Invocation) -> Outcome:
+        """One call. Never raises but for cancellation, which stops an `async def` and abandons a thread."""
+        self._version.enter()
+        try:
+            loaded = self._loaded
+            if loaded is None:
+                found = await self._version.function(self._function)
+                if isinstance(found, Failed):
+                    return found
+                loaded = self._loaded = found
+            return await self._call(loaded, invocation)
+        finally:
+            self._version.leave()
+
+    async def _call(self, loaded: LoadedFunction, invocation: Invocation) -> Outcome:
+        arguments = invocation.arguments
+        if loaded.convert is not None:
+            try:
+                arguments = loaded.convert(arguments)
+            except (msgspec.ValidationError, ValueError, OverflowError) as error:
+                return Failed("invalid_arguments", f"The arguments do not fit '{self._function}': {error}")
+        if loaded.wants_context:
+            context = Context(invocation, self._version.lent, asyncio.get_running_loop())
+            arguments = {**arguments, CONTEXT_PARAMETER: context}
+        if loaded.is_async:
+            return await _awaited(loaded.call, arguments, invocation)
+        try:
+            ended = await self._lane.run(lambda: _in_thread(loaded.call, arguments, invocation))
+        except Stuck:
+            return Failed("tool_stuck", _stuck_sentence(invocation.tool.name, self._version.label))
+        if isinstance(ended, Done | Failed):
+            return ended
+        return await _awaited(lambda: ended, {}, invocation)
+
+
+async def _awaited(call: Callable[..., Any], arguments: dict[str, Any], invocation: Invocation) -> Done | Failed:
+    try:
+        return _encoded(await call(**arguments))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _failed(error, invocation)
+    except BaseException as error:  # noqa: BLE001 - the border to a tool; SystemExit must not end the gateway
+        return _failed(error, invocation)
+
+
+def _in_thread(
+    call: Callable[..., Any], arguments: dict[str, Any], invocation: Invocation
+) -> Done | Failed | Coroutine[Any, Any, Any]:
+    """The whole call of a plain function. A wrapped `async def` gives a coroutine, which belongs to the event loop."""
+    try:
+        result = call(**arguments)
+        return result if inspect.iscoroutine(result) else _encoded(result)
+    except BaseException as error:  # noqa: BLE001 - the border to a tool; SystemExit must not end the gateway
+        return _failed(error, invocation)
+
+
+def _encoded(result: Any) -> Done | Failed:
+    try:
+        return done(result)
+    except _CANNOT_ENCODE:
+        pass
+    try:
+        return done(msgspec.to_builtins(result, enc_hook=_plain))
+    except _CANNOT_ENCODE as error:
+        said = f"The tool returned a {type(result).__name__} that JSON cannot hold: {error}."
+        return Failed("bad_result", f"{said} Return text, numbers, lists, dicts or dataclasses.")
+
+
+def _plain(value: Any) -> Any:
+    """The hook for what msgspec does not know: a path as its text, a pydantic model as its object."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} is no JSON value")
+
+
+def _failed(error: BaseException, invocation: Invocation) -> Failed:
+    logger.warning("Tool %s failed in call %s", invocation.tool.name, invocation.call_id, exc_info=error)
+    return Failed("tool_error", _words(error))
+
+
+def _words(error: BaseException) -> str:
+    """`ValueError: …`, without the path that an import error carries."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - a tool's own exception class may fail at this too
+        said = ""
+    if isinstance(error, ImportError) and error.path:
+        said = said.replace(f" ({error.path})", "")
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _stuck_sentence(tool: str, label: str) -> str:
+    return (
+        f"{MOST_ABANDONED} calls of '{tool}' were given up and still run, so no more are started. "
+        f"Correct the function in {label}, for example with a timeout of its own, and save the file."
+    )
+
+
+def _takes_context(call: Callable[..., Any]) -> bool:
+    try:
+        return CONTEXT_PARAMETER in inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return False

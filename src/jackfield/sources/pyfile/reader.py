@@ -1,0 +1,208 @@
+"""One tool file's text → its tools. Nothing of it is run.
+
+Above: `sources/files.py`. Below: the rest of this folder.
+"""
+
+import ast
+from typing import Any
+
+from msgspec import Struct
+
+from jackfield.model.tool import JsonSchema
+from jackfield.sources.pyfile.classes import enum_values
+from jackfield.sources.pyfile.constraints import described
+from jackfield.sources.pyfile.docstrings import split_docstring
+from jackfield.sources.pyfile.hints import Hints, accepts_null, any_of
+from jackfield.sources.pyfile.names import UNKNOWN, Names
+from jackfield.sources.pyfile.pep723 import find_header
+
+CONTEXT_PARAMETER = "ctx"
+"""A parameter of this name is not the caller's to give: the gateway fills it in."""
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class FileFunction(Struct, frozen=True, kw_only=True):
+    """A function that is a tool, as its text describes it."""
+
+    name: str
+    """In the file."""
+    tool_name: str
+    """With the file's `pack` before it."""
+    line: int
+    description: str
+    input_schema: JsonSchema
+    output_schema: JsonSchema | None
+
+
+class FileReading(Struct, frozen=True, kw_only=True):
+    """What a file offers, and one sentence for each thing in it that cannot be offered."""
+
+    functions: tuple[FileFunction, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class _Fault(Exception):  # never leaves this module
+    def __init__(self, node: ast.stmt, sentence: str) -> None:
+        super().__init__(sentence)
+        self.line = node.lineno
+
+
+def read_file(text: str, *, label: str) -> FileReading:
+    """The tools in `text`. `label` is how the file is called in faults."""
+    if header := find_header(text):
+        return FileReading(faults=(_header_fault(label, header.line, header.fault),))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        said = f"{label}, line {error.lineno or 1}: {error.msg}. Correct it; until then the file offers no tools."
+        return FileReading(faults=(said,))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return FileReading(faults=(f"{label}, line 1: this is not Python text ({error}). Correct the file.",))
+    return _read_tree(tree, label)
+
+
+def _header_fault(label: str, line: int, fault: str | None) -> str:
+    if fault is not None:
+        return f"{label}, line {line}: its script metadata is malformed: {fault}. Correct it; the file is skipped."
+    return (
+        f"{label}, line {line}: script metadata (PEP 723) asks for a worker process, which this version does not "
+        "offer yet. Remove the '# /// script' block to run the file in the gateway's process."
+    )
+
+
+def _read_tree(tree: ast.Module, label: str) -> FileReading:
+    names = Names(tree)
+    functions: list[FileFunction] = []
+    faults: list[_Fault] = []
+    try:
+        pack = _pack(tree, names)
+        chosen, faults = _chosen(tree, names)
+    except _Fault as fault:
+        chosen, faults = [], [fault]
+    for node in chosen:
+        try:
+            functions.append(_function(node, names, pack))
+        except _Fault as fault:
+            faults.append(fault)
+    said = tuple(f"{label}, line {fault.line}: {fault}" for fault in faults)
+    return FileReading(functions=tuple(functions), faults=said)
+
+
+def _pack(tree: ast.Module, names: Names) -> str:
+    node = names.assigned.get("pack")
+    if node is None:
+        return ""
+    pack = names.value(node)
+    if not isinstance(pack, str):
+        where = _statement_of(tree, "pack")
+        raise _Fault(
+            where, "'pack' must be one literal string. Write pack = \"name\"; until then the file offers no tools."
+        )
+    return f"{pack}_" if pack else ""
+
+
+def _chosen(tree: ast.Module, names: Names) -> tuple[list[FunctionNode], list[_Fault]]:
+    """The functions that are tools: those in `__all__`, or else the public ones. A second definition replaces."""
+    defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
+    if "__all__" not in names.assigned:
+        return [node for name, node in defined.items() if not name.startswith("_")], []
+    where = _statement_of(tree, "__all__")
+    exported = names.value(names.assigned["__all__"])
+    if not isinstance(exported, list) or not all(isinstance(name, str) for name in exported):
+        cure = 'Write __all__ = ["name"]; until then the file offers no tools.'
+        raise _Fault(where, f"'__all__' must be one literal list of names. {cure}")
+    known = {*defined, *names.classes, *names.assigned, *names.imports}
+    missing = [
+        _Fault(where, f"'__all__' names '{name}', which is not at the file's top level. Define or remove it.")
+        for name in exported
+        if name not in known
+    ]
+    return [defined[name] for name in dict.fromkeys(exported) if name in defined], missing
+
+
+def _statement_of(tree: ast.Module, name: str) -> ast.stmt:
+    """The last statement that mentions `name` by assignment, for a fault's line."""
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in ast.walk(node))
+    ]
+    return found[-1]
+
+
+def _function(node: FunctionNode, names: Names, pack: str) -> FileFunction:
+    _check_callable(node)
+    docs = split_docstring(ast.get_docstring(node, clean=False))
+    return FileFunction(
+        name=node.name,
+        tool_name=f"{pack}{node.name}",
+        line=node.lineno,
+        description=docs.description,
+        input_schema=_input_schema(node, names, docs.parameters),
+        output_schema=Hints(names, for_result=True).object_schema(node.returns),
+    )
+
+
+def _check_callable(node: FunctionNode) -> None:
+    """Refuse what a JSON object of named arguments cannot call."""
+    if node.args.vararg is not None:
+        raise _Fault(
+            node, f"'{node.name}' takes *{node.args.vararg.arg}, which named arguments cannot fill. Use a list."
+        )
+    if node.args.posonlyargs:
+        first = node.args.posonlyargs[0].arg
+        raise _Fault(node, f"'{node.name}' takes '{first}' by position only. Remove the '/' from its parameters.")
+    if _yields(node):
+        raise _Fault(node, f"'{node.name}' is a generator, and a tool gives one result. Return a list.")
+
+
+def _yields(function: FunctionNode) -> bool:
+    """Whether the function itself has a `yield`, not one nested in it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, FunctionNode | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _input_schema(node: FunctionNode, names: Names, documented: dict[str, str]) -> JsonSchema:
+    hints = Hints(names)
+    arguments = node.args
+    plain_defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [*arguments.defaults]
+    properties: dict[str, JsonSchema] = {}
+    required: list[str] = []
+    for parameter, default in (
+        *zip(arguments.args, plain_defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ):
+        if parameter.arg == CONTEXT_PARAMETER:
+            continue
+        schema = _parameter_schema(hints, parameter.annotation, default, names)
+        properties[parameter.arg] = described(schema, documented.get(parameter.arg), parameter.annotation, names)
+        if default is None:
+            required.append(parameter.arg)
+    schema = {"type": "object", "properties": properties, "required": required}
+    schema["additionalProperties"] = arguments.kwarg is not None
+    return {**schema, "$defs": hints.defs} if hints.defs else schema
+
+
+def _parameter_schema(hints: Hints, annotation: ast.expr | None, default: ast.expr | None, names: Names) -> JsonSchema:
+    schema = hints.schema(annotation)
+    value = UNKNOWN if default is None else _default(default, names)
+    if value is UNKNOWN:
+        return schema
+    if value is None and not accepts_null(schema):
+        schema = any_of(schema, {"type": "null"})  # `x: str = None` means that None may be given
+    return {**schema, "default": value}
+
+
+def _default(node: ast.expr, names: Names) -> Any:
+    """The JSON value of a default: a literal, a constant of the file, or a member of one of its enums."""
+    if isinstance(node, ast.Attribute) and (definition := names.class_of(node.value)) is not None:
+        return (enum_values(definition, names) or {}).get(node.attr, UNKNOWN)
+    return names.value(node)

@@ -1,0 +1,132 @@
+"""Reading a JSON body: its media type, its size, its depth, its shape. Every fault is the client's, and is said so.
+
+Above: the doors that take a body. Below: the ASGI channel and msgspec.
+"""
+
+import asyncio
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Receive
+
+from jackfield.errors import BadRequest, TooLarge, WrongMediaType
+from jackfield.web.errors import TooSlow
+from jackfield.web.sentences import bad_value
+from jackfield.web.visit import Visit
+
+B = TypeVar("B", bound=Struct)
+
+DEEPEST = 200
+"""Levels of nesting that a body may have; more is no honest request and would exhaust a parser's stack."""
+BODY_WITHIN = 60.0
+"""Seconds in which a body must have come."""
+_PLAIN_JSON = b"application/json"
+
+
+class ClientGone(Exception):
+    """The client hung up while it was still sending. There is nobody to answer."""
+
+
+class BodyReader(Generic[B]):
+    """Reads bodies of one type; made once per door."""
+
+    def __init__(self, into: type[B], *, required: bool = True) -> None:
+        self._into = into
+        self._decode = msgspec.json.Decoder(into).decode
+        self._required = required
+
+    async def read(self, visit: Visit) -> B:
+        """The body of this request, or the refusal that says what is wrong with it."""
+        body = await read_bytes(visit)
+        if not body:
+            if self._required:
+                raise BadRequest("The request has no body. Send a JSON object.")
+            return self._into()
+        check_media_type(visit.headers.get(b"content-type"))
+        try:
+            value = self._decode(body)
+        except msgspec.ValidationError as fault:
+            raise bad_value(fault, what="The body", into=self._into) from None
+        except msgspec.DecodeError as fault:
+            raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
+        except UnicodeDecodeError:
+            raise BadRequest("The body is not UTF-8. Encode it so.") from None
+        except RecursionError:
+            raise _too_deep() from None
+        if body.count(b"{") + body.count(b"[") > DEEPEST:
+            _check_depth(value)
+        return value
+
+
+async def read_bytes(visit: Visit) -> bytes:
+    """The whole body, as long as it keeps within `[server] max_body`."""
+    limit = visit.gateway.settings.server.max_body
+    declared = visit.headers.get(b"content-length")
+    if declared is not None and (not declared.isdigit() or int(declared) > limit):
+        raise _too_large(limit)
+    message = await visit.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        body = await _read_rest(visit.receive, body, limit)
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def check_media_type(header: bytes | None) -> None:
+    """Raise `WrongMediaType` unless the body says it is JSON."""
+    if header == _PLAIN_JSON:
+        return
+    media = (header or b"").partition(b";")[0].strip().lower()
+    if media != _PLAIN_JSON and not (media.startswith(b"application/") and media.endswith(b"+json")):
+        given = f"'{media.decode('latin-1')[:100]}'" if media else "no Content-Type"
+        raise WrongMediaType(f"The body is declared as {given}. Send JSON with 'Content-Type: application/json'.")
+
+
+async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
+    parts = [first]
+    size = len(first)
+    try:
+        async with asyncio.timeout(BODY_WITHIN):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                part = message.get("body", b"")
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise TooSlow(f"The body did not come whole within {BODY_WITHIN:g} s. Send it again.") from None
+
+
+def _check_depth(body: Struct) -> None:
+    level: list[Any] = [value for value in msgspec.structs.astuple(body) if isinstance(value, (dict, list))]
+    for _ in range(DEEPEST - 1):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"The body is nested more than {DEEPEST} levels deep. Flatten it.")
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit:,} bytes, the limit that [server] max_body sets. Send less.")
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

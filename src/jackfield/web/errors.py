@@ -1,0 +1,121 @@
+"""A refusal as the wire shows it: `{"error": {"type", "code", "message", "param"}}` with the right status.
+
+Above: `guard.py`, which catches what a door raises. Below: the tree of `jackfield.errors`.
+"""
+
+import logging
+import math
+import secrets
+
+from msgspec import UNSET, Struct, UnsetType
+
+from jackfield.errors import (
+    InvalidArguments,
+    RateLimited,
+    Refused,
+    SourceUnavailable,
+    Unauthenticated,
+    Unavailable,
+    status_of,
+)
+from jackfield.web.answers import Header, Reply, json_reply
+from jackfield.web.discretion import Discretion
+
+log = logging.getLogger(__name__)
+
+INTERNAL_ERROR = 500
+_TYPES = {
+    400: "invalid_request",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found",
+    409: "conflict",
+    410: "expired",
+    429: "too_many_requests",
+    500: "server_error",
+    503: "unavailable",
+}
+"""What kind of error a status is; every other 4xx is the request's fault too."""
+
+
+class MethodNotAllowed(Refused):
+    """405: the path exists, but not for this method."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allowed: str) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class TooSlow(Refused):
+    """408: the body did not come in time."""
+
+    code = "request_timeout"
+
+
+class ErrorDetail(Struct, frozen=True, kw_only=True):
+    """One fault of the arguments: where it is, and what it is."""
+
+    path: str
+    message: str
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """What went wrong: its kind, a stable code for programs, a sentence for people, the parameter at fault."""
+
+    type: str
+    code: str
+    message: str
+    param: str | None
+    details: list[ErrorDetail] | UnsetType = UNSET
+    """Only with `invalid_arguments`: one entry per fault."""
+
+
+class ErrorAnswer(Struct, frozen=True, kw_only=True):
+    """Every error of this API has this shape."""
+
+    error: ErrorBody
+
+
+def http_status(refusal: Refused) -> int:
+    """The status for a refusal, those that only HTTP knows included."""
+    if isinstance(refusal, MethodNotAllowed):
+        return 405
+    if isinstance(refusal, TooSlow):
+        return 408
+    return status_of(refusal)
+
+
+def refusal_reply(refusal: Refused, *, discretion: Discretion) -> Reply:
+    """What the client is told. Why a source is down may name what strangers need not know."""
+    status = http_status(refusal)
+    message = discretion.text(refusal.message) if isinstance(refusal, SourceUnavailable) else refusal.message
+    details = [ErrorDetail(**detail) for detail in refusal.details] if isinstance(refusal, InvalidArguments) else UNSET
+    body = ErrorBody(type=error_type(status), code=refusal.code, message=message, param=refusal.param, details=details)
+    return json_reply(ErrorAnswer(error=body), status=status, headers=_extra_headers(refusal))
+
+
+def crash_reply(fault: BaseException, *, what: str) -> Reply:
+    """500: the client gets a reference and no detail, the log gets both."""
+    reference = secrets.token_hex(6)
+    log.error("%s failed (reference %s)", what, reference, exc_info=fault)
+    message = f"Something went wrong inside the gateway. Its log has the details under reference {reference}."
+    body = ErrorBody(type=error_type(INTERNAL_ERROR), code="internal_error", message=message, param=None)
+    return json_reply(ErrorAnswer(error=body), status=INTERNAL_ERROR)
+
+
+def error_type(status: int) -> str:
+    return _TYPES.get(status, "invalid_request")
+
+
+def _extra_headers(refusal: Refused) -> tuple[Header, ...]:
+    if isinstance(refusal, RateLimited):
+        return ((b"retry-after", b"%d" % max(1, math.ceil(refusal.retry_after))),)
+    if isinstance(refusal, Unavailable):
+        return ((b"retry-after", b"1"),)
+    if isinstance(refusal, Unauthenticated):
+        return ((b"www-authenticate", b"Bearer"),)
+    if isinstance(refusal, MethodNotAllowed):
+        return ((b"allow", refusal.allowed.encode()),)
+    return ()

@@ -1,0 +1,125 @@
+"""`POST /api/v1/tools/{name}/execute`: one call, as JSON or as a stream of its events.
+
+Above: `routes.py`. Below: the pipeline. This is the road that must be fast: one decode, one call, one encode, and the
+result passes as the bytes it came in.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from jackfield.calls.events import CallEvent
+from jackfield.calls.pipeline import CallRequest
+from jackfield.errors import BadRequest
+from jackfield.model.call import Call
+from jackfield.model.ids import new_id
+from jackfield.web.answers import Answer, encode, raw_json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.names import Name
+from jackfield.web.records import event_record, execute_answer
+from jackfield.web.sse import Comment, EventStream, Message
+from jackfield.web.streams import next_of, stop
+from jackfield.web.visit import Visit
+
+MAX_KEY = 255
+IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY, pattern="^[!-~]+$")]
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class ExecuteBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of the call, and whose it is."""
+
+    arguments: dict[str, Any] = {}
+    agent: Name | None = None
+    space_id: Name | None = None
+    run_id: Name | None = None
+    chat_id: Name | None = None
+
+
+_body = BodyReader(ExecuteBody, required=False)
+
+
+async def execute(visit: Visit) -> Answer:
+    """Call the tool and say what came of it."""
+    body = await _body.read(visit)
+    request = CallRequest(
+        tool=visit.part("name"),
+        arguments=body.arguments,
+        principal=visit.principal,
+        agent=body.agent,
+        space_id=body.space_id,
+        chat_id=body.chat_id,
+        run_id=body.run_id,
+    )
+    if (key := visit.headers.get(b"idempotency-key")) is not None:
+        request = msgspec.structs.replace(
+            request, idempotency_key=_checked_key(key), digest=_digest(request.tool, body)
+        )
+    if _wants_events(visit.headers.get(b"accept")):
+        return await _stream(visit, request)
+    return _answer(await visit.gateway.pipeline.call(request))
+
+
+def _answer(call: Call) -> Answer:
+    return raw_json_reply(
+        encode(execute_answer(call)),
+        status=200 if call.status.is_final else 202,
+        headers=((b"x-call-id", call.id.encode()),),
+    )
+
+
+def _checked_key(header: bytes) -> str:
+    key = header.decode("latin-1")
+    if not 1 <= len(key) <= MAX_KEY or any(not "!" <= character <= "~" for character in key):
+        raise BadRequest(
+            f"The Idempotency-Key must have 1 to {MAX_KEY} visible ASCII characters. A UUID is a good one.",
+            param="Idempotency-Key",
+        )
+    return key
+
+
+def _digest(tool: str, body: ExecuteBody) -> str:
+    """The same for bodies that mean the same, however they are written."""
+    return hashlib.sha256(_sorted((tool, body))).hexdigest()
+
+
+def _wants_events(accept: bytes | None) -> bool:
+    return accept is not None and b"text/event-stream" in accept.lower()
+
+
+async def _stream(visit: Visit, request: CallRequest) -> Answer:
+    """The call's events, then its answer. What is refused before the first event is an ordinary error."""
+    call_id = new_id("call")
+    messages = _messages(visit, request, call_id)
+    first = await anext(messages)
+    headers = ((b"x-call-id", call_id.encode()),)
+    return EventStream(messages, first=first, streams=visit.reception.streams, headers=headers)
+
+
+async def _messages(visit: Visit, request: CallRequest, call_id: str) -> AsyncGenerator[Message | Comment]:
+    pipeline = visit.gateway.pipeline
+    async with pipeline.events.follow(call_id) as events:
+        call = visit.reception.streams.keep(pipeline.call(request, call_id=call_id), name=f"Call {call_id}")
+        async for event in _until_done(events, call):
+            yield Message(event=event.type, data=event_record(event))
+    yield Message(event="call.result", data=execute_answer(await asyncio.shield(call)))
+
+
+async def _until_done(events: AsyncIterator[CallEvent], call: asyncio.Task[Call]) -> AsyncGenerator[CallEvent]:
+    """The events that come before the call is done, and those that are there by then."""
+    coming = asyncio.ensure_future(next_of(events))
+    try:
+        while True:
+            await asyncio.wait((coming, call), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # the call may be done and its last event still on the way
+            event = coming.result() if coming.done() else None
+            if event is None:
+                return
+            yield event
+            coming = asyncio.ensure_future(next_of(events))
+    finally:
+        await stop(coming)

@@ -1,0 +1,116 @@
+"""Is it alive, is it ready, how is it doing: `/healthz`, `/readyz`, `/metrics`.
+
+Above: `routes.py`. Below: the panel of sources, the catalog's notices, the store's clock, the pipeline's counters.
+"""
+
+import asyncio
+import logging
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from jackfield import __version__
+from jackfield.model.principal import Scope
+from jackfield.sources.keeper import SourceState, SourceStatus
+from jackfield.web.admission import recognise
+from jackfield.web.answers import NO_STORE, Answer, Reply, json_reply
+from jackfield.web.discretion import Discretion
+from jackfield.web.metrics import metrics_text
+from jackfield.web.visit import Visit
+
+log = logging.getLogger(__name__)
+
+STORE_ANSWERS_WITHIN = 2.0
+_METRICS_TYPE = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """The process lives."""
+
+    status: Literal["ok"] = "ok"
+
+
+class SourceReport(Struct, frozen=True, kw_only=True):
+    """One source of tools. `faults`, with a key that may read, says which of its tools cannot be offered and why."""
+
+    name: str
+    kind: str
+    status: SourceState
+    error: str | None
+    tools: int
+    faults: tuple[str, ...] | UnsetType = UNSET
+
+
+class NoticeReport(Struct, frozen=True, kw_only=True):
+    """Something about a tool's name or definition that its owner should know, with the cure."""
+
+    name: str
+    sources: tuple[str, ...]
+    message: str
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """Whether calls can be taken, and the state of every source. A source that is down does not make this fail."""
+
+    status: Literal["ready", "not_ready"]
+    store: Literal["ok", "unreachable"]
+    sources: list[SourceReport]
+    notices: list[NoticeReport]
+    version: str
+
+
+async def alive(_visit: Visit) -> Answer:
+    """The process answers."""
+    return json_reply(Alive())
+
+
+async def readiness(visit: Visit) -> Answer:
+    """The store answers, and this is how the sources are."""
+    gateway, discretion = visit.gateway, visit.reception.discretion
+    principal = await recognise(visit) if gateway.ready else None
+    trusted = principal is not None and principal.may(Scope.READ)
+    store_answers = gateway.ready and await _store_answers(visit)
+    ready = store_answers and not visit.reception.streams.is_closing
+    report = Readiness(
+        status="ready" if ready else "not_ready",
+        store="ok" if store_answers else "unreachable",
+        sources=[_report(status, discretion, trusted=trusted) for status in gateway.panel.statuses()],
+        notices=[
+            NoticeReport(name=notice.public_name, sources=notice.sources, message=discretion.text(notice.message))
+            for notice in gateway.catalog.notices
+        ],
+        version=__version__,
+    )
+    return json_reply(report, status=200 if ready else 503)
+
+
+async def metrics(visit: Visit) -> Answer:
+    """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
+    gateway, principal = visit.gateway, visit.principal
+    if principal.tools or principal.only_serves:
+        names = {entry.name for entry in gateway.catalog.view(principal).entries}
+        text = metrics_text(gateway.pipeline.counters, gateway.panel.statuses(), shows=names.__contains__)
+    else:
+        text = metrics_text(gateway.pipeline.counters, gateway.panel.statuses(), shows=lambda _tool: True)
+    return Reply(200, (_METRICS_TYPE, NO_STORE), text.encode())
+
+
+def _report(status: SourceStatus, discretion: Discretion, *, trusted: bool) -> SourceReport:
+    return SourceReport(
+        name=status.name,
+        kind=status.kind,
+        status=status.status,
+        error=None if status.error is None else discretion.text(status.error),
+        tools=status.tools,
+        faults=tuple(discretion.text(fault) for fault in status.faults) if trusted else UNSET,
+    )
+
+
+async def _store_answers(visit: Visit) -> bool:
+    try:
+        async with asyncio.timeout(STORE_ANSWERS_WITHIN):
+            await visit.gateway.store.now_ms()
+    except Exception:
+        log.exception("The store does not answer.")
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""Signing in and out: a one-time code or a key becomes a cookie with an opaque id.
+
+Above: `routes.py`. Below: the keyring for codes and keys, `logins.py` for what the cookie means.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import BadRequest, Unauthenticated
+from jackfield.model.principal import Principal
+from jackfield.web.admission import key_in
+from jackfield.web.answers import Answer, Empty, json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.logins import login_cookie, login_in
+from jackfield.web.visit import Visit
+
+
+class LoginBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The code of the link that the gateway printed. Without it, send a key in a header."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+
+
+class SignedIn(Struct, frozen=True, kw_only=True):
+    """Who you are now."""
+
+    principal: str
+    scopes: list[str]
+
+
+_body = BodyReader(LoginBody, required=False)
+
+
+async def log_in(visit: Visit) -> Answer:
+    """Exchange a code, or the key in the headers, for a cookie."""
+    body = await _body.read(visit)
+    principal = _who(visit, body.code)
+    login = await visit.reception.logins.open(principal)
+    answer = SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
+    return json_reply(answer, headers=((b"set-cookie", login_cookie(login, secure=_is_https(visit))),))
+
+
+async def log_out(visit: Visit) -> Answer:
+    """End the login of this cookie."""
+    if (login := login_in(visit.header(b"cookie"))) is not None:
+        await visit.reception.logins.close(login)
+    return Empty(204, [(b"set-cookie", login_cookie(None, secure=_is_https(visit))), (b"cache-control", b"no-store")])
+
+
+def _who(visit: Visit, code: str | None) -> Principal:
+    keyring = visit.gateway.keyring
+    if code is not None:
+        principal = keyring.take_code(code)
+        if principal is None:
+            raise Unauthenticated(
+                "The code is used up or too old. Paste a key, or start the gateway again for a new link.",
+                param="code",
+            )
+        return principal
+    key = key_in(visit.headers)
+    if key is None:
+        raise BadRequest("Give the code of the printed link, or a key in a header.", param="code")
+    principal = keyring.find(key)
+    if principal is None:
+        raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
+    return principal
+
+
+def _is_https(visit: Visit) -> bool:
+    public = visit.gateway.settings.server.public_url
+    return visit.scope["scheme"] == "https" or (public is not None and public.startswith("https://"))

@@ -1,0 +1,32 @@
+"""The plain page at `/` until there is a console: three static files, nothing made from data.
+
+Above: `routes.py`. Below: `static/`. The page's script asks the same doors as everybody else, and the policy here lets
+it run nothing that did not come from this folder.
+"""
+
+from importlib.resources import files
+
+from jackfield.web.answers import Answer, Reply
+from jackfield.web.visit import Handler, Visit
+
+_POLICY = (
+    b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
+    b"require-trusted-types-for 'script'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-cache"),
+)
+
+
+def static_file(name: str, media: str) -> Handler:
+    """A door that gives one file of `static/`."""
+    body = (files("jackfield.web") / "static" / name).read_bytes()
+    reply = Reply(200, ((b"content-type", media.encode()), *_HEADERS), body)
+
+    async def give(_visit: Visit) -> Answer:
+        return reply
+
+    return give

@@ -1,0 +1,163 @@
+"""How a call, its answer and its events look on the wire.
+
+Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta, Raw, Struct
+
+from jackfield.calls.events import CallEvent
+from jackfield.model.call import Call, CallError, CallStatus, Delivery
+from jackfield.sources.base import Progress
+from jackfield.web.answers import encode
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WAITING_FOR = {
+    CallStatus.PENDING_APPROVAL: "Waiting for approval. The result will arrive in your inbox when ready.",
+}
+_WAITING = "Waiting for result. It will arrive in your inbox when ready."
+
+
+class ExecuteAnswer(Struct, frozen=True, kw_only=True):
+    """What a call came to, or that somebody else still has to answer."""
+
+    success: bool
+    call_id: str
+    run_id: str
+    status: CallStatus
+    result: Raw | None
+    error: CallError | None
+    execution_time_ms: float | None
+
+
+class CallRecord(Struct, frozen=True, kw_only=True):
+    """One call as the gateway keeps it."""
+
+    id: str
+    call_id: str
+    run_id: str
+    tool: str
+    source: str
+    tool_version: str
+    arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    principal: str
+    agent: str | None
+    space_id: str | None
+    chat_id: str | None
+    status: CallStatus
+    delivery: Delivery | None
+    result: Raw | None
+    error: CallError | None
+    attempt: int
+    created_at: Time
+    finished_at: Time | None
+    deadline: Time | None
+    expires_at: Time | None
+    execution_time_ms: float | None
+
+
+class OneCall(Struct, frozen=True, kw_only=True):
+    """A call in its envelope."""
+
+    call: CallRecord
+
+
+class CallPage(Struct, frozen=True, kw_only=True):
+    """Calls, newest first. `next_cursor` is where the next page begins; null: this was the last."""
+
+    calls: list[CallRecord]
+    next_cursor: str | None
+
+
+class CallEventRecord(Struct, frozen=True, kw_only=True):
+    """Something that happened to a call."""
+
+    type: str
+    call_id: str
+    run_id: str
+    tool: str
+    agent: str | None
+    status: CallStatus
+    at: Time
+    progress: Progress | None
+    execution_time_ms: float | None
+
+
+class _Waiting(Struct, frozen=True, kw_only=True, rename={"call_id": "pendingToolCallId"}):
+    """What an agent sees in place of a result."""
+
+    status: CallStatus
+    call_id: str
+    message: str
+
+
+def execute_answer(call: Call) -> ExecuteAnswer:
+    """The answer to whoever made the call."""
+    return ExecuteAnswer(
+        success=call.status is CallStatus.COMPLETED,
+        call_id=call.id,
+        run_id=call.run_id,
+        status=call.status,
+        result=call.result if call.status.is_final else _waiting(call),
+        error=call.error,
+        execution_time_ms=call.duration_ms,
+    )
+
+
+def call_record(call: Call) -> CallRecord:
+    return CallRecord(
+        id=call.id,
+        call_id=call.id,
+        run_id=call.run_id,
+        tool=call.tool,
+        source=call.source,
+        tool_version=call.tool_version,
+        arguments=call.arguments,
+        principal=call.principal,
+        agent=call.agent,
+        space_id=call.space_id,
+        chat_id=call.chat_id,
+        status=call.status,
+        delivery=call.delivery,
+        result=call.result,
+        error=call.error,
+        attempt=call.attempt,
+        created_at=iso_time(call.created_at),
+        finished_at=_maybe_time(call.finished_at),
+        deadline=_maybe_time(call.deadline),
+        expires_at=_maybe_time(call.expires_at),
+        execution_time_ms=call.duration_ms,
+    )
+
+
+def event_record(event: CallEvent) -> CallEventRecord:
+    return CallEventRecord(
+        type=event.type,
+        call_id=event.call_id,
+        run_id=event.run_id,
+        tool=event.tool,
+        agent=event.agent,
+        status=event.status,
+        at=iso_time(event.at),
+        progress=event.progress,
+        execution_time_ms=event.duration_ms,
+    )
+
+
+def iso_time(milliseconds: int) -> str:
+    """ISO 8601 in UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+
+
+def _maybe_time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso_time(milliseconds)
+
+
+def _waiting(call: Call) -> Raw:
+    status = CallStatus.PENDING_APPROVAL if call.status is CallStatus.PENDING_APPROVAL else CallStatus.PENDING
+    message = _WAITING_FOR.get(status, _WAITING)
+    return Raw(encode(_Waiting(status=status, call_id=call.id, message=message)))

@@ -1,0 +1,217 @@
+"""The whole URL map: every door, who may pass, what it takes and answers. Served, checked and documented from here.
+
+Above: `server.py`. Below: one module per kind of door. The first match counts, so the busiest door is the first.
+"""
+
+from typing import Any
+
+from jackfield.model.principal import Scope
+from jackfield.web import calls, changes, execute, health, login, tools
+from jackfield.web.answers import Answer, encode, raw_json_reply
+from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
+from jackfield.web.openapi import openapi_document
+from jackfield.web.page import static_file
+from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
+from jackfield.web.visit import Visit
+
+_CALL_ID = {"X-Call-Id": "The call's id"}
+
+DOORS: tuple[Door, ...] = (
+    Door(
+        method="POST",
+        path="/api/v1/tools/{name}/execute",
+        path_takes_slashes=True,
+        handler=execute.execute,
+        needs=Scope.CALL,
+        group="Tools",
+        summary="Call a tool",
+        headers=(
+            HeaderParameter(
+                name="Idempotency-Key",
+                says="The same key with the same body is the same call for 24 hours; with another body it is refused",
+                type=execute.IdempotencyKey,
+            ),
+        ),
+        body=execute.ExecuteBody,
+        body_is_optional=True,
+        answers={
+            200: Body(
+                says="The call is settled: completed, or failed, which is a result too. With `Accept: "
+                "text/event-stream` the call's events, then `call.result` with the same object",
+                type=ExecuteAnswer,
+                streams=True,
+                headers=_CALL_ID,
+            ),
+            202: Body(says="Somebody else has to answer or approve first", type=ExecuteAnswer, headers=_CALL_ID),
+        },
+        refusals=(404, 409, 429),
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/tools",
+        handler=tools.list_tools,
+        group="Tools",
+        summary="The manifest of all tools that the key may see",
+        headers=(HeaderParameter(name="If-None-Match", says="The ETag of the manifest that you have"),),
+        answers={
+            200: Body(says="The manifest", type=tools.Manifest, headers={"ETag": "Changes with any definition"}),
+            304: Body(says="You have it"),
+        },
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/tools/search",
+        handler=tools.search_tools,
+        group="Tools",
+        summary="Find tools by words",
+        query=tools.SearchQuery,
+        answers={200: Body(says="The best matches first", type=tools.FoundTools)},
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/tools/changes",
+        handler=changes.stream_changes,
+        group="Tools",
+        summary="Changes of the catalog, live (also as WebSocket)",
+        answers={200: Body(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/tools/{name}",
+        path_takes_slashes=True,
+        handler=tools.show_tool,
+        group="Tools",
+        summary="One tool",
+        answers={200: Body(says="The tool", type=tools.ToolEntry)},
+        refusals=(404,),
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/calls",
+        handler=calls.list_calls,
+        group="Calls",
+        summary="The records of calls, newest first",
+        query=calls.CallsQuery,
+        answers={200: Body(says="A page of records", type=CallPage)},
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/calls/stream",
+        handler=calls.follow_calls,
+        group="Calls",
+        summary="What happens to calls, live",
+        query=calls.StreamQuery,
+        answers={200: Body(says="One event per change of a call", media=SSE_MEDIA)},
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/calls/{id}",
+        handler=calls.show_call,
+        group="Calls",
+        summary="The record of one call",
+        answers={200: Body(says="The record", type=OneCall)},
+        refusals=(404,),
+    ),
+    Door(
+        method="POST",
+        path="/api/v1/calls/{id}/cancel",
+        handler=calls.cancel_call,
+        needs=Scope.CALL,
+        group="Calls",
+        summary="Stop a call",
+        answers={200: Body(says="The record of the stopped call", type=OneCall)},
+        refusals=(404, 409),
+    ),
+    Door(
+        method="POST",
+        path="/api/login",
+        handler=login.log_in,
+        needs=None,
+        takes_key=True,
+        group="Identity",
+        summary="Exchange the code of a printed link, or a key, for a cookie",
+        body=login.LoginBody,
+        body_is_optional=True,
+        answers={200: Body(says="Signed in", type=login.SignedIn, headers={"Set-Cookie": "The login"})},
+    ),
+    Door(
+        method="POST",
+        path="/api/logout",
+        handler=login.log_out,
+        needs=None,
+        group="Identity",
+        summary="End the login of the cookie",
+        answers={204: Body(says="Signed out")},
+    ),
+    Door(
+        method="GET",
+        path="/healthz",
+        handler=health.alive,
+        needs=None,
+        always_open=True,
+        group="Health",
+        summary="Whether the process lives",
+        answers={200: Body(says="It does", type=health.Alive)},
+    ),
+    Door(
+        method="GET",
+        path="/readyz",
+        handler=health.readiness,
+        needs=None,
+        always_open=True,
+        takes_key=True,
+        group="Health",
+        summary="Whether calls can be taken, and the state of each source",
+        answers={
+            200: Body(says="Ready", type=health.Readiness),
+            503: Body(says="Not ready", type=health.Readiness),
+        },
+    ),
+    Door(
+        method="GET",
+        path="/metrics",
+        handler=health.metrics,
+        group="Health",
+        summary="Counts for Prometheus",
+        answers={200: Body(says="Prometheus text format", media="text/plain")},
+    ),
+)
+
+
+async def _give_document(_visit: Visit) -> Answer:
+    return raw_json_reply(_DOCUMENT)
+
+
+_PAGE = (
+    ("/", "index.html", "text/html"),
+    ("/page.css", "page.css", "text/css"),
+    ("/page.js", "page.js", "text/javascript"),
+)
+
+DOCUMENT_DOOR = Door(
+    method="GET",
+    path="/openapi.json",
+    handler=_give_document,
+    operation="openapi",
+    group="Health",
+    summary="This document",
+    answers={200: Body(says="OpenAPI 3.1", type=dict[str, Any])},
+)
+PAGE_DOORS = tuple(
+    Door(
+        method="GET",
+        path=path,
+        handler=static_file(name, f"{media}; charset=utf-8"),
+        operation=f"page_{name.replace('.', '_')}",
+        needs=None,
+        always_open=True,
+        group="Page",
+        summary=f"The page at / ({name})",
+        answers={200: Body(says="The file", media=media)},
+    )
+    for path, name, media in _PAGE
+)
+ALL_DOORS = (*DOORS, DOCUMENT_DOOR, *PAGE_DOORS)
+_DOCUMENT = encode(openapi_document(ALL_DOORS))
+
+SOCKET_DOORS = (SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes),)

@@ -1,0 +1,75 @@
+"""Every stream that is open, so that a stopping server can end them all at once.
+
+Above: `server.py`, which closes them, and the doors that stream. Below: asyncio.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from starlette.types import Receive
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Streams:
+    """The open streams of one server, and the work that goes on though its stream has ended."""
+
+    def __init__(self) -> None:
+        self._watches: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
+        self.is_closing = False
+
+    def watch(self, receive: Receive) -> asyncio.Task[None]:
+        """A task that is done as soon as the client is gone or the server stops. Give it back with `release`."""
+        task = asyncio.ensure_future(_until_disconnect(receive))
+        self._watches.add(task)
+        if self.is_closing:
+            task.cancel()
+        return task
+
+    async def release(self, watch: asyncio.Task[None]) -> None:
+        self._watches.discard(watch)
+        await stop(watch)
+
+    def keep(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run `work` to its end, whoever stops listening."""
+        task = asyncio.create_task(work, name=name)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task
+
+    def close(self) -> None:
+        """End every stream now, and every one that is opened from here on."""
+        self.is_closing = True
+        for watch in self._watches:
+            watch.cancel()
+
+    async def finish(self, *, within: float) -> None:
+        """Wait for work that goes on without a listener, then stop what is left of it."""
+        if not self._work:
+            return
+        _, late = await asyncio.wait(self._work, timeout=within)
+        for task in late:
+            log.warning("%s was still going on and is stopped.", task.get_name())
+            await stop(task)
+
+
+async def next_of(items: AsyncIterator[T]) -> T | None:
+    """The next item; None after the last one."""
+    return await anext(items, None)
+
+
+async def stop(task: asyncio.Future[Any]) -> None:
+    """Cancel and wait until it is over; its outcome interests nobody."""
+    task.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+async def _until_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
+        pass

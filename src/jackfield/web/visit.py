@@ -1,0 +1,120 @@
+"""One request as a door sees it: who asks, its headers, its path and query. No body yet (`bodies.py`).
+
+Above: every door. Below: the ASGI scope. `Reception` is what the doors share for the life of the server.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Receive, Scope
+
+from jackfield.app import Gateway
+from jackfield.errors import BadRequest
+from jackfield.model.principal import Principal
+from jackfield.web.answers import Answer
+from jackfield.web.discretion import Discretion
+from jackfield.web.hosts import Hosts
+from jackfield.web.logins import Logins
+from jackfield.web.sentences import bad_value
+from jackfield.web.streams import Streams
+
+Q = TypeVar("Q", bound=Struct)
+
+NOBODY = Principal(name="nobody", scopes=frozenset())
+MAX_PARAMETERS = 64
+_ONCE = frozenset(
+    {
+        b"authorization",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"idempotency-key",
+        b"origin",
+        b"sec-fetch-site",
+        b"x-api-key",
+        b"x-secret-key",
+    }
+)
+_JOINED_BY = {b"cookie": b"; "}
+
+
+class Reception(Struct, frozen=True, kw_only=True):
+    """What stands behind all doors: the gateway, and what the doors themselves have to remember."""
+
+    gateway: Gateway
+    hosts: Hosts
+    discretion: Discretion
+    logins: Logins
+    streams: Streams
+
+
+class Visit:
+    """One request. `principal` is `NOBODY` behind a door that is open to all."""
+
+    __slots__ = ("headers", "principal", "receive", "reception", "scope")
+
+    def __init__(self, reception: Reception, scope: Scope, receive: Receive) -> None:
+        self.reception = reception
+        self.scope = scope
+        self.receive = receive
+        self.headers = headers_of(scope["headers"])
+        self.principal = NOBODY
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.reception.gateway
+
+    def part(self, name: str) -> str:
+        """A variable part of the path."""
+        value: str = self.scope["path_params"][name]
+        return value
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def query(self, into: type[Q]) -> Q:
+        """The query string as an `into`; a parameter that does not fit is a `BadRequest` that names it."""
+        text = self.scope["query_string"]
+        if not text:
+            return into()
+        given: dict[str, str] = {}
+        try:
+            pairs = parse_qsl(
+                text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
+            )
+        except ValueError:
+            raise BadRequest(
+                "The query string is not UTF-8 in percent encoding, or far too long. Correct it."
+            ) from None
+        for name, value in pairs:
+            if name in given:
+                raise BadRequest(f"The query parameter '{name}' is given twice. Give it once.", param=name)
+            given[name] = value
+        try:
+            return msgspec.convert(given, into, strict=False)
+        except msgspec.ValidationError as fault:
+            raise bad_value(fault, what="The query string", into=into) from None
+
+
+Handler = Callable[[Visit], Awaitable[Answer]]
+"""What a door does: take a visit, ask one room, give the answer."""
+
+
+def headers_of(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name. What decides something may come once only; the rest is joined as HTTP says."""
+    headers = dict(raw)
+    if len(headers) == len(raw):
+        return headers
+    headers = {}
+    for name, value in raw:
+        if name not in headers:
+            headers[name] = value
+        elif name in _ONCE:
+            raise BadRequest(f"The header {name.decode('latin-1')} is given twice. Give it once.")
+        else:
+            headers[name] += _JOINED_BY.get(name, b", ") + value
+    return headers

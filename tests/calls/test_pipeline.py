@@ -1,0 +1,425 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jackfield.calls.pipeline import CallRequest
+from jackfield.errors import (
+    AlreadyResolved,
+    CallNotFound,
+    Conflict,
+    Forbidden,
+    InvalidArguments,
+    NotReady,
+    RateLimited,
+    RunNotFound,
+    SourceUnavailable,
+    ToolDisabled,
+    ToolNotFound,
+)
+from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, done
+from jackfield.model.tool import Metadata
+from jackfield.sources.base import Invocation, Progress
+from jackfield.store import CallFilter
+from tests.calls.house import GUEST, OPS, FunctionSource, House, a_house
+from tests.store.making import a_call
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+async def echo(invocation: Invocation) -> Outcome:
+    return done(invocation.arguments)
+
+
+class Gate:
+    """A tool that waits until the test lets it go, and says when it began and how it ended."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.go = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.runs = 0
+
+    async def __call__(self, _: Invocation) -> Outcome:
+        self.runs += 1
+        self.began.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return done("went through")
+
+
+@pytest.fixture
+def source() -> FunctionSource:
+    made = FunctionSource()
+    made.offer("echo", echo, input_schema=TEXT)
+    return made
+
+
+@pytest.fixture
+async def house(source: FunctionSource, tmp_path: Path) -> AsyncIterator[House]:
+    async with a_house(source, tmp_path, secrets={"s3cret-value"}) as made:
+        yield made
+
+
+async def offer(house: House, name: str, body: Any, **fields: Any) -> None:
+    house.source.offer(name, body, **fields)
+    await house.panel.refresh()
+
+
+def result(call: Call) -> Any:
+    assert call.result is not None
+    return msgspec.json.decode(call.result)
+
+
+async def until(house: House, call_id: str, status: CallStatus) -> Call:
+    async with asyncio.timeout(5):
+        while True:
+            call = await house.store.get_call(call_id)
+            if call is not None and call.status is status:
+                return call
+            await asyncio.sleep(0.005)
+
+
+async def test_a_call_comes_back_settled_and_is_on_record(house: House) -> None:
+    call = await house.call("echo", {"text": "hi"}, agent="ada")
+    assert call.status is CallStatus.COMPLETED
+    assert result(call) == {"text": "hi"}
+    kept = await house.store.get_call(call.id)
+    assert kept is not None
+    assert kept == call
+    assert kept.principal == "ops"
+    assert kept.agent == "ada"
+
+
+async def test_an_unknown_tool_is_refused_and_leaves_no_record(house: House) -> None:
+    with pytest.raises(ToolNotFound):
+        await house.call("nothing")
+    assert (await house.store.list_calls(CallFilter(), limit=10)).calls == []
+
+
+async def test_arguments_that_break_the_schema_never_reach_the_tool(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate, input_schema=TEXT)
+    with pytest.raises(InvalidArguments) as refusal:
+        await house.call("gate", {"text": 3})
+    assert [detail["path"] for detail in refusal.value.details] == ["text"]
+    assert gate.runs == 0
+
+
+async def test_a_failing_tool_is_an_outcome(house: House) -> None:
+    async def fail(invocation: Invocation) -> Outcome:
+        return Failed("tool_error", "ValueError: no such city")
+
+    await offer(house, "fail", fail)
+    call = await house.call("fail")
+    assert call.status is CallStatus.FAILED
+    assert call.error is not None
+    assert (call.error.code, call.error.message) == ("tool_error", "ValueError: no such city")
+
+
+async def test_a_source_that_raises_is_a_failure_without_its_details(house: House) -> None:
+    async def broken(invocation: Invocation) -> Outcome:
+        raise RuntimeError("/etc/secret path")
+
+    await offer(house, "broken", broken)
+    call = await house.call("broken")
+    assert call.error is not None
+    assert call.error.code == "tool_error"
+    assert "/etc" not in call.error.message
+
+
+async def test_a_source_that_leaves_a_call_pending_has_failed(house: House) -> None:
+    async def half(invocation: Invocation) -> Outcome:
+        return Pending(CallStatus.PENDING)
+
+    await offer(house, "half", half)
+    assert (await house.call("half")).status is CallStatus.FAILED
+
+
+async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate, timeout_ms=80)
+    call = await house.call("gate")
+    assert call.error is not None
+    assert call.error.code == "timeout"
+    assert result(call) == {"error": "Tool timed out after 80ms", "toolCallId": call.id}
+    async with asyncio.timeout(5):
+        await gate.cancelled.wait()
+
+
+async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house: House) -> None:
+    release = asyncio.Event()
+
+    async def stubborn(invocation: Invocation) -> Outcome:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return done("too late")
+
+    await offer(house, "stubborn", stubborn, timeout_ms=60)
+    call = await house.call("stubborn")
+    assert call.error is not None
+    assert call.error.code == "timeout"
+    release.set()
+    kept = await house.store.get_call(call.id)
+    assert kept == call
+
+
+async def test_a_call_that_lasts_is_on_record_while_it_runs(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_long"))
+    await gate.began.wait()
+    running = await until(house, "call_long", CallStatus.RUNNING)
+    assert running.owner == "gw_test"
+    gate.go.set()
+    call = await task
+    assert result(call) == "went through"
+    assert (await house.store.list_calls(CallFilter(tool="gate"), limit=9)).calls == [call]
+
+
+async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_abandoned"))
+    await gate.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.go.set()
+    call = await until(house, "call_abandoned", CallStatus.COMPLETED)
+    assert result(call) == "went through"
+    assert gate.runs == 1
+
+
+def request_for(tool: str, **fields: Any) -> CallRequest:
+    return CallRequest(tool=tool, arguments={}, **({"principal": OPS} | fields))
+
+
+@pytest.mark.parametrize("recorded_first", [False, True])
+async def test_cancel_stops_the_tool_and_settles_the_call(house: House, *, recorded_first: bool) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
+    await gate.began.wait()
+    if recorded_first:
+        await until(house, "call_c", CallStatus.RUNNING)
+    cancelled = await house.pipeline.cancel("call_c", principal=OPS)
+    assert cancelled.status is CallStatus.CANCELLED
+    assert (await task).status is CallStatus.CANCELLED
+    assert gate.cancelled.is_set()
+    with pytest.raises(AlreadyResolved):
+        await house.pipeline.cancel("call_c", principal=OPS)
+
+
+async def test_only_its_own_principal_or_an_admin_cancels_a_call(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
+    await gate.began.wait()
+    with pytest.raises(CallNotFound):
+        await house.pipeline.cancel("call_c", principal=GUEST)
+    gate.go.set()
+    assert (await task).status is CallStatus.COMPLETED
+
+
+async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house: House) -> None:
+    gate = Gate()
+    await offer(house, "pay", gate, metadata=Metadata(requires_approval=True))
+    call = await house.call("pay")
+    assert call.status is CallStatus.PENDING_APPROVAL
+    assert call.expires_at is not None
+    assert gate.runs == 0
+    assert await house.store.get_call(call.id) == call
+    assert (await house.pipeline.cancel(call.id, principal=OPS)).status is CallStatus.CANCELLED
+
+
+async def test_a_switched_off_tool_is_refused(house: House) -> None:
+    await offer(house, "off", echo, metadata=Metadata(enabled_by_default=False))
+    with pytest.raises(ToolDisabled):
+        await house.call("off")
+
+
+async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_count(house: House) -> None:
+    await offer(house, "rare", echo, metadata=Metadata(rate_limit_per_minute=2))
+    assert (await house.call("rare")).status is CallStatus.COMPLETED
+    assert (await house.call("rare")).status is CallStatus.COMPLETED
+    with pytest.raises(RateLimited) as refusal:
+        await house.call("rare")
+    assert 0 < refusal.value.retry_after <= 60
+    assert len((await house.store.list_calls(CallFilter(tool="rare"), limit=9)).calls) == 2
+
+
+async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(house: House) -> None:
+    await offer(house, "show", echo, visible=True)
+    call = await house.call("show", agent="ada")
+    assert call.status is CallStatus.FAILED
+    assert result(call) == {"error": 'Tool "show" is visible but you are not in a space. Call enter_space first.'}
+    assert (await house.call("show", agent="ada", space_id="lobby")).status is CallStatus.COMPLETED
+    assert (await house.call("show")).status is CallStatus.COMPLETED
+
+
+async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(house: House) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    async def answer(invocation: Invocation) -> Outcome:
+        return done({"n": invocation.arguments.get("n", "three")})
+
+    await offer(house, "count", answer, output_schema=schema)
+    bad = await house.call("count")
+    assert bad.error is not None
+    assert bad.error.code == "bad_result"
+    assert result(await house.call("count", {"n": 3})) == {"n": 3}
+
+
+async def test_a_secret_in_a_result_or_an_error_is_redacted(house: House) -> None:
+    async def leak(invocation: Invocation) -> Outcome:
+        if invocation.arguments:
+            return Failed("tool_error", "bad key s3cret-value")
+        return done({"key": "s3cret-value", "n": 1})
+
+    await offer(house, "leak", leak)
+    assert result(await house.call("leak")) == {"key": "[redacted]", "n": 1}
+    failed = await house.call("leak", {"x": 1})
+    assert failed.error is not None
+    assert failed.error.message == "bad key [redacted]"
+
+
+async def test_an_idempotency_key_runs_the_tool_once(house: House) -> None:
+    gate = Gate()
+    gate.go.set()
+    await offer(house, "gate", gate)
+    first = await house.call("gate", idempotency_key="k", digest="d")
+    again = await house.call("gate", idempotency_key="k", digest="d")
+    assert again == first
+    assert gate.runs == 1
+    with pytest.raises(Conflict):
+        await house.call("gate", idempotency_key="k", digest="other")
+
+
+async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    first = asyncio.create_task(house.call("gate", idempotency_key="k", digest="d"))
+    await gate.began.wait()
+    second = asyncio.create_task(house.call("gate", idempotency_key="k", digest="d"))
+    gate.go.set()
+    assert (await first).id == (await second).id
+    assert result(await second) == "went through"
+    assert gate.runs == 1
+
+
+async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(house: House) -> None:
+    first = await house.call("echo", {"text": "a"}, principal=GUEST)
+    second = await house.call("echo", {"text": "b"}, principal=GUEST, run_id=first.run_id)
+    assert second.run_id == first.run_id
+    other = msgspec.structs.replace(GUEST, name="other")
+    with pytest.raises(Forbidden):
+        await house.call("echo", {"text": "c"}, principal=other, run_id=first.run_id)
+    with pytest.raises(RunNotFound):
+        await house.call("echo", {"text": "c"}, run_id="run_unknown")
+
+
+async def test_a_tool_calls_another_in_the_name_of_its_caller(house: House) -> None:
+    async def outer(invocation: Invocation) -> Outcome:
+        return await house.pipeline.call_from("echo", {"text": "from outer"}, parent=invocation)
+
+    await offer(house, "outer", outer)
+    call = await house.call("outer", principal=GUEST)
+    assert result(call) == {"text": "from outer"}
+    inner = (await house.store.list_calls(CallFilter(tool="echo"), limit=9)).calls
+    assert [(found.principal, found.run_id) for found in inner] == [("guest", call.run_id)]
+
+
+async def test_a_tool_that_calls_itself_without_end_is_stopped(house: House) -> None:
+    async def mirror(invocation: Invocation) -> Outcome:
+        return await house.pipeline.call_from("mirror", {}, parent=invocation)
+
+    await offer(house, "mirror", mirror)
+    call = await house.call("mirror")
+    assert call.error is not None
+    assert call.error.code == "too_deep"
+    assert len((await house.store.list_calls(CallFilter(tool="mirror"), limit=99)).calls) == 17
+
+
+async def test_progress_and_the_end_are_told_to_who_follows(house: House) -> None:
+    async def slow(invocation: Invocation) -> Outcome:
+        invocation.report(Progress(progress=1, total=2, message="half"))
+        return done("ok")
+
+    await offer(house, "slow", slow)
+    async with house.pipeline.events.follow("call_f") as events, asyncio.timeout(5):
+        await house.pipeline.call(request_for("slow"), call_id="call_f")
+        seen = [await anext(events) for _ in range(3)]
+    assert [event.type for event in seen] == ["call.started", "call.progress", "call.settled"]
+    assert seen[1].progress == Progress(progress=1, total=2, message="half")
+    assert seen[2].status is CallStatus.COMPLETED
+
+
+async def test_a_source_takes_no_more_calls_at_once_than_it_says(tmp_path: Path) -> None:
+    source = FunctionSource(max_concurrency=2)
+    at_once, most = 0, 0
+
+    async def counted(invocation: Invocation) -> Outcome:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.005)
+        at_once -= 1
+        return done(None)
+
+    source.offer("counted", counted)
+    async with a_house(source, tmp_path) as house:
+        calls = await asyncio.gather(*(house.call("counted") for _ in range(12)))
+    assert {call.status for call in calls} == {CallStatus.COMPLETED}
+    assert most == 2
+
+
+async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: House) -> None:
+    house.source.fault = ConnectionError("no route")
+    await house.panel.refresh()
+    with pytest.raises(SourceUnavailable, match="no route"):
+        await house.call("echo", {"text": "x"})
+    assert (await house.store.list_calls(CallFilter(), limit=9)).calls == []
+
+
+async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: House) -> None:
+    gate = Gate()
+    await offer(house, "gate", gate)
+    task = asyncio.create_task(house.call("gate"))
+    await gate.began.wait()
+    await house.pipeline.close(grace=0.05)
+    call = await task
+    assert call.error is not None
+    assert call.error.code == "interrupted"
+    with pytest.raises(NotReady):
+        await house.call("echo", {"text": "x"})
+
+
+async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) -> None:
+    gate = Gate()
+    gate.go.set()
+    await offer(house, "gate", gate)
+    once = a_call(tool="gate", owner="gw_dead")
+    again = a_call(tool="gate", owner="gw_dead", idempotent=True)
+    tired = a_call(tool="gate", owner="gw_dead", idempotent=True, attempt=3)
+    gone = a_call(tool="no_such_tool", owner="gw_dead", idempotent=True)
+    for call in (once, again, tired, gone):
+        await house.store.start_call(call)
+    assert await house.executor.recover() == 4
+    repeated = await until(house, again.id, CallStatus.COMPLETED)
+    assert repeated.attempt == 2
+    assert gate.runs == 1
+    for call in (once, tired, gone):
+        kept = await house.store.get_call(call.id)
+        assert kept is not None
+        assert kept.error is not None
+        assert kept.error.code == "interrupted"

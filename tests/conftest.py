@@ -1,0 +1,12 @@
+"""What holds for every test: no word from the developer's own shell, bounded and repeatable property tests."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("jackfield", deadline=None, max_examples=100)
+settings.register_profile("jackfield-ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
+settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")
+
+for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL_"))]:
+    del os.environ[name]

@@ -1,0 +1,383 @@
+"""What every store holds: one suite over all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
+from jackfield.store import CallFilter, Moved, Store, open_store
+from jackfield.store.base import Claim
+from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
+
+KINDS = ("memory", "sqlite")
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(params=KINDS)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    url = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}[request.param]
+    opened = open_store(url, folder=tmp_path, data=tmp_path)
+    await opened.open()
+    await opened.enter("gw_a")
+    yield opened
+    await opened.close()
+
+
+async def started(store: Store, call: Call) -> Call:
+    result = await store.start_call(call)
+    assert result.fresh
+    assert result.call is not None
+    return result.call
+
+
+async def test_a_started_call_is_found_as_it_was_made(store: Store) -> None:
+    made = a_call(agent="ada", space_id="lobby", chat_id="c1", idempotent=True, timeout_ms=1500)
+    kept = await started(store, made)
+    assert await store.get_call(made.id) == kept
+    same = ("id", "run_id", "tool", "source", "tool_version", "principal", "agent", "space_id", "chat_id", "idempotent")
+    assert {name: getattr(kept, name) for name in same} == {name: getattr(made, name) for name in same}
+    assert decoded(kept.arguments) == {"text": "hi"}
+    assert kept.deadline == kept.created_at + 1500
+    assert kept.expires_at is None
+
+
+async def test_a_pending_call_has_an_end_and_no_deadline(store: Store) -> None:
+    kept = await started(store, a_pending_call(expires_in_ms=HOUR_MS))
+    assert kept.deadline is None
+    assert kept.expires_at == kept.created_at + HOUR_MS
+
+
+async def test_an_unknown_call_is_nothing(store: Store) -> None:
+    assert await store.get_call("call_x") is None
+    assert await store.settle_executed("call_x", done(1), attempt=1, duration_ms=1.0) == Moved(None, moved=False)
+
+
+async def test_a_short_call_is_written_once_with_its_outcome(store: Store) -> None:
+    made = a_call()
+    settled = await store.record_settled(made, done({"a": 1}), age_ms=7, duration_ms=7.25)
+    kept = await store.get_call(made.id)
+    assert kept == settled
+    assert kept is not None
+    assert (kept.status, kept.delivery, kept.attempt) == (CallStatus.COMPLETED, Delivery.INLINE, 1)
+    assert decoded(kept.result) == {"a": 1}
+    assert kept.duration_ms == 7.25
+    assert kept.finished_at is not None
+    assert kept.finished_at - kept.created_at == 7
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "ünï\u2028", 1.5])
+async def test_every_json_value_is_a_result(store: Store, value: object) -> None:
+    call = await started(store, a_waiting_call())
+    moved = await store.settle_submitted(call.id, done(value))
+    assert moved.moved
+    kept = await store.get_call(call.id)
+    assert kept is not None
+    assert kept.status is CallStatus.COMPLETED
+    assert decoded(kept.result) == value
+    assert isinstance(kept.outcome, Done)
+
+
+async def test_a_failure_keeps_its_code_its_message_and_what_the_agent_sees(store: Store) -> None:
+    call = await started(store, a_call())
+    failed = Failed("http_error", "HTTP 500: no", Raw(b'{"error":"HTTP 500: no"}'))
+    await store.settle_executed(call.id, failed, attempt=1, duration_ms=3.0)
+    kept = await store.get_call(call.id)
+    assert kept is not None
+    assert kept.status is CallStatus.FAILED
+    assert kept.outcome == failed
+
+
+async def test_of_two_settlers_one_wins_and_the_other_is_told(store: Store) -> None:
+    call = await started(store, a_waiting_call())
+    answers = await asyncio.gather(*(store.settle_submitted(call.id, done(n)) for n in range(20)))
+    winners = [n for n, answer in enumerate(answers) if answer.moved]
+    assert len(winners) == 1
+    for answer in answers:
+        assert answer.call is not None
+        assert decoded(answer.call.result) == winners[0]
+
+
+async def test_an_executor_of_an_older_attempt_settles_nothing(store: Store) -> None:
+    call = await started(store, a_call(idempotent=True))
+    await store.reclaim(call.id, owner="gw_b", seen=1)
+    late = await store.settle_executed(call.id, done("late"), attempt=1, duration_ms=1.0)
+    assert not late.moved
+    current = await store.settle_executed(call.id, done("current"), attempt=2, duration_ms=1.0)
+    assert current.moved
+    assert current.call is not None
+    assert decoded(current.call.result) == "current"
+
+
+async def test_a_result_for_a_pending_call_goes_to_the_inbox_of_its_agent_once(store: Store) -> None:
+    call = await started(store, a_pending_call(agent="ada"))
+    moved = await store.settle_submitted(call.id, done({"ok": True}))
+    assert moved.call is not None
+    assert moved.call.delivery is Delivery.INBOX
+    assert not (await store.settle_submitted(call.id, done("again"))).moved
+
+
+async def test_a_waiting_call_answered_in_time_is_inline(store: Store) -> None:
+    call = await started(store, a_waiting_call(agent="ada"))
+    moved = await store.settle_submitted(call.id, done(1))
+    assert moved.call is not None
+    assert moved.call.delivery is Delivery.INLINE
+
+
+async def test_a_flip_waits_for_the_deadline_and_then_decides_for_the_inbox(store: Store) -> None:
+    early = await started(store, a_waiting_call(timeout_ms=HOUR_MS))
+    assert not (await store.flip(early.id)).moved
+    late = await started(store, a_waiting_call(timeout_ms=0))
+    flipped = await store.flip(late.id)
+    assert flipped.moved
+    assert flipped.call is not None
+    assert (flipped.call.status, flipped.call.delivery) == (CallStatus.PENDING, Delivery.INBOX)
+    assert flipped.call.expires_at is not None
+
+
+async def test_approve_and_reject_exclude_each_other(store: Store) -> None:
+    for _ in range(20):
+        call = await started(store, a_call_for_approval())
+        rejection = Failed("rejected", "no")
+        approved, rejected = await asyncio.gather(
+            store.approve(call.id, runs_here=True), store.settle_rejected(call.id, rejection)
+        )
+        assert approved.moved != rejected.moved
+
+
+async def test_an_approved_call_is_claimed_by_one_gateway(store: Store) -> None:
+    call = await started(store, a_call_for_approval(timeout_ms=5000))
+    approved = await store.approve(call.id, runs_here=True, arguments='{"text":"edited"}')
+    assert approved.call is not None
+    assert decoded(approved.call.arguments) == {"text": "edited"}
+    assert [found.id for found in await store.unclaimed_calls()] == [call.id]
+    claims = await asyncio.gather(*(store.claim(call.id, owner=f"gw_{n}") for n in range(5)))
+    assert sum(claim.moved for claim in claims) == 1
+    kept = await store.get_call(call.id)
+    assert kept is not None
+    assert kept.attempt == 1
+    assert kept.deadline is not None
+    assert await store.unclaimed_calls() == []
+
+
+async def test_an_approved_call_of_somebody_else_waits_for_the_answer(store: Store) -> None:
+    call = await started(store, a_call_for_approval())
+    approved = await store.approve(call.id, runs_here=False)
+    assert approved.call is not None
+    assert approved.call.status is CallStatus.PENDING
+
+
+async def test_expiry_comes_only_after_its_time(store: Store) -> None:
+    gone = Failed("expired", "Nobody answered.")
+    fresh = await started(store, a_pending_call(expires_in_ms=HOUR_MS))
+    assert not (await store.settle_expired(fresh.id, gone)).moved
+    old = await started(store, a_pending_call(expires_in_ms=0))
+    moved = await store.settle_expired(old.id, gone)
+    assert moved.moved
+    assert moved.call is not None
+    assert moved.call.status is CallStatus.EXPIRED
+
+
+async def test_a_call_of_a_dead_gateway_is_an_orphan_and_one_of_a_living_is_not(store: Store) -> None:
+    mine = await started(store, a_call(owner="gw_a"))
+    lost = await started(store, a_call(owner="gw_before"))
+    assert [orphan.id for orphan in await store.orphaned_calls()] == [lost.id]
+    await store.enter("gw_next")
+    assert {orphan.id for orphan in await store.orphaned_calls()} == {mine.id, lost.id}
+
+
+async def test_a_gateway_that_was_declared_dead_is_told_at_its_next_beat(store: Store) -> None:
+    assert await store.beat("gw_a")
+    await store.enter("gw_b")
+    assert not await store.beat("gw_a")
+    assert await store.beat("gw_b")
+
+
+async def test_an_inline_outcome_that_reached_nobody_goes_to_the_inbox_once(store: Store) -> None:
+    call = await started(store, a_waiting_call(agent="ada", waiter="gw_a"))
+    await store.settle_submitted(call.id, done(1))
+    given = await store.give(call.id)
+    assert given.moved
+    assert not (await store.give(call.id)).moved
+
+
+async def test_an_outcome_that_was_sent_is_not_given_again(store: Store) -> None:
+    call = await started(store, a_waiting_call(agent="ada", waiter="gw_a"))
+    await store.settle_submitted(call.id, done(1))
+    assert await store.mark_sent(call.id)
+    assert not (await store.give(call.id)).moved
+
+
+Act = Callable[[Store, str], Awaitable[Moved]]
+
+FINAL_MAKERS: dict[CallStatus, Act] = {
+    CallStatus.COMPLETED: lambda store, id_: store.settle_submitted(id_, done(1)),
+    CallStatus.CANCELLED: lambda store, id_: store.settle_cancelled(id_, Failed("cancelled", "stop")),
+}
+
+
+@pytest.mark.parametrize("final", FINAL_MAKERS)
+async def test_a_final_row_never_changes_again_whatever_the_statement(store: Store, final: CallStatus) -> None:
+    call = await started(store, a_waiting_call(timeout_ms=0, expires_in_ms=0))
+    assert (await FINAL_MAKERS[final](store, call.id)).moved
+    before = await store.get_call(call.id)
+    no = Failed("x", "y")
+    attempts = await asyncio.gather(
+        store.settle_submitted(call.id, done(2)),
+        store.settle_executed(call.id, done(2), attempt=0, duration_ms=1.0),
+        store.settle_rejected(call.id, no),
+        store.settle_cancelled(call.id, no),
+        store.settle_expired(call.id, no),
+        store.settle_overdue(call.id, no),
+        store.flip(call.id),
+        store.approve(call.id, runs_here=True),
+        store.approve(call.id, runs_here=False),
+        store.claim(call.id, owner="gw_b"),
+        store.reclaim(call.id, owner="gw_b", seen=0),
+    )
+    assert not any(attempt.moved for attempt in attempts)
+    assert await store.get_call(call.id) == before
+
+
+SETTLERS: dict[str, tuple[Act, CallStatus]] = {
+    "settle_submitted": (lambda store, id_: store.settle_submitted(id_, done(1)), CallStatus.COMPLETED),
+    "settle_executed": (
+        lambda store, id_: store.settle_executed(id_, done(1), attempt=1, duration_ms=1.0),
+        CallStatus.COMPLETED,
+    ),
+    "settle_rejected": (lambda store, id_: store.settle_rejected(id_, Failed("r", "no")), CallStatus.REJECTED),
+    "settle_cancelled": (lambda store, id_: store.settle_cancelled(id_, Failed("c", "no")), CallStatus.CANCELLED),
+    "settle_expired": (lambda store, id_: store.settle_expired(id_, Failed("e", "no")), CallStatus.EXPIRED),
+    "flip": (lambda store, id_: store.flip(id_), CallStatus.PENDING),
+    "approve_to_run": (lambda store, id_: store.approve(id_, runs_here=True), CallStatus.RUNNING),
+    "approve_to_wait": (lambda store, id_: store.approve(id_, runs_here=False), CallStatus.PENDING),
+}
+OPEN_CALLS: dict[CallStatus, Callable[..., Call]] = {
+    CallStatus.RUNNING: a_call,
+    CallStatus.WAITING: a_waiting_call,
+    CallStatus.PENDING: a_pending_call,
+    CallStatus.PENDING_APPROVAL: a_call_for_approval,
+}
+
+
+@pytest.mark.parametrize("name", SETTLERS)
+@pytest.mark.parametrize("status", OPEN_CALLS)
+async def test_the_statements_make_only_moves_that_the_table_allows(
+    store: Store, status: CallStatus, name: str
+) -> None:
+    act, target = SETTLERS[name]
+    call = await started(store, OPEN_CALLS[status](timeout_ms=0, expires_in_ms=0))
+    moved = await act(store, call.id)
+    assert moved.call is not None
+    if moved.moved:
+        assert target in MOVES[status]
+        assert moved.call.status is target
+    else:
+        assert moved.call.status is status
+
+
+async def test_a_page_is_newest_first_and_the_cursor_goes_on_without_gap_or_repeat(store: Store) -> None:
+    made = [(await started(store, a_call())).id for _ in range(25)]
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await store.list_calls(CallFilter(), limit=10, cursor=cursor)
+        seen += [call.id for call in page.calls]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == sorted(made, reverse=True)
+
+
+async def test_a_page_of_exactly_all_has_no_next(store: Store) -> None:
+    for _ in range(3):
+        await started(store, a_call())
+    page = await store.list_calls(CallFilter(), limit=3)
+    assert len(page.calls) == 3
+    assert page.next_cursor is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (CallFilter(tool="weather"), {"b"}),
+        (CallFilter(agent="ada"), {"b", "c"}),
+        (CallFilter(run_id="run_1"), {"a"}),
+        (CallFilter(principal="guest"), {"c"}),
+        (CallFilter(status=(CallStatus.PENDING,)), {"c"}),
+        (CallFilter(status=(CallStatus.PENDING, CallStatus.RUNNING), agent="ada"), {"b", "c"}),
+        (CallFilter(status=(CallStatus.FAILED,)), set()),
+    ],
+)
+async def test_a_filter_leaves_what_was_asked_for(store: Store, wanted: CallFilter, expected: set[str]) -> None:
+    await started(store, a_call(id="a", run_id="run_1"))
+    await started(store, a_call(id="b", tool="weather", agent="ada"))
+    await started(store, a_pending_call(id="c", agent="ada", principal="guest"))
+    page = await store.list_calls(wanted, limit=10)
+    assert {call.id for call in page.calls} == expected
+
+
+async def test_pages_read_at_the_same_time_do_not_mix(store: Store) -> None:
+    for tool in ("one", "two"):
+        for _ in range(5):
+            await started(store, a_call(tool=tool))
+    pages = await asyncio.gather(*(store.list_calls(CallFilter(tool=tool), limit=10) for tool in ("one", "two") * 20))
+    for page, tool in zip(pages, ("one", "two") * 20, strict=True):
+        assert [call.tool for call in page.calls] == [tool] * 5
+
+
+async def test_an_idempotency_key_starts_one_call_however_often_it_comes(store: Store) -> None:
+    claim = Claim(principal="ops", key="k1", digest="d1")
+    results = await asyncio.gather(*(store.start_call(a_call(), claim=claim) for _ in range(10)))
+    fresh = [result for result in results if result.fresh]
+    assert len(fresh) == 1
+    assert fresh[0].call is not None
+    assert {result.call.id for result in results if result.call} == {fresh[0].call.id}
+    assert all(result.same_body for result in results)
+
+
+async def test_an_idempotency_key_with_another_body_is_noticed_and_belongs_to_its_principal(store: Store) -> None:
+    await store.start_call(a_call(), claim=Claim(principal="ops", key="k1", digest="d1"))
+    other = await store.start_call(a_call(), claim=Claim(principal="ops", key="k1", digest="d2"))
+    assert (other.fresh, other.same_body) == (False, False)
+    foreign = await store.start_call(a_call(), claim=Claim(principal="guest", key="k1", digest="d2"))
+    assert foreign.fresh
+
+
+async def test_a_run_belongs_to_the_principal_of_its_calls(store: Store) -> None:
+    call = await started(store, a_call(principal="guest"))
+    assert await store.principal_of_run(call.run_id) == "guest"
+    assert await store.principal_of_run("run_x") is None
+
+
+async def test_a_login_is_kept_until_it_is_dropped(store: Store) -> None:
+    await store.save_login("digest", "ops")
+    assert await store.find_login("digest") == "ops"
+    await store.drop_login("digest")
+    assert await store.find_login("digest") is None
+
+
+async def test_pruning_takes_old_settled_calls_in_steps_and_leaves_open_ones(store: Store) -> None:
+    ages = ["000000000001", "000000000002", "000000000003"]
+    for age in ages:
+        await store.record_settled(a_call(id=f"call_{age}aa"), done(1), age_ms=1, duration_ms=1.0)
+    await started(store, a_pending_call(id="call_000000000000aa"))
+    fresh = await started(store, a_call())
+    assert await store.prune(keep_days=30, limit=2) == 2
+    assert await store.prune(keep_days=30, limit=2) == 1
+    left = await store.list_calls(CallFilter(), limit=10)
+    assert {call.id for call in left.calls} == {fresh.id, "call_000000000000aa"}
+
+
+async def test_a_settled_call_wakes_who_listens_for_it(store: Store) -> None:
+    call = await started(store, a_waiting_call())
+    with store.bus.listen(call.id) as written:
+        await store.settle_submitted(call.id, done(1))
+        async with asyncio.timeout(5):
+            await written.wait()
+
+
+async def test_the_clock_goes_forward(store: Store) -> None:
+    assert 0 <= await store.now_ms() - (await started(store, a_call())).created_at + 50 < 5_000

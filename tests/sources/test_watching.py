@@ -1,0 +1,148 @@
+import asyncio
+import shutil
+import time
+
+import pytest
+
+from jackfield.sources import watching
+from jackfield.sources.globs import Globs
+from tests.sources.toolbox import Toolbox
+
+PROMISED = 5.0
+
+
+@pytest.fixture
+async def opened(tmp_path):
+    boxes = []
+
+    async def make(**options):
+        box = Toolbox(tmp_path, **options)
+        await box.source.open()
+        await box.refresh()
+        boxes.append(box)
+        return box
+
+    yield make
+    for box in boxes:
+        await box.source.close()
+
+
+async def names_after_change(toolbox):
+    """The tools after the next word of a change, which must come within what is promised."""
+    async with asyncio.timeout(PROMISED):
+        await toolbox.changes.wait()
+    toolbox.changes.clear()
+    await toolbox.refresh()
+    return sorted(toolbox.tools)
+
+
+async def until(toolbox, names):
+    """Refresh at each word of a change until these are the tools; one save may come as several changes."""
+    async with asyncio.timeout(PROMISED):
+        while await names_after_change(toolbox) != names:
+            pass
+
+
+async def test_new_edited_and_deleted_files_are_seen_in_time(opened, tmp_path):
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened()
+
+    path = toolbox.write("a.py", "def one():\n    return 1\n")
+    await until(toolbox, ["one"])
+    toolbox.write("a.py", "def two():\n    return 2\n")
+    await until(toolbox, ["two"])
+    assert await toolbox.call("two") == 2
+    replacement = toolbox.write("a.tmp", "def three():\n    return 3\n")
+    replacement.replace(path)
+    await until(toolbox, ["three"])
+    path.unlink()
+    await until(toolbox, [])
+
+
+async def test_a_folder_that_is_made_later_or_made_again_is_seen(opened):
+    toolbox = await opened()
+    assert toolbox.listing.tools == ()
+
+    toolbox.write("a.py", "def one(): ...")
+    await until(toolbox, ["one"])
+    shutil.rmtree(toolbox.folder / "tools")
+    await until(toolbox, [])
+    toolbox.write("b.py", "def two(): ...")
+    await until(toolbox, ["two"])
+
+
+async def test_files_in_deeper_folders_are_seen_when_the_glob_goes_there(opened, tmp_path):
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened(path="tools/**/*.py")
+
+    toolbox.write("deep/er/a.py", "def one(): ...")
+
+    await until(toolbox, ["one"])
+
+
+async def test_changes_are_seen_where_the_system_sends_no_events(opened, tmp_path, monkeypatch, caplog):
+    def no_events(*paths, **options):
+        raise OSError(24, "inotify instance limit reached")
+
+    monkeypatch.setattr(watching, "watch", no_events)
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened()
+
+    toolbox.write("a.py", "def one(): ...")
+
+    await until(toolbox, ["one"])
+    assert "changes are looked for every 2 s" in caplog.text
+
+
+async def test_reading_the_files_is_not_taken_for_a_change(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "SWEEP_SECONDS", 0.2)
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened()
+    toolbox.write("a.py", "def one(): ...")
+    await until(toolbox, ["one"])
+    toolbox.changes.clear()
+
+    for _ in range(3):
+        await toolbox.refresh()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await toolbox.changes.wait()
+
+
+async def test_closing_is_quick(opened, tmp_path):
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened()
+    toolbox.write("a.py", "def one(): ...")
+    await until(toolbox, ["one"])
+
+    before = time.monotonic()
+    await toolbox.source.close()
+
+    assert time.monotonic() - before < 1.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "base", "recursive"),
+    [
+        ("*.py", "", False),
+        ("tools/*.py", "tools", False),
+        ("tools/a.py", "tools", False),
+        ("tools/**/*.py", "tools", True),
+        ("tools/*/main.py", "tools", True),
+        ("tools/sub/../x.py", "tools/sub/..", False),
+    ],
+)
+def test_a_glob_is_watched_no_wider_than_it_reaches(tmp_path, pattern, base, recursive):
+    (tmp_path / "tools" / "sub").mkdir(parents=True)
+
+    [folder] = Globs((pattern,), folder=tmp_path).folders()
+
+    assert (folder.path, folder.recursive) == (str(tmp_path / base), recursive)
+
+
+def test_an_event_of_a_file_that_no_glob_names_is_passed_over(tmp_path):
+    globs = Globs(("tools/*.py",), folder=tmp_path)
+
+    assert globs.concerns("/x/tools/a.py")
+    assert not globs.concerns("/x/tools/jackfield.db-wal")

@@ -1,0 +1,90 @@
+"""A config folder with tool files and a files source over it, with surroundings that write down what they are asked."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+
+from jackfield.model.call import Done, Failed, Outcome, done
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
+from jackfield.sources.files import files_source
+
+BOUND = 10.0
+"""Seconds that a test waits for what must happen, before it fails."""
+
+
+class Toolbox:
+    """`write` files, `open` the source, `call` its tools."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.folder = folder
+        self.changes = asyncio.Event()
+        self.progress: list[Progress] = []
+        self.secrets = {"WEATHER_KEY": "sunny-side-up", "OTHER_KEY": "not-for-you"}
+        self.asked_to_call: list[tuple[str, dict[str, Any], Invocation]] = []
+        self.answer: Callable[[dict[str, Any]], Outcome] = done
+        surroundings = Surroundings(
+            folder=folder,
+            data=folder / ".jackfield",
+            changed=self._changed,
+            secret=self.secrets.get,
+            config=lambda: {"scenario": {"name": "test"}},
+            registry=lambda: [{"name": "hello"}],
+            call_tool=self._call_tool,
+            outgoing=None,
+        )
+        self.source: Source = files_source("local", {"path": "tools/*.py", **options}, surroundings)
+        self.listing = Listing()
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / "tools" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+        return path
+
+    async def refresh(self) -> Listing:
+        self.listing = await self.source.refresh()
+        return self.listing
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        return {tool.name: tool for tool in self.listing.tools}
+
+    def invocation(self, tool: str, **arguments: Any) -> Invocation:
+        return Invocation(
+            call_id="call_1",
+            run_id="run_1",
+            tool=self.tools[tool],
+            arguments=arguments,
+            principal="ops",
+            agent="ada",
+            timeout_ms=1000,
+            report=self.progress.append,
+        )
+
+    async def outcome(self, tool: str, **arguments: Any) -> Outcome:
+        async with asyncio.timeout(BOUND):
+            return await self.source.execute(self.invocation(tool, **arguments))
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        outcome = await self.outcome(tool, **arguments)
+        assert isinstance(outcome, Done), outcome
+        return msgspec.json.decode(outcome.result)
+
+    async def failure(self, tool: str, **arguments: Any) -> Failed:
+        outcome = await self.outcome(tool, **arguments)
+        assert isinstance(outcome, Failed), outcome
+        return outcome
+
+    def _changed(self, name: str) -> None:
+        assert name == "local"
+        asyncio.get_running_loop()
+        self.changes.set()
+
+    async def _call_tool(self, name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
+        self.asked_to_call.append((name, arguments, parent))
+        return self.answer(arguments)

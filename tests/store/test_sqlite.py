@@ -1,0 +1,219 @@
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from jackfield.errors import ConfigError, StoreBusy, Unavailable
+from jackfield.model.call import CallStatus, done
+from jackfield.store import CallFilter, moves, open_store, sqlite
+from jackfield.store.moves import Script
+from jackfield.store.sqlite import SqliteStore
+from jackfield.store.statements import Statement, load_migrations
+from tests.store.making import a_call
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "calls.db")
+    await opened.open()
+    await opened.enter("gw_a")
+    yield opened
+    await opened.close()
+
+
+def rows_on_disk(path: Path) -> set[str]:
+    """What a second process would see: committed rows only."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as other:
+        found = {row[0] for row in other.execute("SELECT id FROM calls")}
+    other.close()
+    return found
+
+
+class HeldWriter:
+    """Keeps the writer thread busy until released, so that what comes meanwhile ends up in one batch."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._release = threading.Event()
+        self.reply = store._write(self._script)
+
+    def _script(self) -> Script[None]:
+        self._release.wait(10)
+        yield "ping", {}
+
+    def release(self) -> None:
+        self._release.set()
+
+
+async def test_an_acknowledged_write_is_on_disk(store: SqliteStore, tmp_path: Path) -> None:
+    for _ in range(20):
+        call = a_call()
+        await store.record_settled(call, done(1), age_ms=0, duration_ms=0.1)
+        assert call.id in rows_on_disk(tmp_path / "calls.db")
+
+
+async def test_writes_that_gather_are_committed_together(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    commit = sqlite.commit_batch
+
+    def counted(
+        connection: sqlite3.Connection, batch: list[sqlite._Job], known: dict[str, Statement]
+    ) -> list[sqlite._Result]:
+        sizes.append(len(batch))
+        return commit(connection, batch, known)
+
+    monkeypatch.setattr(sqlite, "commit_batch", counted)
+    held = HeldWriter(store)
+    writes = [store.record_settled(a_call(), done(n), age_ms=0, duration_ms=0.1) for n in range(300)]
+    held.release()
+    await asyncio.gather(held.reply, *writes)
+    assert sum(sizes) == 301
+    assert len(sizes) <= 3
+
+
+async def test_one_bad_statement_in_a_batch_fails_alone(store: SqliteStore, tmp_path: Path) -> None:
+    twice = a_call()
+    await store.start_call(twice)
+    held = HeldWriter(store)
+    good = [a_call() for _ in range(50)]
+    before = [store.start_call(call) for call in good[:25]]
+    bad = store.start_call(twice)
+    after = [store.start_call(call) for call in good[25:]]
+    held.release()
+    results = await asyncio.gather(*before, bad, *after, return_exceptions=True)
+    failed = [result for result in results if isinstance(result, BaseException)]
+    assert len(failed) == 1
+    assert isinstance(failed[0], sqlite3.IntegrityError)
+    assert rows_on_disk(tmp_path / "calls.db") == {twice.id, *(call.id for call in good)}
+
+
+async def test_a_script_that_fails_half_way_leaves_nothing_behind(store: SqliteStore) -> None:
+    call = a_call()
+
+    def half() -> Script[None]:
+        yield "insert_call", moves.insert_values(call, age_ms=0)
+        raise RuntimeError("half way")
+
+    held = HeldWriter(store)
+    neighbour = store.start_call(a_call())
+    cut = store._write(half)
+    held.release()
+    with pytest.raises(RuntimeError, match="half way"):
+        await cut
+    assert (await neighbour).fresh
+    assert await store.get_call(call.id) is None
+
+
+async def test_a_full_queue_refuses_at_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "QUEUE_LIMIT", 5)
+    held = HeldWriter(store)
+    writes = [store.start_call(a_call()) for _ in range(4)]
+    with pytest.raises(StoreBusy, match="Try again"):
+        store.start_call(a_call())
+    held.release()
+    assert all(result.fresh for result in await asyncio.gather(*writes))
+    assert (await store.start_call(a_call())).fresh
+
+
+async def test_a_write_whose_caller_went_away_happens_all_the_same(store: SqliteStore) -> None:
+    held = HeldWriter(store)
+    call = a_call()
+    write = asyncio.ensure_future(store.start_call(call))
+    write.cancel()
+    held.release()
+    await held.reply
+    await store.start_call(a_call())
+    assert await store.get_call(call.id) is not None
+
+
+async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "calls.db")
+    await store.open()
+    writes = [store.start_call(a_call()) for _ in range(500)]
+    await store.close()
+    await asyncio.gather(*writes)
+    assert len(rows_on_disk(tmp_path / "calls.db")) == 500
+    with pytest.raises(Unavailable, match="stopping"):
+        store.start_call(a_call())
+
+
+async def test_a_second_gateway_on_the_same_file_is_refused_with_the_first_ones_pid(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    second = SqliteStore(tmp_path / "calls.db")
+    with pytest.raises(ConfigError, match=r"Another gateway \(pid \d+\) uses the database calls.db"):
+        await second.open()
+    await second.close()
+    assert (await store.start_call(a_call())).fresh
+
+
+async def test_the_records_are_there_after_a_restart(tmp_path: Path) -> None:
+    call = a_call()
+    for turn in range(2):
+        store = SqliteStore(tmp_path / "calls.db")
+        await store.open()
+        if turn == 0:
+            await store.record_settled(call, done("kept"), age_ms=0, duration_ms=0.1)
+        kept = await store.get_call(call.id)
+        await store.close()
+        assert kept is not None
+        assert kept.status is CallStatus.COMPLETED
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    with sqlite3.connect(path) as newer:
+        newer.execute("PRAGMA user_version = 9999")
+    newer.close()
+    store = SqliteStore(path)
+    with pytest.raises(ConfigError, match="newer Jackfield"):
+        await store.open()
+    await store.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "calls.db").write_text("not a database, but long enough to be taken for one " * 100)
+    store = SqliteStore(tmp_path / "calls.db")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        await store.open()
+    await store.close()
+
+
+def test_migrations_are_numbered_without_gap() -> None:
+    numbers = [migration.number for migration in load_migrations({})]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("sqlite:///", "data/jackfield.db"),
+        ("sqlite:///.jackfield/x.db", "folder/.jackfield/x.db"),
+        ("sqlite:////full/x.db", "/full/x.db"),
+    ],
+)
+def test_a_url_names_its_file(tmp_path: Path, url: str, file: str) -> None:
+    store = open_store(url, folder=tmp_path / "folder", data=tmp_path / "data")
+    assert isinstance(store, SqliteStore)
+    assert store._path == tmp_path / file
+
+
+def test_an_unknown_kind_of_store_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mongodb://x"):
+        open_store("mongodb://x", folder=tmp_path, data=tmp_path)
+
+
+async def test_a_page_finds_its_calls_by_an_index(store: SqliteStore) -> None:
+    """No page may walk the whole table: with a million records that would be felt."""
+
+    def plan(sql: str) -> Script[list[str]]:
+        rows = yield Statement("plan", f"EXPLAIN QUERY PLAN {sql}", ()), {}
+        return [row["detail"] for row in rows]
+
+    for condition in ("tool = 'x'", "agent = 'x'", "run_id = 'x'", "principal = 'x'", "status = 'failed'"):
+        steps = await store._read(partial(plan, f"SELECT * FROM calls WHERE {condition} ORDER BY id DESC LIMIT 20"))
+        assert any("USING INDEX calls_" in step for step in steps), (condition, steps)
+    assert (await store.list_calls(CallFilter(), limit=1)).calls == []

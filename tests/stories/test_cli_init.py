@@ -1,0 +1,57 @@
+"""`jackfield init`, and a newcomer who pastes what it prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jackfield.sdk import SyncClient
+from tests.requirement import requirement
+from tests.stories.gateway import run_cli, running_gateway
+
+
+@requirement("CON-cli-init")
+def test_the_project_serves_as_it_is(tmp_path: Path) -> None:
+    done = run_cli("init", "demo", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "cd demo && jackfield serve" in done.stdout
+    with running_gateway(tmp_path / "demo") as gateway:
+        assert run_cli("call", "greet", "name=Ada", cwd=gateway.folder).stdout == "Hello, Ada.\n"
+        assert run_cli("call", "greet", "name=Ada", "excited=yes", cwd=gateway.folder).stdout == "Hello, Ada!\n"
+        rolled = json.loads(run_cli("call", "roll", "sides=4", "times=3", cwd=gateway.folder).stdout)
+        assert rolled["total"] == sum(rolled["rolls"])
+        assert run_cli("call", "countdown", "seconds=0", cwd=gateway.folder).returncode == 0
+        tools = json.loads(run_cli("call", "inventory", cwd=gateway.folder).stdout)
+        assert tools == ["countdown", "greet", "inventory", "roll"]
+        doctor = run_cli("doctor", cwd=gateway.folder)
+        assert (doctor.returncode, "All is well." in doctor.stdout) == (0, True)
+
+
+@requirement("CON-cli-init")
+def test_the_readmes_python_works_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_cli("init", cwd=tmp_path)
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert 'print(client.tools.call("greet", name="Ada"))' in readme
+    with running_gateway(tmp_path):
+        monkeypatch.chdir(tmp_path)
+        for name in ("JACKFIELD_URL", "JACKFIELD_KEY", "JACKFIELD_DATA", "JACKFIELD_ADMIN_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        with SyncClient() as client:
+            assert client.tools.call("greet", name="Ada") == "Hello, Ada."
+
+
+@requirement("CON-cli-init")
+def test_nothing_that_exists_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    done = run_cli("init", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "README.md exists already; nothing was written" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md"]
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_was_written_can_be_had_as_json(tmp_path: Path) -> None:
+    said = json.loads(run_cli("init", "demo", "--json", cwd=tmp_path).stdout)
+    assert said["folder"] == str(tmp_path / "demo")
+    assert all((tmp_path / "demo" / name).is_file() for name in said["written"])
+    assert "jackfield.toml" in said["written"]
