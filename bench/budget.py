@@ -4,22 +4,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.machine import Calibration
-
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """Rounds, seconds per round, and how much is recorded before the cost of a call is measured again."""
+    """Rounds, their length, and how large the world is in which they are measured."""
 
     rounds: int
     seconds: float
-    """Of load, per side and round."""
+    """Of load over HTTP, per side and round; rows in process take less."""
     recorded: int
+    """Calls on record when the cost of one more is measured."""
     tools: int = 10_000
     connections: int = 64
 
 
-QUICK = Budget(rounds=3, seconds=0.6, recorded=100_000)
-FULL = Budget(rounds=7, seconds=2.0, recorded=1_000_000)
+QUICK = Budget(rounds=3, seconds=0.8, recorded=100_000)
+FULL = Budget(rounds=7, seconds=2.5, recorded=1_000_000)
 
 
 class Bench(Struct, frozen=True, kw_only=True):
@@ -28,4 +27,3 @@ class Bench(Struct, frozen=True, kw_only=True):
     budget: Budget
     folder: Path
     """For databases and projects; gone after the run."""
-    calibration: Calibration

@@ -3,12 +3,13 @@
 Above: the rows, which measure, and `table.py`, which prints. Pure, apart from calling what is to be measured.
 """
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import TypeVar
 
 from msgspec import Struct
 
+T = TypeVar("T")
 RATE = "/s"
 MICROSECONDS = "µs"
 MILLISECONDS = "ms"
@@ -77,7 +78,7 @@ class Line(Struct, frozen=True, kw_only=True):
         return max(self.ours.spread, self.reference.spread if self.reference else 0.0)
 
 
-def take_turns(rounds: int, *sides: Callable[[], Sample]) -> list[tuple[Sample, ...]]:
+def take_turns(rounds: int, *sides: Callable[[], T]) -> list[tuple[T, ...]]:
     """Each side's samples over the rounds A, B, A, B …, after one round that does not count."""
     for side in sides:
         side()
@@ -85,12 +86,6 @@ def take_turns(rounds: int, *sides: Callable[[], Sample]) -> list[tuple[Sample, 
     return list(zip(*taken, strict=True))
 
 
-def percentile(values: list[float], part: float) -> float:
-    """The value that `part` of the values do not exceed, between neighbours where it falls between them."""
-    ordered = sorted(values)
-    place = part * (len(ordered) - 1)
-    if len(ordered) == 1:
-        return ordered[0]
-    below = min(int(place), len(ordered) - 2)
-    low, high = list(pairwise(ordered))[below]
-    return low + (high - low) * (place - below)
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The value that `part` of the values, given in order, do not exceed."""
+    return ordered[min(int(part * len(ordered)), len(ordered) - 1)]

@@ -83,7 +83,9 @@ def _cpu(line: Line) -> str:
 
 
 def _number(value: float) -> str:
-    """Three figures that mean something, and no more."""
+    """Two or three figures that mean something, and no more."""
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"

@@ -139,7 +139,7 @@ def _tick_table(table: str, named: frozenset[str]) -> str:
 
 
 def _read_file(tree: ast.Module, place: str, markers: list[Marker], faults: list[str]) -> None:
-    """Markers count in the decorators of a test or of a class of tests, and in `pytestmark`."""
+    """Markers count in the decorators of a test or of a class of tests, and in `pytestmark`, given there or by name."""
     counted: set[ast.Call] = set()
     for owner, calls in _places(tree):
         for call in calls:
@@ -158,16 +158,29 @@ def _read_file(tree: ast.Module, place: str, markers: list[Marker], faults: list
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[str, list[ast.Call]]]:
+    named = {
+        target.id: _requirement_calls(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node.name.lower().startswith("test"):
                 if not any(_last_name(decorator) in _SHOWS_NOTHING for decorator in node.decorator_list):
                     for decorator in node.decorator_list:
-                        yield node.name, _requirement_calls(decorator)
+                        yield node.name, _markers_in(decorator, named)
             case ast.Assign(targets=[ast.Name(id="pytestmark")]):
-                yield "", _requirement_calls(node.value)
+                yield "", _markers_in(node.value, named)
             case _:
                 pass
+
+
+def _markers_in(expression: ast.expr, named: dict[str, list[ast.Call]]) -> list[ast.Call]:
+    """The markers in an expression, and in what it takes from the module by name: `@SDK`, `parametrize(…, CASES)`."""
+    names = [node.id for node in ast.walk(expression) if isinstance(node, ast.Name)]
+    return [*_requirement_calls(expression), *(call for name in names for call in named.get(name, ()))]
 
 
 def _requirement_calls(tree: ast.AST) -> list[ast.Call]:

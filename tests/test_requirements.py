@@ -62,6 +62,8 @@ def test_the_tests_and_requirements_toml_agree() -> None:
         'class Suite:\n    @requirement("A-one", "A-two")\n    def test_x(self): ...',
         'pytestmark = [requirement("A-one"), requirement("A-two")]',
         '@pytest.mark.parametrize("n", [pytest.param(1, marks=requirement("A-one", "A-two"))])\ndef test_x(n): ...',
+        'BOTH = requirement("A-one", "A-two")\n@BOTH\ndef test_x(): ...',
+        'N = [param(1, marks=requirement("A-one", "A-two"))]\n@pytest.mark.parametrize("n", N)\ndef test_x(n): ...',
     ],
 )
 def test_a_marker_is_found_wherever_pytest_takes_one(tmp_path: Path, source: str) -> None:

@@ -4,31 +4,38 @@ Above: the doors (`web/`) and the command line, which run the same gateway with 
 """
 
 import asyncio
+import gc
 import logging
 import os
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 import msgspec
 
+from jackfield.calls.answers import Answers
+from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.execution import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.servers import ToolServers, offer_topic
+from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.catalog.catalog import Catalog
-from jackfield.errors import ConfigError
+from jackfield.catalog.preferences import PreferenceBook
 from jackfield.keys import ADMIN, Keyring
 from jackfield.model.ids import new_id
-from jackfield.model.tool import ExecutionType, Tool
-from jackfield.settings import Settings, ToolSettings
+from jackfield.settings import Settings
+from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
-from jackfield.sources.http import HttpSource
-from jackfield.sources.internal import InternalSource
+from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.keeper import Panel
 from jackfield.sources.kinds import make_source
 from jackfield.sources.outgoing import Outgoing
-from jackfield.sources.registry import Registry, RegistrySource
+from jackfield.sources.registry import Registry
 from jackfield.store import open_store
+from jackfield.store.kept_tools import TOOLS_TOPIC
+from jackfield.store.preferences import PREFERENCES_TOPIC
 
 log = logging.getLogger("jackfield")
 
@@ -51,18 +58,42 @@ class Gateway:
         self.store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = Catalog(
-            settings.categories, {source.name: source.tools for source in settings.sources}, settings.scenario
+            settings.categories,
+            {source.name: source.tools for source in settings.sources},
+            settings.scenario,
+            prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
         )
         self.panel = Panel(on_listing=self._listing_changed)
-        executor = Executor(
-            catalog=self.catalog,
-            panel=self.panel,
-            store=self.store,
-            gateway_id=self.id,
-            redactor=Redactor(lambda: settings.secrets.used),
+        self.preferences = PreferenceBook()
+        redactor = Redactor(lambda: settings.secrets.used)
+        self._executor = Executor(
+            catalog=self.catalog, panel=self.panel, store=self.store, gateway_id=self.id, redactor=redactor
         )
-        self.pipeline = Pipeline(catalog=self.catalog, store=self.store, executor=executor, gateway_id=self.id)
-        self._executor = executor
+        self.pipeline = Pipeline(
+            catalog=self.catalog,
+            preferences=self.preferences,
+            store=self.store,
+            executor=self._executor,
+            gateway_id=self.id,
+        )
+        self.servers = ToolServers(store=self.store, catalog=self.catalog, gateway_id=self.id)
+        self.answers = Answers(
+            catalog=self.catalog,
+            store=self.store,
+            executor=self._executor,
+            gateway_id=self.id,
+            redactor=redactor,
+            offer=lambda call: self.store.bus.publish(offer_topic(call.tool)),
+        )
+        self.callbacks = Callbacks(secrets.token_hex(32))
+        self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
+        self._sweeper = Sweeper(
+            store=self.store,
+            executor=self._executor,
+            answers=self.answers,
+            servers=self.servers,
+            gateway_id=self.id,
+        )
         self._sources = self._make_sources()
         self._listings_changed = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
@@ -79,8 +110,13 @@ class Gateway:
         await self.store.open()
         await self.store.enter(self.id)
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
+        await self.reload_preferences()
+        self.callbacks = Callbacks(
+            await self.store.kept_tools.shared_value("callback_key", otherwise=secrets.token_hex(32))
+        )
         for source in self._sources:
             await self.panel.add(source)
+        await self.shelf.load()
         await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
         await self.catalog.update_aside(self.panel.listings())
         recovered = await self._executor.recover()
@@ -88,9 +124,13 @@ class Gateway:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
         self._chores = [
             asyncio.create_task(self._follow_listings(), name="catalog"),
+            asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
+            asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
         ]
+        gc.freeze()  # what stands now stays: ten thousand tools need not be looked at by every collection
         self.ready = True
 
     async def stop(self) -> None:
@@ -102,6 +142,7 @@ class Gateway:
         if self._chores:
             await asyncio.wait(self._chores)
         self.catalog.close()
+        self.servers.close()
         await asyncio.gather(self.panel.close(), self._send_last_spans())
         await self.outgoing.close()
         await self.store.close()
@@ -111,19 +152,7 @@ class Gateway:
         configured = [
             make_source(source.kind, source.name, source.options, surroundings) for source in self.settings.sources
         ]
-        tools = self.settings.tools
-        for tool in tools:
-            if tool.execution_type not in (ExecutionType.GATEWAY, ExecutionType.INTERNAL):
-                raise ConfigError(
-                    f"Tool '{tool.name}' is answered by somebody else (executionType {tool.execution_type.value}), "
-                    "which this version cannot wait for yet. Remove it, or make it a gateway or internal tool."
-                )
-        return [
-            RegistrySource("builtin", Registry()),
-            *configured,
-            HttpSource(_tools_of(tools, ExecutionType.GATEWAY, "http"), self.outgoing),
-            InternalSource(_tools_of(tools, ExecutionType.INTERNAL, "internal")),
-        ]
+        return [BuiltinSource(Registry()), *configured, *self.shelf.sources]
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -161,8 +190,26 @@ class Gateway:
         if telemetry is not None:
             await telemetry.close()
 
+    async def reload_preferences(self) -> None:
+        """Read all preferences anew. While that fails, nobody knows what is allowed and nothing is."""
+        try:
+            self.preferences.load(await self.store.preferences.all())
+        except Exception:
+            self.preferences.forget()
+            raise
+
+    async def _follow(self, topic: str, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something whenever the store says that a topic was written."""
+        with self.store.bus.listen(topic) as written:
+            while True:
+                await written.wait()
+                written.clear()
+                await _tried(act)
+
     async def _beat(self) -> None:
-        await self.store.beat(self.id)
+        if not await self.store.beat(self.id):
+            log.error("this gateway was declared dead: it did not answer for 15 s. Its calls were taken over.")
+        await self._sweeper.wake_lost()
 
     async def _prune(self) -> None:
         """Small steps with pauses between them: calls come first."""
@@ -175,31 +222,12 @@ class Gateway:
 async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
     """Do a chore now and every so often. One that fails is logged and tried again next time."""
     while True:
-        try:
-            await chore()
-        except Exception:
-            log.exception("a chore of the gateway failed; it is tried again in %g s", seconds)
+        await _tried(chore)
         await asyncio.sleep(seconds)
 
 
-def _tools_of(settings: tuple[ToolSettings, ...], execution_type: ExecutionType, source: str) -> tuple[Tool, ...]:
-    """The `[[tools]]` of one execution type. Only `internal` ones are invisible unless they say otherwise."""
-    return tuple(
-        Tool(
-            source=source,
-            name=tool.name,
-            description=tool.description,
-            input_schema=tool.input_schema,
-            output_schema=tool.output_schema,
-            execution_type=tool.execution_type,
-            execution=tool.execution,
-            visible=tool.visible if tool.visible is not None else execution_type is not ExecutionType.INTERNAL,
-            is_async=tool.is_async,
-            timeout_ms=tool.timeout,
-            expires_in_ms=tool.expires_in,
-            category=tool.category,
-            metadata=tool.metadata,
-        )
-        for tool in settings
-        if tool.execution_type is execution_type
-    )
+async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await chore()
+    except Exception:
+        log.exception("a chore of the gateway failed; it is tried again later")

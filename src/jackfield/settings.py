@@ -85,11 +85,13 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
-    """`[sources.NAME]`: its kind, the overrides, and options that only that kind understands."""
+    """`[sources.NAME]`: kind, prefix, overrides, and options that only that kind understands."""
 
     name: str
     kind: str
     options: dict[str, Any]
+    prefix: str = ""
+    """Put before the names of its tools."""
     tools: dict[str, ToolOverride] = {}
 
 
@@ -285,12 +287,15 @@ def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings
     where = f"{path}: sources.{name}"
     if name in RESERVED_SOURCES:
         raise ConfigError(f"{where}: '{name}' is a name the gateway keeps for itself. Choose another one.")
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name):
+    if not is_source_name(name):
         raise ConfigError(f"{where}: a source's name has 1 to 32 letters, digits, '_' or '-'. Rename it.")
     options = dict(raw)
     kind = options.pop("kind", None)
     if not isinstance(kind, str):
         raise ConfigError(f'{where} needs a kind, for example kind = "files". Add it.')
+    prefix = options.pop("prefix", "")
+    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_]{0,32}", prefix):
+        raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -298,8 +303,13 @@ def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings
         name=name,
         kind=kind,
         options=options,
+        prefix=prefix,
         tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
+
+
+def is_source_name(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name) is not None
 
 
 def _override(where: str, value: Any) -> ToolOverride:
@@ -311,7 +321,12 @@ def _override(where: str, value: Any) -> ToolOverride:
 
 
 def _tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSettings:
-    where = f"{path}: tools[{number}]" + (f" ({raw['name']})" if isinstance(raw.get("name"), str) else "")
+    name = f" ({raw['name']})" if isinstance(raw.get("name"), str) else ""
+    return parse_tool(raw, where=f"{path}: tools[{number}]{name}")
+
+
+def parse_tool(raw: dict[str, Any], *, where: str) -> ToolSettings:
+    """A tool in seed 003's shape, wherever it was written."""
     tool = parse_config(snake_keys(raw), ToolSettings, where=where)
     if tool.execution_type is ExecutionType.GATEWAY and tool.execution is None:
         raise ConfigError(f'{where} is a gateway tool without a url. Add execution = {{ url = "…" }}.')
@@ -322,6 +337,10 @@ def _tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSettings:
 
 def _check(settings: Settings) -> None:
     where = settings.path
+    names = [tool.name for tool in settings.tools]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{where}: two of the [[tools]] are called '{twice}'. Rename one of them.")
     for name, key in settings.keys.items():
         if not key.key:
             raise ConfigError(f'{where}: auth.keys.{name}.key is empty. Give it a value, for example "${{OPS_KEY}}".')

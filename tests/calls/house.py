@@ -11,6 +11,7 @@ from jackfield.calls.execution import Executor
 from jackfield.calls.pipeline import CallRequest, Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Outcome
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Tool, ToolKind
@@ -92,7 +93,9 @@ async def a_house(source: FunctionSource, folder: Path, *, secrets: set[str] | N
         gateway_id="gw_test",
         redactor=Redactor(lambda: secrets or set()),
     )
-    pipeline = Pipeline(catalog=catalog, store=store, executor=executor, gateway_id="gw_test")
+    preferences = PreferenceBook()
+    preferences.load([])
+    pipeline = Pipeline(catalog=catalog, preferences=preferences, store=store, executor=executor, gateway_id="gw_test")
     try:
         yield House(source, store, catalog, panel, executor, pipeline)
     finally:

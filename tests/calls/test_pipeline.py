@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -408,17 +409,21 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) ->
     gate = Gate()
     gate.go.set()
     await offer(house, "gate", gate)
-    once = a_call(tool="gate", owner="gw_dead")
-    again = a_call(tool="gate", owner="gw_dead", idempotent=True)
-    tired = a_call(tool="gate", owner="gw_dead", idempotent=True, attempt=3)
-    gone = a_call(tool="no_such_tool", owner="gw_dead", idempotent=True)
-    for call in (once, again, tired, gone):
+    entry = house.catalog.entry("gate")
+    assert entry is not None
+    orphan = partial(a_call, tool="gate", owner="gw_dead", tool_version=entry.version)
+    once = orphan()
+    again = orphan(idempotent=True)
+    tired = orphan(idempotent=True, attempt=3)
+    gone = orphan(tool="no_such_tool", idempotent=True)
+    changed = orphan(tool_version="another", idempotent=True)
+    for call in (once, again, tired, gone, changed):
         await house.store.start_call(call)
-    assert await house.executor.recover() == 4
+    assert await house.executor.recover() == 5
     repeated = await until(house, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1
-    for call in (once, tired, gone):
+    for call in (once, tired, gone, changed):
         kept = await house.store.get_call(call.id)
         assert kept is not None
         assert kept.error is not None

@@ -42,6 +42,7 @@ def test_the_call_past_the_limit_is_told_how_long_to_wait(limiter: RateLimiter, 
     assert limiter.admit("t", 2) == 30.0
     clock.now += 30 * SECOND
     assert limiter.admit("t", 2) == 0.0
+    assert len(limiter._calls["t"]) == 2
     assert limiter.admit("t", 2) == 20.0
 
 

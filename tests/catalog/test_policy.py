@@ -22,12 +22,14 @@ def decision(
     retry_after: float = 0.0,
     **tool: Any,
 ) -> Decision:
+    found = entry(**tool)
     return decide(
-        entry(**tool),
+        found,
         principal=principal or key("call"),
         agent=agent,
         space_id=space_id,
         enabled=enabled,
+        requires_approval=found.tool.metadata.requires_approval,
         retry_after=retry_after,
     )
 

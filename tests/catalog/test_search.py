@@ -77,6 +77,11 @@ def test_a_tool_with_more_of_the_words_comes_first(index: Index) -> None:
     assert index.find("the travel flight of a passenger", limit=2)[0] == "book_flight"
 
 
+def test_two_words_that_fit_count_more_than_a_rare_one() -> None:
+    index = index_of(tool("zebra"), *(tool(f"weather_report_{number}") for number in range(5)))
+    assert index.find("zebra weather report", limit=6)[-1] == "zebra"
+
+
 def test_the_tool_that_is_called_like_the_query_is_first() -> None:
     long = tool("note_note_note", metadata=Metadata(tags=("note",)), description="note", category="note")
     assert index_of(tool("note"), long).find("note", limit=1) == ["note"]

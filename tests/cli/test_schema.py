@@ -71,9 +71,11 @@ def test_a_sample_holds_what_is_required_and_fits() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["type", "properties", "items", "anyOf", "allOf", "enum", "$ref", "required", "a"]), inner
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "properties", "items", "anyOf", "allOf", "enum", "$ref", "required", "a"]), inner
+        )
     ),
     max_leaves=15,
 )

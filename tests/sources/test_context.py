@@ -1,13 +1,15 @@
 import logging
+from typing import Any
 
 import pytest
 
 from jackfield.errors import ToolNotFound
-from jackfield.model.call import CallStatus, Failed, Pending, done
+from jackfield.model.call import CallStatus, Failed, Outcome, Pending, done
 from jackfield.sources.base import Progress
+from tests.sources.toolbox import Toolbox
 
 
-async def test_ctx_is_not_in_the_schema_and_shows_the_gateway(toolbox):
+async def test_ctx_is_not_in_the_schema_and_shows_the_gateway(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -29,14 +31,16 @@ async def test_ctx_is_not_in_the_schema_and_shows_the_gateway(toolbox):
     ]
 
 
-async def test_a_tool_that_changes_its_config_changes_only_its_copy(toolbox):
+async def test_a_tool_that_changes_its_config_changes_only_its_copy(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def spoil(ctx):\n    ctx.config['units'] = 'none'\n    return ctx.config\n")
     await toolbox.refresh()
 
     assert await toolbox.call("spoil") == {"units": "metric"}
 
 
-async def test_only_the_secrets_that_the_source_names_are_given(toolbox, caplog):
+async def test_only_the_secrets_that_the_source_names_are_given(
+    toolbox: Toolbox, caplog: pytest.LogCaptureFixture
+) -> None:
     toolbox.write(
         "a.py", "def peek(ctx):\n    return [ctx.secret(n) for n in ('WEATHER_KEY', 'UNSET_KEY', 'OTHER_KEY')]\n"
     )
@@ -46,14 +50,14 @@ async def test_only_the_secrets_that_the_source_names_are_given(toolbox, caplog)
     assert "Secret 'OTHER_KEY' is not in sources.local.secrets" in caplog.text
 
 
-async def test_a_caller_cannot_give_ctx(toolbox):
+async def test_a_caller_cannot_give_ctx(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def kind(ctx, **more):\n    return type(ctx).__name__\n")
     await toolbox.refresh()
 
     assert await toolbox.call("kind", ctx="mine") == "Context"
 
 
-async def test_an_async_tool_calls_another_tool(toolbox):
+async def test_an_async_tool_calls_another_tool(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "async def relay(ctx):\n    return await ctx.call_tool('hello', name='Ada')\n")
     await toolbox.refresh()
 
@@ -62,14 +66,14 @@ async def test_an_async_tool_calls_another_tool(toolbox):
     assert (name, arguments, parent.call_id) == ("hello", {"name": "Ada"}, "call_1")
 
 
-async def test_a_threads_tool_calls_another_tool(toolbox):
+async def test_a_threads_tool_calls_another_tool(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def relay(ctx):\n    return ctx.call_tool_sync('hello', name='Ada')\n")
     await toolbox.refresh()
 
     assert await toolbox.call("relay") == {"name": "Ada"}
 
 
-async def test_the_waiting_way_is_refused_in_the_event_loop(toolbox):
+async def test_the_waiting_way_is_refused_in_the_event_loop(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "async def relay(ctx):\n    return ctx.call_tool_sync('hello')\n")
     await toolbox.refresh()
 
@@ -99,7 +103,9 @@ async def test_the_waiting_way_is_refused_in_the_event_loop(toolbox):
         ),
     ],
 )
-async def test_another_tools_failure_is_raised_with_its_code_and_result(toolbox, line, outcome, said):
+async def test_another_tools_failure_is_raised_with_its_code_and_result(
+    toolbox: Toolbox, line: str, outcome: Any, said: str
+) -> None:
     toolbox.answer = lambda _: outcome
     toolbox.write(
         "a.py",
@@ -117,8 +123,8 @@ async def test_another_tools_failure_is_raised_with_its_code_and_result(toolbox,
     assert await toolbox.call("relay") == said
 
 
-async def test_a_refused_call_is_raised_as_it_is(toolbox):
-    def refuse(_):
+async def test_a_refused_call_is_raised_as_it_is(toolbox: Toolbox) -> None:
+    def refuse(_: Any) -> Outcome:
         raise ToolNotFound("There is no tool 'hello'.")
 
     toolbox.answer = refuse
@@ -129,7 +135,7 @@ async def test_a_refused_call_is_raised_as_it_is(toolbox):
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-async def test_progress_reaches_the_event_loop_in_order(toolbox, kind):
+async def test_progress_reaches_the_event_loop_in_order(toolbox: Toolbox, kind: str) -> None:
     toolbox.write("a.py", f"{kind} work(ctx):\n    ctx.progress(1)\n    ctx.progress(2, 3, 'nearly')\n")
     await toolbox.refresh()
 
@@ -138,7 +144,7 @@ async def test_progress_reaches_the_event_loop_in_order(toolbox, kind):
     assert toolbox.progress == [Progress(progress=1), Progress(progress=2, total=3, message="nearly")]
 
 
-async def test_log_lines_name_the_tool_and_the_call(toolbox, caplog):
+async def test_log_lines_name_the_tool_and_the_call(toolbox: Toolbox, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     toolbox.write(
         "a.py", "def work(ctx):\n    ctx.log('half way', city='Bergen', name='x')\n    ctx.log('hm', level=30)\n"
@@ -153,14 +159,14 @@ async def test_log_lines_name_the_tool_and_the_call(toolbox, caplog):
     assert (second.levelname, second.getMessage()) == ("WARNING", "work [call_1] hm")
 
 
-async def test_ctx_cannot_be_changed(toolbox):
+async def test_ctx_cannot_be_changed(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def spoil(ctx):\n    ctx.call_id = 'other'\n")
     await toolbox.refresh()
 
     assert (await toolbox.failure("spoil")).message.startswith("AttributeError: ")
 
 
-async def test_ctx_may_be_hinted_only_for_the_type_checker(toolbox):
+async def test_ctx_may_be_hinted_only_for_the_type_checker(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """

@@ -39,11 +39,11 @@ class Thing(msgspec.Struct):
 class Model:
     """Like pydantic's: made from an object by `model_validate`."""
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value = value
 
     @classmethod
-    def model_validate(cls, value):
+    def model_validate(cls, value: Any) -> "Model":
         if "x" not in value:
             raise ValueError("x is missing")
         return cls(value["x"])
@@ -52,8 +52,8 @@ class Model:
 class Opaque: ...
 
 
-def converted(hint, value):
-    def function(x): ...
+def converted(hint: Any, value: Any) -> Any:
+    def function(x: Any) -> None: ...
 
     function.__annotations__["x"] = hint
     convert = converter_for(function, leave_out=frozenset())
@@ -88,14 +88,14 @@ def converted(hint, value):
         (Party, {"adults": 2.0}, Party(2)),
     ],
 )
-def test_json_values_become_what_the_hint_says(hint, value, expected):
+def test_json_values_become_what_the_hint_says(hint: Any, value: Any, expected: Any) -> None:
     result = converted(hint, value)
 
     assert result == expected
     assert type(result) is type(expected)
 
 
-def test_a_model_is_made_by_its_own_class():
+def test_a_model_is_made_by_its_own_class() -> None:
     assert converted(Model, {"x": 3}).value == 3
     with pytest.raises(msgspec.ValidationError, match="x is missing"):
         converted(Model, {})
@@ -121,8 +121,8 @@ def test_a_model_is_made_by_its_own_class():
         list[dict[str, float]],
     ],
 )
-def test_plain_hints_need_no_conversion(hint):
-    def function(x, y=1): ...
+def test_plain_hints_need_no_conversion(hint: Any) -> None:
+    def function(x: Any, y: Any = 1) -> None: ...
 
     function.__annotations__["x"] = hint
     assert converter_for(function, leave_out=frozenset()) is None
@@ -131,14 +131,14 @@ def test_plain_hints_need_no_conversion(hint):
 @pytest.mark.parametrize(
     "hint", [Opaque, list[Opaque], Opaque | int, dt.date | str, "NoSuchName", "1 / 0", list[Party] | list[Color]]
 )
-def test_what_cannot_be_converted_is_passed_as_it_is(hint):
+def test_what_cannot_be_converted_is_passed_as_it_is(hint: Any) -> None:
     value = {"any": "thing"}
 
     assert converted(hint, value) is value
 
 
-def test_one_hint_that_cannot_be_resolved_does_not_spoil_the_others():
-    def function(a: "NoSuchName", b: dt.date, ctx: "NoSuchEither"): ...  # type: ignore[name-defined]  # noqa: F821
+def test_one_hint_that_cannot_be_resolved_does_not_spoil_the_others() -> None:
+    def function(a: "NoSuchName", b: dt.date, ctx: "NoSuchEither") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
     convert = converter_for(function, leave_out=frozenset({"ctx"}))
 
@@ -146,8 +146,8 @@ def test_one_hint_that_cannot_be_resolved_does_not_spoil_the_others():
     assert convert({"a": 1, "b": "2026-01-02"}) == {"a": 1, "b": dt.date(2026, 1, 2)}
 
 
-def test_other_arguments_and_missing_ones_stay_as_they_are():
-    def function(day: dt.date, n: int = 3, color: Color = None, **more: Any): ...  # type: ignore[assignment]
+def test_other_arguments_and_missing_ones_stay_as_they_are() -> None:
+    def function(day: dt.date, n: int = 3, color: Color = None, **more: Any) -> None: ...  # type: ignore[assignment]
 
     convert = converter_for(function, leave_out=frozenset())
 
@@ -161,8 +161,8 @@ def test_other_arguments_and_missing_ones_stay_as_they_are():
     assert convert({"color": "red"}) == {"color": Color.RED}
 
 
-def test_arguments_are_not_changed_in_place():
-    def function(n: int, day: dt.date): ...
+def test_arguments_are_not_changed_in_place() -> None:
+    def function(n: int, day: dt.date) -> None: ...
 
     convert = converter_for(function, leave_out=frozenset())
     arguments = {"n": 3.0, "day": "2026-01-02"}
@@ -172,10 +172,10 @@ def test_arguments_are_not_changed_in_place():
     assert arguments == {"n": 3.0, "day": "2026-01-02"}
 
 
-def test_a_value_that_does_not_fit_is_refused():
+def test_a_value_that_does_not_fit_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.x"):
         converted(Color, "blue")
 
 
-def test_a_function_without_a_signature_is_left_alone():
+def test_a_function_without_a_signature_is_left_alone() -> None:
     assert converter_for(int, leave_out=frozenset()) is None

@@ -1,10 +1,13 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jackfield.errors import ConfigError
+from jackfield.model.call import Failed
 from jackfield.model.tool import ToolKind
 from jackfield.sources.files import files_source
 from tests.requirement import requirement
@@ -12,7 +15,7 @@ from tests.sources.toolbox import BOUND, Toolbox
 
 
 @requirement("CON-file-syntax-tree", "WORK-inprocess")
-async def test_listing_runs_nothing_and_the_first_call_does(toolbox, tmp_path):
+async def test_listing_runs_nothing_and_the_first_call_does(toolbox: Toolbox, tmp_path: Path) -> None:
     mark = tmp_path / "was-run"
     toolbox.write(
         "a.py",
@@ -33,7 +36,7 @@ async def test_listing_runs_nothing_and_the_first_call_does(toolbox, tmp_path):
     assert mark.exists()
 
 
-async def test_a_tool_of_a_file_is_internal_and_hidden_and_has_the_sources_timeout(tmp_path):
+async def test_a_tool_of_a_file_is_internal_and_hidden_and_has_the_sources_timeout(tmp_path: Path) -> None:
     toolbox = Toolbox(tmp_path, call_timeout=1.5, max_concurrency=3)
     toolbox.write("a.py", 'def hello(name: str):\n    """Greet."""\n')
 
@@ -46,7 +49,7 @@ async def test_a_tool_of_a_file_is_internal_and_hidden_and_has_the_sources_timeo
     await toolbox.source.close()
 
 
-async def test_a_tool_of_another_source_is_not_executed_here(toolbox):
+async def test_a_tool_of_another_source_is_not_executed_here(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def hello(): ...\n")
     await toolbox.refresh()
     invocation = toolbox.invocation("hello")
@@ -55,6 +58,7 @@ async def test_a_tool_of_another_source_is_not_executed_here(toolbox):
 
     assert not toolbox.source.can_execute(invocation.tool)
     outcome = await toolbox.source.execute(invocation)
+    assert isinstance(outcome, Failed)
     assert outcome.message == "'hello' is no longer in its file. List the tools again."
 
 
@@ -78,14 +82,14 @@ async def test_a_tool_of_another_source_is_not_executed_here(toolbox):
         ),
     ],
 )
-def test_options_that_cannot_be_used_stop_the_start_with_a_sentence(options, said):
+def test_options_that_cannot_be_used_stop_the_start_with_a_sentence(options: Any, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         files_source("local", options, None)  # type: ignore[arg-type]
 
     assert str(caught.value) == said
 
 
-async def test_several_globs_are_read_as_one_list_in_order(tmp_path):
+async def test_several_globs_are_read_as_one_list_in_order(tmp_path: Path) -> None:
     toolbox = Toolbox(tmp_path, path=["more/**/*.py", "tools/b.py", "tools/*.py"])
     toolbox.write("b.py", "def b(): ...")
     toolbox.write("a.py", "def a(): ...")
@@ -99,7 +103,7 @@ async def test_several_globs_are_read_as_one_list_in_order(tmp_path):
     await toolbox.source.close()
 
 
-async def test_a_path_without_files_is_a_fault_with_its_cure(tmp_path):
+async def test_a_path_without_files_is_a_fault_with_its_cure(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     toolbox = Toolbox(tmp_path, path=["nothing/*.py", "folder", f"{tmp_path}/absolute.py"])
 
@@ -114,7 +118,7 @@ async def test_a_path_without_files_is_a_fault_with_its_cure(tmp_path):
     await toolbox.source.close()
 
 
-async def test_a_broken_file_is_one_sentence_and_the_others_work(toolbox):
+async def test_a_broken_file_is_one_sentence_and_the_others_work(toolbox: Toolbox) -> None:
     toolbox.write("bad.py", "def ok(): ...\ndef broken(:\n")
     toolbox.write("latin.py", "x = 1\n").write_bytes(b"# caf\xe9\ndef latin(): ...\n")
     toolbox.write("deep.py", "").write_bytes(b"a = 1\nb = 2\nc = 3\nd = '\xff'\n")
@@ -136,12 +140,12 @@ async def test_a_broken_file_is_one_sentence_and_the_others_work(toolbox):
     assert not any(str(toolbox.folder) in fault for fault in listing.faults)
 
 
-async def test_a_file_that_cannot_be_read_is_a_fault(toolbox, monkeypatch):
+async def test_a_file_that_cannot_be_read_is_a_fault(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
     path = toolbox.write("locked.py", "def locked(): ...")
     toolbox.write("open.py", "def unlocked(): ...")
     real = type(path).read_bytes
 
-    def read_bytes(self):
+    def read_bytes(self: Path) -> bytes:
         if self == path:
             raise PermissionError(13, "Permission denied", str(self))
         return real(self)
@@ -154,7 +158,7 @@ async def test_a_file_that_cannot_be_read_is_a_fault(toolbox, monkeypatch):
     assert [tool.name for tool in listing.tools] == ["unlocked"]
 
 
-async def test_a_name_in_two_files_keeps_both_tools_and_names_both_owners(toolbox):
+async def test_a_name_in_two_files_keeps_both_tools_and_names_both_owners(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def search():\n    return 'a'\n")
     toolbox.write("b.py", "def other(): ...\ndef search():\n    return 'b'\n")
     toolbox.write("c.py", "def b_search():\n    return 'c'\n")
@@ -174,7 +178,7 @@ async def test_a_name_in_two_files_keeps_both_tools_and_names_both_owners(toolbo
     )
 
 
-async def test_files_of_the_same_name_in_two_folders_still_get_names_of_their_own(tmp_path):
+async def test_files_of_the_same_name_in_two_folders_still_get_names_of_their_own(tmp_path: Path) -> None:
     toolbox = Toolbox(tmp_path, path="tools/**/*.py")
     for folder in "abc":
         toolbox.write(f"{folder}/same.py", f"def f():\n    return {folder!r}\n")
@@ -185,7 +189,9 @@ async def test_files_of_the_same_name_in_two_folders_still_get_names_of_their_ow
     await toolbox.source.close()
 
 
-async def test_a_file_with_the_same_text_keeps_its_state_over_a_refresh_and_a_changed_one_starts_anew(toolbox):
+async def test_a_file_with_the_same_text_keeps_its_state_over_a_refresh_and_a_changed_one_starts_anew(
+    toolbox: Toolbox,
+) -> None:
     counter = "count = 0\ndef step():\n    global count\n    count += 1\n    return count\n"
     toolbox.write("a.py", counter)
     await toolbox.refresh()
@@ -200,7 +206,7 @@ async def test_a_file_with_the_same_text_keeps_its_state_over_a_refresh_and_a_ch
     assert await toolbox.call("step") == 1
 
 
-async def test_what_is_called_is_the_text_that_was_listed(toolbox):
+async def test_what_is_called_is_the_text_that_was_listed(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def version():\n    return 1\n")
     await toolbox.refresh()
     toolbox.write("a.py", "def version():\n    return 2\n")
@@ -210,7 +216,7 @@ async def test_what_is_called_is_the_text_that_was_listed(toolbox):
     assert await toolbox.call("version") == 2
 
 
-async def test_a_running_call_finishes_on_the_old_code(toolbox):
+async def test_a_running_call_finishes_on_the_old_code(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -242,7 +248,7 @@ async def test_a_running_call_finishes_on_the_old_code(toolbox):
     assert old.__name__ not in sys.modules
 
 
-async def test_closing_takes_the_modules_out(tmp_path):
+async def test_closing_takes_the_modules_out(tmp_path: Path) -> None:
     toolbox = Toolbox(tmp_path)
     toolbox.write("a.py", "def name():\n    return __name__\n")
     await toolbox.refresh()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from jackfield.model.call import Done
-from tests.sources.toolbox import BOUND
+from tests.sources.toolbox import BOUND, Toolbox
 
 ROOT = Path(__file__).parents[2]
 
 
-async def test_async_functions_run_in_the_event_loop_and_others_in_threads(toolbox):
+async def test_async_functions_run_in_the_event_loop_and_others_in_threads(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -31,14 +31,16 @@ async def test_async_functions_run_in_the_event_loop_and_others_in_threads(toolb
     assert await toolbox.call("in_thread") == [False, True]
 
 
-async def test_arguments_come_by_name_and_defaults_hold(toolbox):
+async def test_arguments_come_by_name_and_defaults_hold(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "def join(a, b='B', *, c='C', **more):\n    return [a, b, c, more]\n")
     await toolbox.refresh()
 
     assert await toolbox.call("join", a="x", c="z", d=1) == ["x", "B", "z", {"d": 1}]
 
 
-async def test_an_exception_is_a_failure_whose_traceback_is_only_in_the_log(toolbox, caplog):
+async def test_an_exception_is_a_failure_whose_traceback_is_only_in_the_log(
+    toolbox: Toolbox, caplog: pytest.LogCaptureFixture
+) -> None:
     toolbox.write(
         "a.py",
         """
@@ -70,7 +72,7 @@ async def test_an_exception_is_a_failure_whose_traceback_is_only_in_the_log(tool
 @pytest.mark.parametrize(
     "raised", ["SystemExit(3)", "KeyboardInterrupt()", "StopIteration(1)", "GeneratorExit()", "Broken()"]
 )
-async def test_nothing_that_a_tool_raises_leaves_it(toolbox, kind, raised):
+async def test_nothing_that_a_tool_raises_leaves_it(toolbox: Toolbox, kind: str, raised: str) -> None:
     toolbox.write(
         "a.py",
         f"""
@@ -91,14 +93,14 @@ async def test_nothing_that_a_tool_raises_leaves_it(toolbox, kind, raised):
     assert await toolbox.call("fine") == 1
 
 
-async def test_a_tools_own_cancelled_error_is_its_failure(toolbox):
+async def test_a_tools_own_cancelled_error_is_its_failure(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "import asyncio\nasync def give_up():\n    raise asyncio.CancelledError('mine')\n")
     await toolbox.refresh()
 
     assert (await toolbox.failure("give_up")).message == "CancelledError: mine"
 
 
-async def test_cancelling_stops_an_async_tool(toolbox):
+async def test_cancelling_stops_an_async_tool(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -126,7 +128,7 @@ async def test_cancelling_stops_an_async_tool(toolbox):
     assert module.stopped.is_set()
 
 
-async def test_cancelling_abandons_a_threads_tool_at_once(toolbox):
+async def test_cancelling_abandons_a_threads_tool_at_once(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         "import threading\ngo = threading.Event()\ndef module():\n    return __name__\ndef hang():\n    go.wait()\n",
@@ -155,13 +157,13 @@ def other():
 """
 
 
-async def give_up(toolbox, tool):
+async def give_up(toolbox: Toolbox, tool: str) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await toolbox.source.execute(toolbox.invocation(tool))
 
 
-async def test_a_tool_that_hangs_is_refused_after_eight_and_hurts_no_other(toolbox):
+async def test_a_tool_that_hangs_is_refused_after_eight_and_hurts_no_other(toolbox: Toolbox) -> None:
     toolbox.write("a.py", HANGING)
     await toolbox.refresh()
     module = sys.modules[await toolbox.call("module")]
@@ -185,7 +187,7 @@ async def test_a_tool_that_hangs_is_refused_after_eight_and_hurts_no_other(toolb
     assert await toolbox.call("hang") == "back"
 
 
-async def test_a_saved_file_gives_a_tool_that_hung_a_fresh_start(toolbox):
+async def test_a_saved_file_gives_a_tool_that_hung_a_fresh_start(toolbox: Toolbox) -> None:
     toolbox.write("a.py", HANGING)
     await toolbox.refresh()
     module = sys.modules[await toolbox.call("module")]
@@ -201,7 +203,7 @@ async def test_a_saved_file_gives_a_tool_that_hung_a_fresh_start(toolbox):
     module.go.set()
 
 
-def test_a_hanging_tool_does_not_keep_the_process_from_ending(tmp_path):
+def test_a_hanging_tool_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
     script = f"""
 import asyncio, pathlib
 from tests.sources.toolbox import Toolbox
@@ -227,7 +229,7 @@ asyncio.run(main())
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "closed\n", "")
 
 
-async def test_many_first_calls_load_the_file_once_and_the_loop_goes_on(toolbox):
+async def test_many_first_calls_load_the_file_once_and_the_loop_goes_on(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -250,7 +252,9 @@ async def test_many_first_calls_load_the_file_once_and_the_loop_goes_on(toolbox)
     del sys.loads_of_this_test  # type: ignore[attr-defined]
 
 
-async def test_a_file_that_cannot_be_loaded_fails_its_calls_and_leaves_nothing_half_done(toolbox, caplog):
+async def test_a_file_that_cannot_be_loaded_fails_its_calls_and_leaves_nothing_half_done(
+    toolbox: Toolbox, caplog: pytest.LogCaptureFixture
+) -> None:
     toolbox.write("a.py", "def broken(): ...\nimport no_such_module\n")
     toolbox.write("b.py", "def also():\n    return 1\nfrom math import no_such_name\n")
     toolbox.write("c.py", "def exits(): ...\nraise SystemExit('at import')\n")
@@ -277,7 +281,9 @@ async def test_a_file_that_cannot_be_loaded_fails_its_calls_and_leaves_nothing_h
     assert "could not be loaded" in caplog.text
 
 
-async def test_a_file_that_could_not_be_loaded_is_tried_again_at_the_next_call(toolbox, tmp_path):
+async def test_a_file_that_could_not_be_loaded_is_tried_again_at_the_next_call(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
     needed = tmp_path / "needed.txt"
     toolbox.write(
         "a.py", f"import pathlib\ntext = pathlib.Path({str(needed)!r}).read_text()\ndef get():\n    return text\n"
@@ -290,7 +296,7 @@ async def test_a_file_that_could_not_be_loaded_is_tried_again_at_the_next_call(t
     assert await toolbox.call("get") == "there"
 
 
-async def test_a_first_call_that_is_given_up_does_not_stop_the_loading(toolbox):
+async def test_a_first_call_that_is_given_up_does_not_stop_the_loading(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "import time\ntime.sleep(0.2)\nasync def one():\n    return 1\n")
     await toolbox.refresh()
 
@@ -299,7 +305,7 @@ async def test_a_first_call_that_is_given_up_does_not_stop_the_loading(toolbox):
     assert await toolbox.call("one") == 1
 
 
-async def test_context_variables_reach_the_thread(toolbox):
+async def test_context_variables_reach_the_thread(toolbox: Toolbox) -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     sys.variable_of_this_test = variable  # type: ignore[attr-defined]
     toolbox.write("a.py", "import sys\ndef read():\n    return sys.variable_of_this_test.get()\n")
@@ -312,7 +318,7 @@ async def test_context_variables_reach_the_thread(toolbox):
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-async def test_results_are_what_json_holds_of_them(toolbox, kind):
+async def test_results_are_what_json_holds_of_them(toolbox: Toolbox, kind: str) -> None:
     toolbox.write(
         "a.py",
         f"""
@@ -352,7 +358,9 @@ async def test_results_are_what_json_holds_of_them(toolbox, kind):
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
-async def test_a_result_that_json_cannot_hold_is_a_failure_that_names_the_type(toolbox, kind, value, said):
+async def test_a_result_that_json_cannot_hold_is_a_failure_that_names_the_type(
+    toolbox: Toolbox, kind: str, value: str, said: str
+) -> None:
     toolbox.write(
         "a.py",
         f"""
@@ -374,7 +382,7 @@ async def test_a_result_that_json_cannot_hold_is_a_failure_that_names_the_type(t
     assert failure.message.endswith("Return text, numbers, lists, dicts or dataclasses.")
 
 
-async def test_a_wrapped_async_function_is_awaited_although_its_wrapper_is_not_async(toolbox):
+async def test_a_wrapped_async_function_is_awaited_although_its_wrapper_is_not_async(toolbox: Toolbox) -> None:
     toolbox.write(
         "a.py",
         """
@@ -399,7 +407,7 @@ async def test_a_wrapped_async_function_is_awaited_although_its_wrapper_is_not_a
     assert (await toolbox.failure("fails")).message == "ValueError: inside"
 
 
-async def test_arguments_that_a_function_does_not_take_are_its_failure(toolbox):
+async def test_arguments_that_a_function_does_not_take_are_its_failure(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "async def awaited(x): ...\ndef sync(x): ...\n")
     await toolbox.refresh()
 
@@ -407,7 +415,7 @@ async def test_arguments_that_a_function_does_not_take_are_its_failure(toolbox):
         assert (await toolbox.failure(name)).message.startswith("TypeError: ")
 
 
-async def test_arguments_that_do_not_fit_the_hints_are_told_apart(toolbox):
+async def test_arguments_that_do_not_fit_the_hints_are_told_apart(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "import datetime\nasync def on(day: datetime.date): ...\n")
     await toolbox.refresh()
 
@@ -417,7 +425,7 @@ async def test_arguments_that_do_not_fit_the_hints_are_told_apart(toolbox):
     assert failure.message == "The arguments do not fit 'on': Invalid RFC3339 encoded date - at `$.day`"
 
 
-async def test_more_calls_than_threads_for_one_tool_wait_for_their_turn(toolbox):
+async def test_more_calls_than_threads_for_one_tool_wait_for_their_turn(toolbox: Toolbox) -> None:
     toolbox.write("a.py", "import time\ndef nap(n: int) -> int:\n    time.sleep(0.01)\n    return n\n")
     await toolbox.refresh()
 

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,30 +10,30 @@ from tests.sources.toolbox import BOUND
 
 
 @pytest.fixture
-def threads():
+def threads() -> Iterator[Threads]:
     made = Threads()
     yield made
     made.close()
 
 
-async def test_an_idle_thread_is_used_again(threads):
+async def test_an_idle_thread_is_used_again(threads: Threads) -> None:
     first = await threads.run(threading.get_ident)
 
     assert await threads.run(threading.get_ident) == first
 
 
-async def test_busy_threads_are_joined_by_new_ones(threads):
+async def test_busy_threads_are_joined_by_new_ones(threads: Threads) -> None:
     everybody = threading.Barrier(20, timeout=BOUND)
 
     await asyncio.gather(*(threads.run(everybody.wait) for _ in range(20)))
 
 
-async def test_an_error_goes_to_who_waits(threads):
+async def test_an_error_goes_to_who_waits(threads: Threads) -> None:
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0)
 
 
-async def test_an_idle_thread_leaves_after_a_while(threads, monkeypatch):
+async def test_an_idle_thread_leaves_after_a_while(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads_module, "IDLE_SECONDS", 0.05)
     thread = await threads.run(threading.current_thread)
 
@@ -42,7 +43,7 @@ async def test_an_idle_thread_leaves_after_a_while(threads, monkeypatch):
     assert await threads.run(lambda: "still here") == "still here"
 
 
-async def test_closing_lets_idle_threads_go_at_once_and_busy_ones_when_they_are_done():
+async def test_closing_lets_idle_threads_go_at_once_and_busy_ones_when_they_are_done() -> None:
     threads = Threads()
     go = threading.Event()
     busy = threads.run(lambda: (threading.current_thread(), go.wait(BOUND))[0])
@@ -58,11 +59,11 @@ async def test_closing_lets_idle_threads_go_at_once_and_busy_ones_when_they_are_
     assert not thread.is_alive()
 
 
-def test_a_job_that_outlives_its_event_loop_ends_quietly(threads):
+def test_a_job_that_outlives_its_event_loop_ends_quietly(threads: Threads) -> None:
     go, ended = threading.Event(), threading.Event()
 
-    async def leave_it():
-        def job():
+    async def leave_it() -> None:
+        def job() -> None:
             go.wait(BOUND)
             ended.set()
 
@@ -74,12 +75,12 @@ def test_a_job_that_outlives_its_event_loop_ends_quietly(threads):
     assert ended.wait(BOUND)
 
 
-async def test_a_lane_runs_no_more_than_its_share_at_once(threads):
+async def test_a_lane_runs_no_more_than_its_share_at_once(threads: Threads) -> None:
     lane = Lane(threads)
     go = threading.Event()
     running = threading.Semaphore(0)
 
-    def job():
+    def job() -> None:
         running.release()
         go.wait(BOUND)
 

@@ -21,7 +21,9 @@ from tests.stories.gateway import (
 
 
 @contextmanager
-def tailing(gateway: RunningGateway, folder: Path, *options: str) -> Iterator[tuple[Callable[[], list[str]], Callable[[], tuple[int, str]]]]:
+def tailing(
+    gateway: RunningGateway, folder: Path, *options: str
+) -> Iterator[tuple[Callable[[], list[str]], Callable[[], tuple[int, str]]]]:
     """`jackfield tail` as a process: a function for the lines so far, and one that interrupts it."""
     out, err = folder / "tail.out", folder / "tail.err"
     with out.open("wb") as out_file, err.open("wb") as err_file:

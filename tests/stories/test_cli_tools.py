@@ -101,7 +101,7 @@ def test_one_tool_as_json_is_its_manifest_entry(gateway_project: RunningGateway)
     assert (tool["name"], tool["source"], tool["parameters"]["required"]) == ("add", "local", ["a"])
 
 
-@requirement("CON-cli-tools", "CON-names-collision")
+@TOOLS
 def test_what_is_wrong_with_the_catalog_stands_below_the_table(troubled: RunningGateway) -> None:
     done = run_cli("tools", cwd=troubled.folder)
     table, trouble = done.stdout.split("\n\n", 1)

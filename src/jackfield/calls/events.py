@@ -19,6 +19,7 @@ STARTED = "call.started"
 PROGRESS = "call.progress"
 SETTLED = "call.settled"
 PENDING = "call.pending"
+APPROVED = "call.approved"
 
 
 class CallEvent(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from jackfield.calls import events, texts
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.redaction import Redactor
-from jackfield.calls.running import Running
+from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused
@@ -31,8 +31,6 @@ log = logging.getLogger("jackfield.calls")
 
 SHORT_SECONDS = 0.05
 """A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
-CANCEL_SECONDS = 0.1
-"""How long a stopped tool may take to tidy up before nobody waits for it any more."""
 MAX_ATTEMPTS = 3
 
 
@@ -78,6 +76,11 @@ class Executor:
             self._adopt(self._finish(running, entry))
             raise
 
+    def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
+        """Run a call that is on record and claimed, for which nobody waits here."""
+        running = self.admit(call, principal=principal, depth=0, recorded=True)
+        self._adopt(self.carry_out(running, entry, msgspec.json.decode(call.arguments)))
+
     async def _finish(self, running: Running, entry: Entry) -> Call:
         """From a started tool to a settled call. Can be entered again after it was cut off."""
         try:
@@ -91,17 +94,18 @@ class Executor:
 
     async def _outcome(self, running: Running, entry: Entry) -> Done | Failed:
         """What the tool came to within its deadline. A call that lasts gets its row meanwhile."""
-        task, timeout = running.task, running.call.timeout_ms / 1000
-        assert task is not None
-        await asyncio.wait((task,), timeout=min(SHORT_SECONDS, timeout))
-        if not task.done() and timeout > SHORT_SECONDS:
+        timeout = running.call.timeout_ms / 1000
+        ended = await running.ended(within=min(SHORT_SECONDS, timeout))
+        if not ended and timeout > SHORT_SECONDS:
             await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
-            await asyncio.wait((task,), timeout=max(0.0, timeout - running.age_ms / 1000))
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,), timeout=CANCEL_SECONDS)
-            return texts.timed_out(running.call.id, running.call.timeout_ms)
-        return self._checked(entry, _result_of(task, running))
+            ended = await running.ended(within=timeout - running.age_ms / 1000)
+        if ended:
+            return self._checked(entry, _result_of(running))
+        if running.cut.done():
+            return _stopped(running)
+        running.stop()
+        await running.ended(within=CANCEL_SECONDS)
+        return texts.timed_out(running.call.id, running.call.timeout_ms)
 
     def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
         """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
@@ -151,7 +155,7 @@ class Executor:
         if not moved.moved:
             raise AlreadyResolved(f"Call '{call_id}' is over already: it is {settled.status.value}.")
         if running is not None and running.task is not None:
-            running.task.cancel()
+            running.stop()
         else:
             self.counters.count(settled)
             self.events.tell(events.SETTLED, settled, at=now_ms())
@@ -168,13 +172,14 @@ class Executor:
 
     async def _recover_one(self, call: Call) -> None:
         entry = self._catalog.entry(call.tool)
+        if entry is not None and entry.version != call.tool_version:
+            entry = None  # not the tool that was asked for any more
         if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:
             moved = await self._store.reclaim(call.id, owner=self._gateway_id, seen=call.attempt)
             if moved.moved and moved.call is not None:
                 # The key that asked may be gone by now; a repeat asks nobody else for anything.
                 nobody = Principal(name=call.principal, scopes=frozenset())
-                running = self.admit(moved.call, principal=nobody, depth=0, recorded=True)
-                self._adopt(self.carry_out(running, entry, msgspec.json.decode(call.arguments)))
+                self.begin(moved.call, entry, principal=nobody)
             return
         outcome = texts.interrupted(call.id)
         await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
@@ -183,23 +188,21 @@ class Executor:
         """Let the running calls end, and after `grace` seconds stop and settle the rest."""
         tasks = [running.task for running in self._running.values() if running.task is not None]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace)
-            for running in self._running.values():
-                running.stopping = True
-            for task in late:
-                task.cancel()
+            await asyncio.wait(tasks, timeout=grace)
+        for running in self._running.values():
+            running.stopping = True
+            running.stop()
         if self._running:
             self._idle.clear()
-            async with asyncio.timeout(grace):
-                await self._idle.wait()
+            await asyncio.wait((settled := asyncio.ensure_future(self._idle.wait()),), timeout=grace)
+            settled.cancel()
         if self._adopted:
             await asyncio.wait(self._adopted, timeout=grace)
 
     def _give_up(self, running: Running, fault: Exception) -> None:
         """The call comes to nothing here: its source or the store would not have it."""
         self._forget(running)
-        if running.task is not None:
-            running.task.cancel()
+        running.stop()
         if running.span is not None:
             running.span.broke_off(fault)
 
@@ -238,11 +241,12 @@ class Executor:
         self.events.tell(events.PROGRESS, call, at=now_ms(), progress=progress)
 
 
-def _result_of(task: asyncio.Task[Outcome], running: Running) -> Outcome:
+def _result_of(running: Running) -> Outcome:
     """What a finished task came to. A source that raises is at fault itself; the log has it."""
-    call = running.call
+    task, call = running.task, running.call
+    assert task is not None
     if task.cancelled():
-        return texts.interrupted(call.id) if running.stopping else texts.cancelled(call.id)
+        return _stopped(running)
     fault = task.exception()
     if fault is None:
         return task.result()
@@ -252,13 +256,19 @@ def _result_of(task: asyncio.Task[Outcome], running: Running) -> Outcome:
     return texts.broken_tool(call.tool)
 
 
+def _stopped(running: Running) -> Failed:
+    """What a tool that did not come to its end is told as: the gateway stopped, or somebody cancelled the call."""
+    call_id = running.call.id
+    return texts.interrupted(call_id) if running.stopping else texts.cancelled(call_id)
+
+
 def _may_see(principal: Principal, call: Call) -> bool:
     return principal.is_admin or principal.name == call.principal
 
 
 def still_there(call: Call | None, call_id: str) -> Call:
     if call is None:
-        raise CallNotFound(f"The record of call '{call_id}' is gone.", param="id")
+        raise CallNotFound(f"There is no call '{call_id}'.", param="id")
     return call
 
 

@@ -5,7 +5,9 @@ store remembers. `Pipeline.call` is the whole story; the methods after it are it
 """
 
 import asyncio
-import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,17 +15,21 @@ from msgspec import Raw, Struct
 from jackfield.calls import events
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
-from jackfield.calls.execution import Executor, now_ms, still_there
+from jackfield.calls.execution import Executor, now_ms
 from jackfield.calls.running import Running
+from jackfield.calls.servers import offer_topic
+from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.limits import RateLimiter
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
+from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import Conflict, Forbidden, InvalidArguments, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.model.tool import ExecutionType
 from jackfield.sources.base import Invocation
-from jackfield.store import Store
+from jackfield.store import Started, Store
 from jackfield.store.base import Claim
 
 MAX_DEPTH = 16
@@ -45,13 +51,20 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """Of the whole request, to tell a repeat from another request under the same idempotency key."""
     depth: int = 0
+    through_door: bool = False
+    """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
+    client_gone: Callable[[], Coroutine[Any, Any, object]] | None = None
+    """Comes back when that caller has hung up."""
 
 
 class Pipeline:
     """Makes calls, and knows those it is making."""
 
-    def __init__(self, *, catalog: Catalog, store: Store, executor: Executor, gateway_id: str) -> None:
+    def __init__(
+        self, *, catalog: Catalog, preferences: PreferenceBook, store: Store, executor: Executor, gateway_id: str
+    ) -> None:
         self._catalog = catalog
+        self._preferences = preferences
         self._store = store
         self._gateway_id = gateway_id
         self._executor = executor
@@ -72,6 +85,8 @@ class Pipeline:
                 return await self._executor.settle(self._admit(call, request, recorded=False), outcome)
             case Ask():
                 return await self._ask(call, request)
+            case Allow() if entry.tool.answered_by_others:
+                return await self._hand_over(call, entry, request)
             case Allow():
                 return await self._execute(call, entry, request)
 
@@ -97,12 +112,14 @@ class Pipeline:
 
     def _decide(self, entry: Entry, request: CallRequest) -> Allow | Ask | Deny | Refuse:
         tool_id, limit = f"{entry.tool.source}:{entry.tool.name}", entry.tool.metadata.rate_limit_per_minute
+        wanted = self._preferences.effective(entry, principal=request.principal.name, chat_id=request.chat_id)
         decision = decide(
             entry,
             principal=request.principal,
             agent=request.agent,
             space_id=request.space_id,
-            enabled=entry.tool.metadata.enabled_by_default,
+            enabled=wanted.enabled,
+            requires_approval=wanted.requires_approval,
             retry_after=self._limiter.wait(tool_id, limit),
         )
         if limit is not None and isinstance(decision, (Allow, Ask)):
@@ -111,6 +128,7 @@ class Pipeline:
 
     def _new_call(self, entry: Entry, request: CallRequest, call_id: str | None) -> Call:
         tool = entry.tool
+        agent = acting_agent(request.principal, request.agent)
         return Call(
             id=call_id or new_id("call"),
             run_id=request.run_id or new_id("run"),
@@ -120,12 +138,13 @@ class Pipeline:
             arguments=Raw(_encode(request.arguments)),
             principal=request.principal.name,
             status=CallStatus.RUNNING,
-            agent=acting_agent(request.principal, request.agent),
+            agent=agent,
             space_id=request.space_id,
             chat_id=request.chat_id,
             idempotent=tool.metadata.idempotent,
             attempt=1,
             owner=self._gateway_id,
+            waiter=self._gateway_id if request.through_door and agent is not None else None,
             timeout_ms=tool.deadline_ms,
             expires_in_ms=tool.pending_ms,
         )
@@ -139,22 +158,61 @@ class Pipeline:
             first_reply=FirstReply.PENDING,
             attempt=0,
             owner=None,
+            waiter=None,
         )
         started = await self._store.start_call(asked, claim=_claim(request))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
         assert started.call is not None
-        self._executor.events.tell(events.PENDING, started.call, at=now_ms())
-        self._executor.counters.count(started.call)
+        self._waits(started.call)
         return started.call
+
+    async def _hand_over(self, call: Call, entry: Entry, request: CallRequest) -> Call:
+        """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
+        handed = msgspec.structs.replace(call, status=CallStatus.WAITING, attempt=0, owner=None)
+        if entry.tool.is_async:
+            handed = msgspec.structs.replace(
+                handed,
+                status=CallStatus.PENDING,
+                delivery=Delivery.INBOX,
+                first_reply=FirstReply.PENDING,
+                waiter=None,
+            )
+        wakes = offer_topic(call.tool) if entry.tool.execution_type is ExecutionType.EXTERNAL else None
+        start = partial(self._store.start_call, handed, claim=_claim(request), wakes=wakes)
+        waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits)
+        started = await self._unless_gone(waiting, call.id, request)
+        if not started.fresh or started.call is None:
+            return await self._earlier(started.call, same_body=started.same_body)
+        return started.call
+
+    async def _unless_gone(self, waiting: Coroutine[Any, Any, Started], call_id: str, request: CallRequest) -> Started:
+        """Wait, unless the HTTP client hangs up: then nobody waits, and the answer goes to the inbox."""
+        if request.client_gone is None:
+            return await waiting
+        wait = asyncio.ensure_future(waiting)
+        gone = asyncio.ensure_future(request.client_gone())
+        try:
+            await asyncio.wait((wait, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not wait.done():
+                await self._store.abandon_wait(call_id)
+            return await wait
+        finally:
+            gone.cancel()
+
+    def _waits(self, call: Call) -> None:
+        """Tell that a call waits for somebody."""
+        self._executor.events.tell(events.PENDING, call, at=now_ms())
+        self._executor.counters.count(call)
 
     async def _execute(self, call: Call, entry: Entry, request: CallRequest) -> Call:
         claim = _claim(request)
-        if claim is not None:
+        is_bare = claim is None and call.agent is None
+        if not is_bare:
             started = await self._store.start_call(call, claim=claim)
             if not started.fresh:
                 return await self._earlier(started.call, same_body=started.same_body)
-        running = self._admit(call, request, recorded=claim is not None)
+        running = self._admit(call, request, recorded=not is_bare)
         return await self._executor.carry_out(running, entry, request.arguments)
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
@@ -179,16 +237,17 @@ class Pipeline:
 
     async def wait(self, call_id: str, *, seconds: float) -> Call:
         """The call when it is settled, or as it is after `seconds`. Woken by the store, never polling."""
-        deadline = time.monotonic() + seconds
-        with self._store.bus.listen(call_id) as written:
-            while True:
-                call = still_there(await self._store.get_call(call_id), call_id)
-                left = deadline - time.monotonic()
-                if call.status.is_final or left <= 0:
-                    return call
-                written.clear()
-                await asyncio.wait([wake := asyncio.ensure_future(written.wait())], timeout=left)
-                wake.cancel()
+        return await wait_until_final(self._store, call_id, seconds=seconds)
+
+    async def sent(self, call: Call) -> None:
+        """T11: the HTTP caller has the last byte."""
+        if call.waiter is not None:
+            await self._store.mark_sent(call.id)
+
+    async def not_sent(self, call: Call) -> None:
+        """T12: the HTTP caller was gone before it had its answer, so the agent finds it in its inbox."""
+        if call.waiter is not None:
+            await self._store.give(call.id)
 
     async def call_from(self, name: str, arguments: dict[str, object], *, parent: Invocation) -> Outcome:
         """A tool calls another tool, in the name of its own caller and within the same run."""
@@ -219,7 +278,9 @@ class Pipeline:
             raise Conflict("This Idempotency-Key was used for another request within 24 hours. Choose a new key.")
         if call is None:
             raise Conflict("The call of this Idempotency-Key is no longer on record. Choose a new key.")
-        if call.status is CallStatus.RUNNING:
+        if call.status is CallStatus.WAITING:
+            return await wait_for_slot(self._store, call.id)
+        if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call
 

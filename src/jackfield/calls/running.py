@@ -13,11 +13,14 @@ from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
 
+CANCEL_SECONDS = 0.1
+"""How long a stopped tool may take to tidy up before nobody waits for it any more."""
+
 
 class Running:
     """One executing call. Used on the event loop only."""
 
-    __slots__ = ("_began", "call", "depth", "principal", "span", "stopping", "task", "writing")
+    __slots__ = ("_began", "call", "cut", "depth", "principal", "span", "stopping", "task", "writing")
 
     def __init__(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> None:
         self.call = call
@@ -25,6 +28,8 @@ class Running:
         self.depth = depth
         """How many tools called tools to get here."""
         self.task: asyncio.Task[Outcome] | None = None
+        self.cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the tool was told to stop and did not: nobody waits for it any more."""
         self.span: CallSpan | None = None
         self.stopping = False
         """The gateway stops; a cut-off tool was interrupted, not cancelled by somebody."""
@@ -38,6 +43,21 @@ class Running:
     @property
     def age_ms(self) -> float:
         return (time.perf_counter() - self._began) * 1000
+
+    async def ended(self, *, within: float) -> bool:
+        """Wait until the tool has ended or was cut off, or `within` seconds are over; whether it has ended."""
+        assert self.task is not None
+        await asyncio.wait((self.task, self.cut), timeout=max(0.0, within), return_when=asyncio.FIRST_COMPLETED)
+        return self.task.done()
+
+    def stop(self) -> None:
+        """Cancel the tool. One that will not listen is cut off a moment later."""
+        if self.task is not None and self.task.cancel():
+            asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cut_off)
+
+    def _cut_off(self) -> None:
+        if not self.cut.done():
+            self.cut.set_result(None)
 
     async def write(self, row: Callable[[], asyncio.Future[Any]]) -> None:
         """Make the row, unless that is done or under way; either way it is there afterwards."""

@@ -25,6 +25,21 @@ def cancelled(call_id: str) -> Failed:
     return Failed("cancelled", message, _told(message, call_id))
 
 
+def rejected(reason: str | None) -> Failed:
+    told = {"rejected": True, "reason": reason or ""}
+    message = f"A person rejected this call: {reason}" if reason else "A person rejected this call."
+    return Failed("rejected", message, Raw(msgspec.json.encode(told)))
+
+
+def expired(call_id: str) -> Failed:
+    message = "Expired: nobody answered this call in time."
+    return Failed("expired", message, _told(message, call_id))
+
+
+def submitted_error(message: str) -> Failed:
+    return Failed("tool_error", message, Raw(msgspec.json.encode({"error": message})))
+
+
 def broken_tool(tool: str) -> Failed:
     return Failed("tool_error", f"Tool '{tool}' failed inside the gateway. The gateway's log has the details.")
 

@@ -21,7 +21,7 @@ from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
 from jackfield.catalog.wording import Fault
 from jackfield.model.principal import Principal
-from jackfield.model.tool import Category
+from jackfield.model.tool import Category, ExecutionType
 from jackfield.settings import ScenarioSettings
 
 __all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
@@ -109,6 +109,13 @@ class Catalog:
     def entry(self, name: str) -> Entry | None:
         """The tool of this public name, whoever may see it; for calls that were decided before."""
         return self._moment.snapshot.by_name.get(name)
+
+    def find_external(self, name: str) -> Entry | None:
+        """The external tool that a tool server means by `name`: its public name, or its own spelling."""
+        snapshot = self._moment.snapshot
+        owners = (snapshot.by_name[name],) if name in snapshot.by_name else snapshot.by_foreign.get(name, ())
+        external = (entry for entry in owners if entry.tool.execution_type is ExecutionType.EXTERNAL)
+        return next(external, None)
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""

@@ -48,11 +48,13 @@ def decide(
     agent: str | None,
     space_id: str | None,
     enabled: bool,
+    requires_approval: bool,
     retry_after: float,
 ) -> Decision:
     """What to do with a call of `entry`.
 
-    `enabled` is the tool's switch as it stands for this caller. `retry_after` is what `RateLimiter.wait` says; the
+    `enabled` and `requires_approval` are as they stand for this caller, its preferences applied.
+    `retry_after` is what `RateLimiter.wait` says; the
     call is to be counted with `admit` when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
     """
     acting = acting_agent(principal, agent)
@@ -63,7 +65,7 @@ def decide(
         return Refuse(_no_space(entry.name))
     if not retry_after <= 0:  # also true of NaN, which must not open anything
         return Deny(_too_many(entry, retry_after))
-    if entry.tool.metadata.requires_approval:
+    if requires_approval:
         return Ask(f"Tool '{entry.name}' needs a person's approval before each call.")
     return Allow()
 

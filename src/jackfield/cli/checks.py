@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from jackfield.app import Gateway
 from jackfield.cli.inside import SOURCES_WITHIN
+from jackfield.cli.show import counted
 from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN_KEY_FILE
 from jackfield.sdk import Readiness, SourceReport
-from jackfield.settings import Settings
+from jackfield.settings import RESERVED_SOURCES, Settings
 from jackfield.store import open_store
 
 OLDEST_PYTHON = (3, 11)
@@ -84,7 +85,8 @@ def describe_config(settings: Settings) -> Finding:
         return warning(
             "config", "No jackfield.toml here; a gateway would have no tools.", "Make a project with 'jackfield init'."
         )
-    return ok("config", f"{settings.path} ({len(settings.sources)} sources, {len(settings.tools)} tools)")
+    holds = f"{counted(len(settings.sources), 'source')}, {counted(len(settings.tools), 'tool')}"
+    return ok("config", f"{settings.path} ({holds})")
 
 
 def check_data(settings: Settings) -> Iterator[Finding]:
@@ -156,7 +158,8 @@ def check_source(report: SourceReport) -> Iterator[Finding]:
     """One source as it came up, here or in the running gateway."""
     subject = f"source {report.name}"
     if report.status == "up":
-        yield ok(subject, f"{report.kind}, {report.tools} {'tool' if report.tools == 1 else 'tools'}")
+        if report.tools or report.name not in RESERVED_SOURCES:
+            yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}")
     elif report.status == "down":
         yield fault(subject, report.error or "It is down.", f"Correct [sources.{report.name}], or what it points to.")
     else:

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from jackfield.cli import checks
 from jackfield.cli.checks import Finding, Level
 from jackfield.cli.reach import answers, local_key, local_url
-from jackfield.cli.show import harmless, paint, put, put_json
+from jackfield.cli.show import counted, harmless, paint, put, put_json
 from jackfield.errors import ConfigError
 from jackfield.sdk import Client
 from jackfield.settings import load_settings
@@ -37,7 +37,7 @@ def run(options: Namespace) -> int:
     else:
         for finding in findings:
             put(line_of(finding))
-        put(f"\n{faults} {'fault' if faults == 1 else 'faults'}." if faults else "\nAll is well.")
+        put(f"\n{counted(faults, 'fault')}." if faults else "\nAll is well.")
     return 1 if faults else 0
 
 

@@ -6,6 +6,7 @@ Above: `arguments.py` and `tools.py`. Below: nothing. Pure; a schema that is str
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 Schema = dict[str, Any]
@@ -134,7 +135,7 @@ def _says(schema: Schema) -> str:
     if values := _values(schema):
         parts.append("one of " + ", ".join(str(value) for value in values))
     if "default" in schema:
-        parts.append(f"default {schema['default']!r}" if schema["default"] is not None else "default null")
+        parts.append(f"default {msgspec.json.encode(schema['default']).decode()}")
     return "; ".join(part for part in parts if part)
 
 

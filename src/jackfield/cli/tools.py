@@ -4,6 +4,7 @@ Above: `main.py`. Below: the SDK, by way of `reach.py`, and `schema.py`.
 """
 
 import asyncio
+import re
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from jackfield.parsing import nearest
 from jackfield.sdk import Client, Readiness, ToolInfo
 
 SEARCH_LIMIT = 100
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][^=:\s]*")
 DESCRIPTION = "List the tools that your key may use, search them, or show one whole."
 EXAMPLES = """\
   jackfield tools
@@ -123,10 +125,11 @@ def tool_lines(tool: ToolInfo) -> Iterator[str]:
 
 def call_line(tool: ToolInfo, arguments: dict[str, Any]) -> str:
     """A `jackfield call` that can be pasted into a shell."""
-    words = [_pair(name, value, tool.parameters) for name, value in arguments.items()]
-    if any(not word.partition("=")[0].removesuffix(":") or word.startswith("-") for word in words):
-        return shlex.join(["jackfield", "call", tool.name, "--json", msgspec.json.encode(arguments).decode()])
-    return shlex.join(["jackfield", "call", tool.name, *words])
+    if not all(_PLAIN_NAME.fullmatch(name) for name in arguments):
+        return shlex.join(["jackfield", "call", tool.name, "--json", _compact(arguments)])
+    return shlex.join(
+        ["jackfield", "call", tool.name, *(_pair(name, value, tool.parameters) for name, value in arguments.items())]
+    )
 
 
 def _pair(name: str, value: Any, schema: dict[str, Any]) -> str:

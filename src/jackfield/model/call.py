@@ -147,6 +147,10 @@ class Call(Struct, frozen=True, kw_only=True):
     expires_at: int | None = None
     timeout_ms: int = 30_000
     expires_in_ms: int = 86_400_000
+    offered_to: str | None = None
+    """The tool server that has it, by its own id."""
+    offers: int = 0
+    answered_by: str | None = None
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None

@@ -136,6 +136,11 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Options of this tool that its source alone reads (seed 001's `config`)."""
 
     @property
+    def answered_by_others(self) -> bool:
+        """Whether somebody outside the gateway gives the result: a tool server, or a person in a space."""
+        return self.execution_type in (ExecutionType.EXTERNAL, ExecutionType.SPACE)
+
+    @property
     def deadline_ms(self) -> int:
         """How long one call may take: the tool's own limit, else its metadata's, else 30 s."""
         if self.timeout_ms is not None:

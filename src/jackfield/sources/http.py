@@ -30,13 +30,17 @@ class HttpSource:
     def __init__(self, tools: tuple[Tool, ...], outgoing: Outgoing) -> None:
         self.name = "http"
         self.max_concurrency: int | None = None
-        self._tools = tools
         self._outgoing = outgoing
-        self._templates: dict[str, HttpTemplate] = {}
+        self.replace(tools)
+
+    def replace(self, tools: tuple[Tool, ...], *, foreign: frozenset[str] = frozenset()) -> None:
+        """From the next refresh on, these are all. `foreign` names those whose url the operator did not write."""
+        templates: dict[str, HttpTemplate] = {}
         for tool in tools:
-            if tool.name in self._templates:
+            if tool.name in templates:
                 raise ConfigError(f"Two of the [[tools]] are called '{tool.name}'. Rename one of them.")
-            self._templates[tool.name] = template_of(tool)
+            templates[tool.name] = template_of(tool)
+        self._tools, self._templates, self._foreign = tools, templates, foreign
 
     async def open(self) -> None:
         """Nothing to do: connections are made when they are needed."""
@@ -60,7 +64,7 @@ class HttpSource:
                 params=message.params,
                 json=message.json,
                 timeout=invocation.timeout_ms / 1000,
-                named_by=template.url,
+                named_by=None if invocation.tool.name in self._foreign else template.url,
             )
         except OutgoingTimedOut:
             return _timed_out(invocation)

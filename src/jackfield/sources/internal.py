@@ -21,11 +21,16 @@ class InternalSource:
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self.name = "internal"
         self.max_concurrency: int | None = None
-        self._tools: dict[str, Tool] = {}
+        self.replace(tools)
+
+    def replace(self, tools: tuple[Tool, ...]) -> None:
+        """From the next refresh on, these are all."""
+        found: dict[str, Tool] = {}
         for tool in tools:
-            if tool.name in self._tools:
+            if tool.name in found:
                 raise ConfigError(f"Two of the [[tools]] are called '{tool.name}'. Rename one of them.")
-            self._tools[tool.name] = tool
+            found[tool.name] = tool
+        self._tools = found
 
     async def open(self) -> None:
         """Nothing to do."""

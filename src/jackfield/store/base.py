@@ -15,7 +15,10 @@ from msgspec import Struct
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.store import moves
 from jackfield.store.bus import Bus
+from jackfield.store.inboxes import Inbox
+from jackfield.store.kept_tools import KeptTools
 from jackfield.store.moves import Claim, Moved, Script, Started
+from jackfield.store.preferences import Preferences
 from jackfield.store.statements import Statement, make_statement
 
 __all__ = ["CallFilter", "Claim", "Moved", "Page", "Started", "Store"]
@@ -50,6 +53,9 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.bus = Bus()
+        self.inbox = Inbox(self._write, self._read, placeholder=self.placeholder)
+        self.preferences = Preferences(self._write, self._read)
+        self.kept_tools = KeptTools(self._write, self._read)
 
     @abstractmethod
     async def open(self) -> None:
@@ -75,13 +81,20 @@ class Store(ABC):
         """A gateway begins: it is alive, and those whose place it takes are dead."""
         await self._write(partial(moves.enter_alone, gateway))
 
+    async def bury_late(self) -> list[str]:
+        """Declare those gateways dead that have not beaten in time."""
+        rows = await self._write(partial(moves.run, "bury_late_gateways"))
+        return [str(row["id"]) for row in rows]
+
     async def beat(self, gateway: str) -> bool:
         """Still alive. False: this gateway has been declared dead and must stop its work."""
         return await self._write(partial(moves.one, "beat", id=gateway)) is not None
 
-    def start_call(self, call: Call, *, age_ms: int = 0, claim: Claim | None = None) -> asyncio.Future[Started]:
+    def start_call(
+        self, call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes: str | None = None
+    ) -> asyncio.Future[Started]:
         """T1: the call is on record before anything runs, or `age_ms` into it for a short one that grew long."""
-        return self._write(partial(moves.start_call, call, age_ms=age_ms, claim=claim))
+        return self._write(partial(moves.start_call, call, age_ms=age_ms, claim=claim), wakes=wakes)
 
     def record_settled(
         self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
@@ -97,9 +110,9 @@ class Store(ABC):
         extra = {"attempt": attempt, "duration_ms": duration_ms}
         return await self._settle("settle_executed", call_id, outcome, **extra)
 
-    async def settle_submitted(self, call_id: str, outcome: Done | Failed) -> Moved:
+    async def settle_submitted(self, call_id: str, outcome: Done | Failed, *, answered_by: str | None = None) -> Moved:
         """T2 by whoever answers a call that somebody else executes."""
-        return await self._settle("settle_submitted", call_id, outcome)
+        return await self._settle("settle_submitted", call_id, outcome, answered_by=answered_by)
 
     async def settle_rejected(self, call_id: str, outcome: Failed) -> Moved:
         """T2 by a person who says no."""
@@ -123,6 +136,41 @@ class Store(ABC):
     async def flip(self, call_id: str) -> Moved:
         """T3: nobody answered a waiting call by its deadline; from now on the answer goes to the inbox."""
         return await self._write(partial(moves.move, "flip_one", call_id), wakes=call_id)
+
+    async def abandon_wait(self, call_id: str) -> Moved:
+        """T3 at once: the HTTP client that waited has hung up."""
+        return await self._write(partial(moves.move, "abandon_wait", call_id), wakes=call_id)
+
+    async def extend_deadline(self, call_id: str, *, limit_ms: int) -> Moved:
+        """Progress buys a waiting call another timeout, up to `limit_ms` after it was made."""
+        return await self._write(partial(moves.move, "extend_deadline", call_id, limit_ms=limit_ms), wakes=call_id)
+
+    async def offer(self, call_id: str, *, client: str, gateway: str) -> Moved:
+        """One tool server takes a call; moved is False when another has it or it is over."""
+        return await self._write(partial(moves.move, "offer", call_id, client=client, gateway=gateway))
+
+    async def calls_to_offer(self, tool: str, *, limit: int = 500) -> list[Call]:
+        """Calls of `tool` that no tool server has."""
+        return await self._read(partial(moves.calls_in, "calls_to_offer", tool=tool, limit=limit))
+
+    async def calls_offered_to(self, client: str, *, limit: int = 500) -> list[Call]:
+        """Calls that this tool server was given and has not answered."""
+        return await self._read(partial(moves.calls_in, "calls_offered_to", client=client, limit=limit))
+
+    async def release_offers(self, *, client: str, gateway: str) -> list[str]:
+        """A tool server is gone: the tools of calls that may go to another."""
+        rows = await self._write(partial(moves.run, "release_offers", client=client, gateway=gateway))
+        return sorted({str(row["tool"]) for row in rows})
+
+    async def release_offers_of_the_dead(self) -> list[str]:
+        """As `release_offers`, for tool servers whose gateway died."""
+        rows = await self._write(partial(moves.run, "release_offers_of_the_dead"))
+        return sorted({str(row["tool"]) for row in rows})
+
+    async def ids_in(self, query: str, *, limit: int = 500, **values: Any) -> list[str]:
+        """The call ids that one of the sweeper's queries finds."""
+        rows = await self._read(partial(moves.run, query, limit=limit, **values))
+        return [str(row["id"]) for row in rows]
 
     async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:
         """T4: a person said yes, perhaps to other arguments."""

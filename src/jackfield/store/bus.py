@@ -16,17 +16,18 @@ class Bus:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     @contextmanager
-    def listen(self, topic: str) -> Iterator[asyncio.Event]:
-        """An event that is set when `topic` is published. Listen first, then read the row, then wait."""
-        event = asyncio.Event()
-        listeners = self._waiting.setdefault(topic, set())
-        listeners.add(event)
+    def listen(self, *topics: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+        """An event (or `event`) that is set when a topic is published. Listen first, then read the row, then wait."""
+        event = event or asyncio.Event()
+        for topic in topics:
+            self._waiting.setdefault(topic, set()).add(event)
         try:
             yield event
         finally:
-            listeners.discard(event)
-            if not listeners:
-                self._waiting.pop(topic, None)
+            for topic in topics:
+                self._waiting[topic].discard(event)
+                if not self._waiting[topic]:
+                    del self._waiting[topic]
 
     def publish(self, topic: str) -> None:
         for event in self._waiting.get(topic, ()):

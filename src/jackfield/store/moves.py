@@ -47,15 +47,15 @@ class Claim(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-def one(name: str, **values: Any) -> Script[Row | None]:
+def one(query: str, /, **values: Any) -> Script[Row | None]:
     """The first row of one statement."""
-    rows = yield name, values
+    rows = yield query, values
     return rows[0] if rows else None
 
 
-def run(name: str, **values: Any) -> Script[Sequence[Row]]:
+def run(query: str | Statement, /, **values: Any) -> Script[Sequence[Row]]:
     """All rows of one statement."""
-    return (yield name, values)
+    return (yield query, values)
 
 
 def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Started]:
@@ -107,7 +107,7 @@ def record_settled(call: Call, outcome: Done | Failed, *, age_ms: int, duration_
 
 def settled_copy(call: Call, outcome: Done | Failed, *, times: Row, duration_ms: float) -> Call:
     """The call as `record_settled` wrote it, without reading it back."""
-    row = identity_values(call) | outcome_values(outcome) | dict.fromkeys(_UNSET_IN_SHORT_CALLS)
+    row = identity_values(call) | outcome_values(outcome) | dict.fromkeys(_UNSET_IN_SHORT_CALLS) | {"offers": 0}
     row |= {"status": final_status(outcome).value, "delivery": Delivery.INLINE.value, "attempt": 1}
     row |= {"created_at": times["created_at"], "finished_at": times["finished_at"], "duration_ms": duration_ms}
     return call_from(row)
@@ -122,6 +122,8 @@ _UNSET_IN_SHORT_CALLS = (
     "sent_at",
     "deadline",
     "expires_at",
+    "offered_to",
+    "answered_by",
 )
 
 

@@ -31,8 +31,9 @@ class Migration(Struct, frozen=True):
 
 
 def load_statements(words: Mapping[str, str], placeholder: str) -> dict[str, Statement]:
-    """Every statement of `queries.sql`, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
-    parts = _NAME.split(_text("queries.sql"))[1:]
+    """Every named statement, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
+    text = "".join(_text(name) for name in ("queries.sql", "pending.sql"))
+    parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: make_statement(name, _spell(body, words), placeholder) for name, body in pairs}
 

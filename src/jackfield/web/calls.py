@@ -15,10 +15,9 @@ from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
 from jackfield.store import CallFilter
 from jackfield.web.answers import Answer, json_reply
-from jackfield.web.names import Name
 from jackfield.web.records import CallPage, OneCall, call_record, event_record
 from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
-from jackfield.web.visit import Visit
+from jackfield.web.visit import Name, Visit
 
 _STATUSES = tuple(status.value for status in CallStatus)
 Statuses = Annotated[

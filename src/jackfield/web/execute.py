@@ -19,11 +19,10 @@ from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
-from jackfield.web.names import Name
 from jackfield.web.records import event_record, execute_answer
 from jackfield.web.sse import Comment, EventStream, Message
 from jackfield.web.streams import next_of, stop
-from jackfield.web.visit import Visit
+from jackfield.web.visit import Name, Visit
 
 MAX_KEY = 255
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY, pattern="^[!-~]+$")]
@@ -59,7 +58,7 @@ async def execute(visit: Visit) -> Answer:
         request = msgspec.structs.replace(
             request, idempotency_key=_checked_key(key), digest=_digest(request.tool, body)
         )
-    if _wants_events(visit.headers.get(b"accept")):
+    if wants_events(visit.headers.get(b"accept")):
         return await _stream(visit, request)
     return _answer(await visit.gateway.pipeline.call(request))
 
@@ -87,8 +86,12 @@ def _digest(tool: str, body: ExecuteBody) -> str:
     return hashlib.sha256(_sorted((tool, body))).hexdigest()
 
 
-def _wants_events(accept: bytes | None) -> bool:
-    return accept is not None and b"text/event-stream" in accept.lower()
+def wants_events(accept: bytes | None) -> bool:
+    """Whether a stream is asked for; of a client that takes both, what it names first."""
+    if accept is None or b"event-stream" not in accept:
+        return False
+    stream, json = (accept.find(media) for media in (b"text/event-stream", b"application/json"))
+    return stream >= 0 and not 0 <= json < stream
 
 
 async def _stream(visit: Visit, request: CallRequest) -> Answer:

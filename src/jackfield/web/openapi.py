@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from jackfield import __version__
+from jackfield.web.answers import Answer, raw_json_reply
 from jackfield.web.door import JSON_MEDIA, SSE_MEDIA, UNGUARDED, Body, Door
 from jackfield.web.errors import ErrorAnswer
+from jackfield.web.visit import Visit
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -38,6 +40,11 @@ _REFUSALS = {
     503: "Not now: the source, the store or the gateway itself is not ready",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
+
+
+async def give_document(visit: Visit) -> Answer:
+    """The document itself."""
+    return raw_json_reply(visit.reception.document)
 
 
 def openapi_document(doors: Iterable[Door]) -> dict[str, Any]:
@@ -101,7 +108,7 @@ class _Schemas:
 
 def _operation(door: Door, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": door.handler.__name__ if door.operation is None else door.operation,
+        "operationId": door.operation or door.handler.__name__,
         "summary": door.summary,
         "tags": [door.group],
         "parameters": _parameters(door, schemas),

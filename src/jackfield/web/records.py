@@ -103,7 +103,7 @@ def execute_answer(call: Call) -> ExecuteAnswer:
         status=call.status,
         result=call.result if call.status.is_final else _waiting(call),
         error=call.error,
-        execution_time_ms=call.duration_ms,
+        execution_time_ms=_rounded(call.duration_ms),
     )
 
 
@@ -129,7 +129,7 @@ def call_record(call: Call) -> CallRecord:
         finished_at=_maybe_time(call.finished_at),
         deadline=_maybe_time(call.deadline),
         expires_at=_maybe_time(call.expires_at),
-        execution_time_ms=call.duration_ms,
+        execution_time_ms=_rounded(call.duration_ms),
     )
 
 
@@ -143,7 +143,7 @@ def event_record(event: CallEvent) -> CallEventRecord:
         status=event.status,
         at=iso_time(event.at),
         progress=event.progress,
-        execution_time_ms=event.duration_ms,
+        execution_time_ms=_rounded(event.duration_ms),
     )
 
 
@@ -155,6 +155,11 @@ def iso_time(milliseconds: int) -> str:
 
 def _maybe_time(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else iso_time(milliseconds)
+
+
+def _rounded(milliseconds: float | None) -> float | None:
+    """To the microsecond; what is behind that is noise."""
+    return None if milliseconds is None else round(milliseconds, 3)
 
 
 def _waiting(call: Call) -> Raw:

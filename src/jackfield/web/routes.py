@@ -7,14 +7,27 @@ from typing import Any
 
 from jackfield.model.principal import Scope
 from jackfield.web import calls, changes, execute, health, login, tools
-from jackfield.web.answers import Answer, encode, raw_json_reply
 from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
-from jackfield.web.openapi import openapi_document
+from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
-from jackfield.web.visit import Visit
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
+
+
+def _page(path: str, file: str, media: str) -> Door:
+    return Door(
+        method="GET",
+        path=path,
+        handler=static_file(file, f"{media}; charset=utf-8"),
+        operation=f"page_{file.replace('.', '_')}",
+        needs=None,
+        always_open=True,
+        group="Reference",
+        summary=f"The page at / ({file})",
+        answers={200: Body(says="The file", media=media)},
+    )
+
 
 DOORS: tuple[Door, ...] = (
     Door(
@@ -175,43 +188,17 @@ DOORS: tuple[Door, ...] = (
         summary="Counts for Prometheus",
         answers={200: Body(says="Prometheus text format", media="text/plain")},
     ),
-)
-
-
-async def _give_document(_visit: Visit) -> Answer:
-    return raw_json_reply(_DOCUMENT)
-
-
-_PAGE = (
-    ("/", "index.html", "text/html"),
-    ("/page.css", "page.css", "text/css"),
-    ("/page.js", "page.js", "text/javascript"),
-)
-
-DOCUMENT_DOOR = Door(
-    method="GET",
-    path="/openapi.json",
-    handler=_give_document,
-    operation="openapi",
-    group="Health",
-    summary="This document",
-    answers={200: Body(says="OpenAPI 3.1", type=dict[str, Any])},
-)
-PAGE_DOORS = tuple(
     Door(
         method="GET",
-        path=path,
-        handler=static_file(name, f"{media}; charset=utf-8"),
-        operation=f"page_{name.replace('.', '_')}",
-        needs=None,
-        always_open=True,
-        group="Page",
-        summary=f"The page at / ({name})",
-        answers={200: Body(says="The file", media=media)},
-    )
-    for path, name, media in _PAGE
+        path="/openapi.json",
+        handler=give_document,
+        group="Reference",
+        summary="This document",
+        answers={200: Body(says="OpenAPI 3.1", type=dict[str, Any])},
+    ),
+    _page("/", "index.html", "text/html"),
+    _page("/page.css", "page.css", "text/css"),
+    _page("/page.js", "page.js", "text/javascript"),
 )
-ALL_DOORS = (*DOORS, DOCUMENT_DOOR, *PAGE_DOORS)
-_DOCUMENT = encode(openapi_document(ALL_DOORS))
 
 SOCKET_DOORS = (SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes),)

@@ -25,12 +25,14 @@ from jackfield.app import Gateway
 from jackfield.errors import ConfigError
 from jackfield.logs import set_up_logging
 from jackfield.settings import ServerSettings, Settings
+from jackfield.web.answers import encode
 from jackfield.web.banner import banner
 from jackfield.web.discretion import Discretion
 from jackfield.web.guard import Guard
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
-from jackfield.web.routes import ALL_DOORS, SOCKET_DOORS
+from jackfield.web.openapi import openapi_document
+from jackfield.web.routes import DOORS, SOCKET_DOORS
 from jackfield.web.streams import Streams
 from jackfield.web.visit import Reception
 
@@ -56,12 +58,13 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None) -> ASGIApp:
     """Every door of this gateway as one ASGI app."""
     reception = Reception(
         gateway=gateway,
+        document=encode(openapi_document(DOORS)),
         hosts=Hosts(gateway.settings.server),
         discretion=Discretion.of(gateway.settings),
         logins=Logins(gateway.store, gateway.keyring),
         streams=streams or Streams(),
     )
-    return Guard(reception, ALL_DOORS, SOCKET_DOORS)
+    return Guard(reception, DOORS, SOCKET_DOORS)
 
 
 def serve(settings: Settings) -> int:
@@ -174,7 +177,10 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams end now; calls that run get their grace, so that whoever waits for one still has an answer."""
         self._streams.close()
-        await asyncio.gather(super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
+        ends = (super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
+        for fault in await asyncio.gather(*ends, return_exceptions=True):
+            if isinstance(fault, Exception):
+                log.error("Something did not end as it should; the next start takes it up.", exc_info=fault)
         await self._streams.finish(within=WORK_ENDS_WITHIN)
 
     @contextmanager

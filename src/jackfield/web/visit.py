@@ -4,11 +4,11 @@ Above: every door. Below: the ASGI scope. `Reception` is what the doors share fo
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.types import Receive, Scope
 
 from jackfield.app import Gateway
@@ -23,6 +23,8 @@ from jackfield.web.streams import Streams
 
 Q = TypeVar("Q", bound=Struct)
 
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^\\u0000-\\u001f\\u007f]+(?![\\s\\S])")]
+"""An id that a client chose or names: no control characters (a last line break counts), short enough for an index."""
 NOBODY = Principal(name="nobody", scopes=frozenset())
 MAX_PARAMETERS = 64
 _ONCE = frozenset(
@@ -45,6 +47,8 @@ class Reception(Struct, frozen=True, kw_only=True):
     """What stands behind all doors: the gateway, and what the doors themselves have to remember."""
 
     gateway: Gateway
+    document: bytes
+    """The OpenAPI document of the doors."""
     hosts: Hosts
     discretion: Discretion
     logins: Logins

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.requirement import requirement
@@ -17,7 +19,7 @@ INTEGER = {"type": "integer"}
 STRING = {"type": "string"}
 
 
-def schema_of(definition, hint="Thing"):
+def schema_of(definition: str, hint: str = "Thing") -> Any:
     return hint_of(hint, before=f"{IMPORTS}{definition}")
 
 
@@ -34,7 +36,7 @@ POINT = {"type": "object", "properties": {"x": NUMBER, "y": {**NUMBER, "default"
         "class Thing(BaseModel):",
     ],
 )
-def test_classes_with_fields_are_objects(head):
+def test_classes_with_fields_are_objects(head: str) -> None:
     assert (
         schema_of(f"""
     {head}
@@ -45,7 +47,7 @@ def test_classes_with_fields_are_objects(head):
     )
 
 
-def test_factories_and_field_calls_make_a_field_optional_unless_they_give_no_default():
+def test_factories_and_field_calls_make_a_field_optional_unless_they_give_no_default() -> None:
     schema = schema_of("""
     @dataclass
     class Thing:
@@ -68,7 +70,7 @@ def test_factories_and_field_calls_make_a_field_optional_unless_they_give_no_def
     assert schema["required"] == ["c", "f"]
 
 
-def test_a_models_field_call_constrains_names_and_describes():
+def test_a_models_field_call_constrains_names_and_describes() -> None:
     schema = schema_of("""
     class Thing(BaseModel):
         count: int = Field(..., ge=1, description="How many")
@@ -86,7 +88,7 @@ def test_a_models_field_call_constrains_names_and_describes():
     }
 
 
-def test_a_typed_dict_says_per_key_what_is_required():
+def test_a_typed_dict_says_per_key_what_is_required() -> None:
     schema = schema_of("""
     class Base(TypedDict, total=False):
         a: Required[int]
@@ -100,7 +102,7 @@ def test_a_typed_dict_says_per_key_what_is_required():
     assert schema["required"] == ["a", "c"]
 
 
-def test_a_named_tuple_is_the_array_that_msgspec_reads():
+def test_a_named_tuple_is_the_array_that_msgspec_reads() -> None:
     schema = schema_of("""
     class Thing(NamedTuple):
         lat: float
@@ -114,7 +116,7 @@ def test_a_named_tuple_is_the_array_that_msgspec_reads():
     assert not accepts(schema, [1.0, 2.0, 3.0])
 
 
-def test_a_struct_that_forbids_unknown_fields_says_so():
+def test_a_struct_that_forbids_unknown_fields_says_so() -> None:
     schema = schema_of("""
     class Thing(Struct, forbid_unknown_fields=True):
         x: int
@@ -123,7 +125,7 @@ def test_a_struct_that_forbids_unknown_fields_says_so():
     assert schema["additionalProperties"] is False
 
 
-def test_a_struct_of_another_shape_accepts_anything():
+def test_a_struct_of_another_shape_accepts_anything() -> None:
     schema = schema_of("""
     class Thing(Struct, array_like=True):
         x: int
@@ -147,11 +149,11 @@ def test_a_struct_of_another_shape_accepts_anything():
         ("class Thing(enum.Enum):\n        A = (1, 2)", {}),
     ],
 )
-def test_an_enum_is_its_values(definition, expected):
+def test_an_enum_is_its_values(definition: str, expected: Any) -> None:
     assert schema_of(f"\n    {definition}\n") == expected
 
 
-def test_fields_are_inherited_and_defined_again_in_place():
+def test_fields_are_inherited_and_defined_again_in_place() -> None:
     schema = schema_of("""
     @dataclass
     class Base:
@@ -168,13 +170,13 @@ def test_fields_are_inherited_and_defined_again_in_place():
     assert schema["properties"] == {"a": STRING, "b": INTEGER, "c": INTEGER}
 
 
-def test_classes_of_unknown_shape_accept_anything():
+def test_classes_of_unknown_shape_accept_anything() -> None:
     assert schema_of("\n    class Thing:\n        x: int\n") == {}
     assert schema_of("\n    class Thing(Foreign):\n        x: int\n") == {}
     assert schema_of("\n    class Thing(Other): ...\n    class Other(Thing): ...\n") == {}
 
 
-def test_docstrings_of_classes_describe_them_and_their_fields():
+def test_docstrings_of_classes_describe_them_and_their_fields() -> None:
     schema = schema_of('''
     @dataclass
     class Thing:
@@ -194,7 +196,7 @@ def test_docstrings_of_classes_describe_them_and_their_fields():
     assert schema["properties"]["y"] == {"type": "integer", "description": "Its own"}
 
 
-def test_a_class_that_holds_itself_stands_in_defs():
+def test_a_class_that_holds_itself_stands_in_defs() -> None:
     schema = function_of("""
     from dataclasses import dataclass
     @dataclass
@@ -209,7 +211,7 @@ def test_a_class_that_holds_itself_stands_in_defs():
     assert not accepts(schema, {"tree": {"value": 1, "below": [{"value": "2", "below": []}]}})
 
 
-def test_two_classes_that_hold_each_other_are_both_checked():
+def test_two_classes_that_hold_each_other_are_both_checked() -> None:
     schema = function_of("""
     from typing import TypedDict
     class A(TypedDict, total=False):
@@ -226,7 +228,7 @@ def test_two_classes_that_hold_each_other_are_both_checked():
 
 
 @requirement("DISC-param-properties")
-def test_nested_properties_are_kept_and_checked():
+def test_nested_properties_are_kept_and_checked() -> None:
     schema = function_of("""
     from dataclasses import dataclass
     @dataclass
@@ -244,7 +246,7 @@ def test_nested_properties_are_kept_and_checked():
     assert not accepts(schema, {"stay": {"party": {}}})
 
 
-def test_a_generic_class_is_read_by_its_fields():
+def test_a_generic_class_is_read_by_its_fields() -> None:
     schema = schema_of(
         """
     T = TypeVar("T")

@@ -1,7 +1,7 @@
 from jackfield.sources.pyfile.docstrings import Docs, split_docstring
 
 
-def test_a_plain_docstring_is_the_description_without_its_indentation():
+def test_a_plain_docstring_is_the_description_without_its_indentation() -> None:
     docs = split_docstring("""Find hotels.
 
         Only those with
@@ -11,11 +11,11 @@ def test_a_plain_docstring_is_the_description_without_its_indentation():
     assert docs == Docs(description="Find hotels.\n\nOnly those with\n  a view.")
 
 
-def test_no_docstring_says_nothing():
+def test_no_docstring_says_nothing() -> None:
     assert split_docstring(None) == Docs()
 
 
-def test_google_sections_describe_the_parameters_and_leave_the_description():
+def test_google_sections_describe_the_parameters_and_leave_the_description() -> None:
     docs = split_docstring("""Find hotels.
 
     Args:
@@ -33,7 +33,7 @@ def test_google_sections_describe_the_parameters_and_leave_the_description():
     assert docs.parameters == {"city": "Where: a city, or a region.", "nights": "How many.", "more": "Anything else."}
 
 
-def test_numpy_sections_describe_the_parameters_and_leave_the_description():
+def test_numpy_sections_describe_the_parameters_and_leave_the_description() -> None:
     docs = split_docstring("""Find hotels.
 
     Parameters
@@ -54,7 +54,7 @@ def test_numpy_sections_describe_the_parameters_and_leave_the_description():
     assert docs.parameters == {"city": "Where to look, a city.", "low": "The prices.", "high": "The prices."}
 
 
-def test_sphinx_fields_describe_the_parameters_and_leave_the_description():
+def test_sphinx_fields_describe_the_parameters_and_leave_the_description() -> None:
     docs = split_docstring("""Find hotels.
 
     :param city: Where to look,
@@ -68,13 +68,13 @@ def test_sphinx_fields_describe_the_parameters_and_leave_the_description():
     assert docs.parameters == {"city": "Where to look, a city.", "nights": "How many."}
 
 
-def test_a_section_without_entries_stays_in_the_description():
+def test_a_section_without_entries_stays_in_the_description() -> None:
     text = "Parse a command line.\n\nArgs:\n    see the manual\n"
 
     assert split_docstring(text) == Docs(description="Parse a command line.\n\nArgs:\n    see the manual")
 
 
-def test_a_word_that_only_looks_like_a_heading_stays():
+def test_a_word_that_only_looks_like_a_heading_stays() -> None:
     text = "Parameters\nare nice."
 
     assert split_docstring(text) == Docs(description=text)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.requirement import requirement
@@ -75,7 +77,7 @@ NULL = {"type": "null"}
     ],
 )
 @requirement("CON-file-schema")
-def test_a_hint_becomes_its_schema(hint, schema):
+def test_a_hint_becomes_its_schema(hint: str, schema: Any) -> None:
     assert hint_of(hint, before=IMPORTS) == schema
 
 
@@ -106,16 +108,16 @@ def test_a_hint_becomes_its_schema(hint, schema):
         ("list[Annotated[int, Meta(ge=0)]]", {"type": "array", "items": {"type": "integer", "minimum": 0}}),
     ],
 )
-def test_what_annotated_says_becomes_keywords(hint, schema):
+def test_what_annotated_says_becomes_keywords(hint: str, schema: Any) -> None:
     assert hint_of(hint, before="from typing import Annotated\nLOWEST = 3\n") == schema
 
 
-def test_a_name_that_the_file_gives_another_meaning_is_not_taken_for_typings():
+def test_a_name_that_the_file_gives_another_meaning_is_not_taken_for_typings() -> None:
     assert hint_of("List[int]", before="from elsewhere import List") == {}
     assert hint_of("str", before="from elsewhere import str") == {}
 
 
-def test_aliases_and_new_types_are_followed():
+def test_aliases_and_new_types_are_followed() -> None:
     before = """\
         from typing import NewType, Annotated, TypeAlias
         Celsius = float
@@ -128,12 +130,12 @@ def test_aliases_and_new_types_are_followed():
     assert hint_of("Name | None", before=before) == {"anyOf": [STRING, NULL]}
 
 
-def test_an_alias_of_itself_accepts_anything():
+def test_an_alias_of_itself_accepts_anything() -> None:
     assert hint_of("Loop", before="Loop = list['Loop']") == {"type": "array"}
     assert hint_of("Twice", before="Twice = int\nTwice = str") == {}
 
 
-def test_hints_are_read_the_same_under_the_future_import():
+def test_hints_are_read_the_same_under_the_future_import() -> None:
     text = "from __future__ import annotations\ndef tool(x: list[int] | None): ...\n"
 
     assert function_of(text).input_schema["properties"]["x"] == {"anyOf": [{"type": "array", "items": INTEGER}, NULL]}
@@ -146,7 +148,7 @@ def test_hints_are_read_the_same_under_the_future_import():
         "try:\n    import x\nexcept E:\n    from datetime import date",
     ],
 )
-def test_imports_under_a_condition_count(lines):
+def test_imports_under_a_condition_count(lines: str) -> None:
     assert hint_of("date", before=lines) == {"type": "string", "format": "date"}
 
 
@@ -168,7 +170,7 @@ def test_imports_under_a_condition_count(lines):
         pytest.param("Annotated[str, Meta(pattern='^a+$')]", "aa", "ab", marks=requirement("DISC-param-pattern")),
     ],
 )
-def test_what_a_hint_says_is_published_and_enforced(hint, good, bad):
+def test_what_a_hint_says_is_published_and_enforced(hint: str, good: Any, bad: Any) -> None:
     function = function_of(f"from typing import *\ndef tool(x: {hint}): ...")
 
     assert accepts(function.input_schema, {"x": good})
@@ -185,7 +187,7 @@ def test_what_a_hint_says_is_published_and_enforced(hint, good, bad):
     ],
 )
 @requirement("DISC-param-format")
-def test_formats_are_enforced(hint, good):
+def test_formats_are_enforced(hint: str, good: Any) -> None:
     before = "from uuid import UUID\nfrom datetime import date\nfrom pydantic import EmailStr, HttpUrl\n"
     function = function_of(f"{before}def tool(x: {hint}): ...")
 
@@ -193,7 +195,7 @@ def test_formats_are_enforced(hint, good):
     assert not accepts(function.input_schema, {"x": "none of these"})
 
 
-def test_no_hint_of_any_kind_breaks_the_reading():
+def test_no_hint_of_any_kind_breaks_the_reading() -> None:
     odd = [
         "lambda: 0",
         "f'{x}'",

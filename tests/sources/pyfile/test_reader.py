@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -8,12 +10,12 @@ from tests.sources.pyfile.reading import function_of, reading_of
 NO_ARGUMENTS = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
-def names_of(text):
+def names_of(text: str) -> list[str]:
     return [function.tool_name for function in reading_of(text).functions]
 
 
 @requirement("CON-file-schema")
-def test_public_functions_are_the_tools():
+def test_public_functions_are_the_tools() -> None:
     text = """
     from math import sqrt
     import json
@@ -31,7 +33,7 @@ def test_public_functions_are_the_tools():
 
 
 @requirement("CON-file-schema")
-def test_all_chooses_the_tools_exactly():
+def test_all_chooses_the_tools_exactly() -> None:
     text = """
     from math import sqrt
     __all__ = ["_two", "sqrt", "Three", "one"]
@@ -45,7 +47,7 @@ def test_all_chooses_the_tools_exactly():
     assert reading_of(text).faults == ()
 
 
-def test_all_that_names_nothing_is_a_fault_and_the_rest_is_offered():
+def test_all_that_names_nothing_is_a_fault_and_the_rest_is_offered() -> None:
     reading = reading_of('__all__ = ["gone", "here"]\ndef here(): ...\n')
 
     assert [function.name for function in reading.functions] == ["here"]
@@ -57,7 +59,7 @@ def test_all_that_names_nothing_is_a_fault_and_the_rest_is_offered():
 @pytest.mark.parametrize(
     "line", ["__all__ = names()", '__all__ = ["a"] + ["b"]', '__all__ = ["a"]; __all__ += ["b"]', "__all__ = [1]"]
 )
-def test_all_that_cannot_be_read_offers_nothing(line):
+def test_all_that_cannot_be_read_offers_nothing(line: str) -> None:
     reading = reading_of(f"{line}\ndef a(): ...\ndef b(): ...\n")
 
     assert reading.functions == ()
@@ -70,13 +72,13 @@ def test_all_that_cannot_be_read_offers_nothing(line):
 
 
 @requirement("CON-file-schema")
-def test_pack_stands_before_every_name():
+def test_pack_stands_before_every_name() -> None:
     assert names_of('pack = "hotel"\ndef search(): ...\n') == ["hotel_search"]
     assert function_of('pack: str = "hotel"\ndef search(): ...\n').name == "search"
     assert names_of('pack = ""\ndef search(): ...\n') == ["search"]
 
 
-def test_pack_that_cannot_be_read_is_a_fault():
+def test_pack_that_cannot_be_read_is_a_fault() -> None:
     assert reading_of("\npack = find()\ndef a(): ...\n").faults == (
         (
             "tools/here.py, line 2: 'pack' must be one literal string. "
@@ -86,7 +88,7 @@ def test_pack_that_cannot_be_read_is_a_fault():
 
 
 @requirement("CON-file-schema", "DISC-param-description", "DISC-params-openai")
-def test_a_function_becomes_a_tool_that_a_model_can_be_given():
+def test_a_function_becomes_a_tool_that_a_model_can_be_given() -> None:
     function = function_of('''
     async def search(city: str, stars: int = 3, *, view: bool = False, ctx) -> list[str]:
         """Find hotels.
@@ -116,7 +118,7 @@ def test_a_function_becomes_a_tool_that_a_model_can_be_given():
     }
 
 
-def test_a_function_without_parameters_has_the_empty_object():
+def test_a_function_without_parameters_has_the_empty_object() -> None:
     assert function_of("def now(ctx): ...").input_schema == NO_ARGUMENTS
 
 
@@ -135,7 +137,7 @@ def test_a_function_without_parameters_has_the_empty_object():
     ],
 )
 @requirement("DISC-param-default")
-def test_a_literal_default_is_kept_whatever_its_type(default, expected):
+def test_a_literal_default_is_kept_whatever_its_type(default: str, expected: Any) -> None:
     before = "import enum\nLIMIT = 20\nclass Color(enum.Enum):\n    RED = 'red'\n"
     schema = function_of(f"{before}def tool(x={default}): ...").input_schema
 
@@ -144,21 +146,21 @@ def test_a_literal_default_is_kept_whatever_its_type(default, expected):
 
 
 @pytest.mark.parametrize("default", ["compute()", "object", "1e999", "...", "Color.RED", "'\\ud800'"])
-def test_another_default_only_makes_the_parameter_optional(default):
+def test_another_default_only_makes_the_parameter_optional(default: str) -> None:
     schema = function_of(f"def tool(x={default}): ...").input_schema
 
     assert schema["properties"] == {"x": {}}
     assert schema["required"] == []
 
 
-def test_none_as_default_means_that_none_may_be_given():
+def test_none_as_default_means_that_none_may_be_given() -> None:
     schema = function_of("def tool(x: str = None, y: int | None = None): ...").input_schema
 
     assert schema["properties"]["x"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
     assert schema["properties"]["y"] == {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
 
 
-def test_keyword_arguments_open_the_object():
+def test_keyword_arguments_open_the_object() -> None:
     assert function_of("def tool(x, **more): ...").input_schema["additionalProperties"] is True
 
 
@@ -174,14 +176,16 @@ def test_keyword_arguments_open_the_object():
         ),
     ],
 )
-def test_a_function_that_named_arguments_cannot_call_is_a_fault_and_the_others_are_tools(function, said):
+def test_a_function_that_named_arguments_cannot_call_is_a_fault_and_the_others_are_tools(
+    function: str, said: str
+) -> None:
     reading = reading_of(f"def good(): ...\n{function}\ndef also_good():\n    def inner(): yield 1\n")
 
     assert [function.name for function in reading.functions] == ["good", "also_good"]
     assert reading.faults == (f"tools/here.py, line 2: {said}",)
 
 
-def test_the_second_definition_of_a_name_is_the_one_that_counts():
+def test_the_second_definition_of_a_name_is_the_one_that_counts() -> None:
     assert function_of("def tool(x: int): ...\ndef tool(x: str): ...\n").input_schema["properties"] == {
         "x": {"type": "string"}
     }
@@ -203,7 +207,7 @@ def test_the_second_definition_of_a_name_is_the_one_that_counts():
         ("Unknown", None),
     ],
 )
-def test_only_a_result_that_is_an_object_has_a_schema(returns, expected):
+def test_only_a_result_that_is_an_object_has_a_schema(returns: str, expected: Any) -> None:
     function = function_of(f"""
     from datetime import datetime
     from typing import Any, TypedDict
@@ -219,7 +223,7 @@ def test_only_a_result_that_is_an_object_has_a_schema(returns, expected):
     assert function.output_schema == expected
 
 
-def test_a_result_that_holds_itself_has_a_schema_that_holds_itself():
+def test_a_result_that_holds_itself_has_a_schema_that_holds_itself() -> None:
     schema = function_of("""
     from dataclasses import dataclass
     @dataclass
@@ -234,7 +238,7 @@ def test_a_result_that_holds_itself_has_a_schema_that_holds_itself():
     assert set(schema["$defs"]) == {"Node"}
 
 
-def test_a_syntax_error_names_the_file_and_the_line():
+def test_a_syntax_error_names_the_file_and_the_line() -> None:
     reading = reading_of("def good(): ...\ndef bad(:\n")
 
     assert reading.functions == ()
@@ -243,14 +247,14 @@ def test_a_syntax_error_names_the_file_and_the_line():
     )
 
 
-def test_text_that_is_no_python_at_all_is_a_fault():
+def test_text_that_is_no_python_at_all_is_a_fault() -> None:
     assert len(reading_of("a = 1\0").faults) == 1
     assert len(reading_of("(" * 100_000).faults) == 1
     assert len(reading_of("x = " + "-" * 100_000 + "1").faults) == 1
 
 
 @requirement("WORK-inprocess-detected")
-def test_a_script_block_takes_a_file_out_of_the_process_and_its_absence_keeps_it_in():
+def test_a_script_block_takes_a_file_out_of_the_process_and_its_absence_keeps_it_in() -> None:
     text = "def tool(): ...\n"
     block = '# /// script\n# dependencies = ["x"]\n# ///\n'
 
@@ -265,14 +269,14 @@ def test_a_script_block_takes_a_file_out_of_the_process_and_its_absence_keeps_it
     )
 
 
-def test_a_malformed_script_block_skips_the_file():
+def test_a_malformed_script_block_skips_the_file() -> None:
     reading = reading_of("# /// script\n# = 1\n# ///\ndef tool(): ...\n")
 
     assert reading.functions == ()
     assert reading.faults[0].startswith("tools/here.py, line 1: its script metadata is malformed: ")
 
 
-def test_schemas_are_json():
+def test_schemas_are_json() -> None:
     function = function_of("def tool(x: tuple[int, str] = (1, 'a'), y: bytes = b'x'): ...")
 
     assert msgspec.json.decode(msgspec.json.encode(function.input_schema)) == function.input_schema

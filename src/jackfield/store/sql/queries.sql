@@ -30,13 +30,6 @@ UPDATE calls SET status = :status, result = :result, error_code = :error_code, e
 WHERE id = :id AND status = 'running' AND attempt = :attempt
 RETURNING *
 
--- name: settle_submitted
--- T2 by whoever answers a call that somebody else executes.
-UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
-    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
-WHERE id = :id AND status IN ('waiting', 'pending')
-RETURNING *
-
 -- name: settle_rejected
 -- T2 by a person who says no.
 UPDATE calls SET status = 'rejected', result = :result, error_code = :error_code, error_message = :error_message,

@@ -1,0 +1,175 @@
+"""The processes of a run: gateways, the reference server, the load. Each is started here and stopped by its pid.
+
+Above: the rows that measure over HTTP. Below: `jackfield serve`, `bench.reference`, `bench.load`.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bench.figures import Sample
+from bench.load import Job, Report
+
+ROOT = Path(__file__).parent.parent
+READY_WITHIN = 60.0
+STOPPED_WITHIN = 15.0
+KEY = "key-of-the-bench"
+
+
+class BenchError(Exception):
+    """Something did not do what was to be measured, so there is nothing to report."""
+
+
+class Server(Struct, frozen=True):
+    """A process that answers on a port of this machine."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Processor time of all its threads so far, user and system; None where there is no /proc."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def get(self, path: str) -> "Got":
+        """One request with the bench's key; for questions beside the measuring."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
+            connection.request("GET", path, headers={"x-api-key": KEY})
+            answer = connection.getresponse()
+            return Got(answer.status, answer.getheader("etag"), answer.read())
+
+
+class Got(Struct, frozen=True):
+    """One whole answer."""
+
+    status: int
+    etag: str | None
+    body: bytes
+
+
+class Load:
+    """The process that makes the load."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def run(self, job: Job, *, expect: int) -> Report:
+        """One job to its end. An answer of another status than `expect` makes the whole run worthless."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(job) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchError("The load ended before its job was done; what it said is above.")
+        report = msgspec.json.decode(line, type=Report)
+        if report.statuses != {str(expect): report.answers}:
+            raise BenchError(
+                f"Answers had the statuses {report.statuses}, not {expect} only. The last: {report.last_answer}"
+            )
+        return report
+
+    def rate(self, server: Server, job: Job) -> Sample:
+        """Answers a second, with what each cost the server."""
+        before = server.cpu_seconds
+        report = self.run(job, expect=200)
+        return Sample(value=report.answers / report.seconds, cpu_us=_cpu_us(server, before, report))
+
+    def median_ms(self, server: Server, job: Job, *, expect: int = 200) -> Sample:
+        """The median time to a whole answer, with what each cost the server."""
+        before = server.cpu_seconds
+        report = self.run(job, expect=expect)
+        return Sample(value=report.p50_ms, cpu_us=_cpu_us(server, before, report))
+
+
+def _cpu_us(server: Server, before: float | None, report: Report) -> float | None:
+    after = server.cpu_seconds
+    return None if before is None or after is None else (after - before) / report.answers * 1e6
+
+
+@contextmanager
+def running_load() -> Generator[Load]:
+    """The load's process, idle until it is given a job."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with _stopping(process):
+        yield Load(process)
+
+
+@contextmanager
+def running_gateway(folder: Path, *, tools: int, env: Mapping[str, str] | None = None) -> Generator[Server]:
+    """`jackfield serve` on the project in `folder`, from when it offers that many tools."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JACKFIELD_")}
+    with (folder / "gateway.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jackfield.cli", "serve"],
+            cwd=folder,
+            env={**kept, "JACKFIELD_PORT": "0", "JACKFIELD_ADMIN_KEY": KEY, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    with _stopping(process):
+        yield _ready_gateway(process, folder, tools=tools)
+
+
+@contextmanager
+def running_reference(manifest: Path | None = None) -> Generator[Server]:
+    """The bare Starlette server, with the bytes it is to give as a manifest."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.reference", *([str(manifest)] if manifest else [])],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    with _stopping(process):
+        assert process.stdout is not None
+        yield Server(process, int(process.stdout.readline()))
+
+
+def _ready_gateway(process: "subprocess.Popen[bytes]", folder: Path, *, tools: int) -> Server:
+    note, end = folder / ".jackfield" / "gateway.json", time.monotonic() + READY_WITHIN
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            port = int(msgspec.json.decode(note.read_bytes())["url"].rpartition(":")[2])
+            answer = Server(process, port).get("/readyz")
+        except (OSError, HTTPException, msgspec.DecodeError):
+            answer = Got(0, None, b"")
+        if answer.status == 200 and _tools_offered(answer) == tools:
+            return Server(process, port)
+        time.sleep(0.02)
+    said = (folder / "gateway.log").read_text(encoding="utf-8")
+    raise BenchError(f"The gateway did not come up with {tools} tools within {READY_WITHIN:g} s. It said: {said}")
+
+
+def _tools_offered(readiness: Got) -> int:
+    return sum(source["tools"] for source in msgspec.json.decode(readiness.body)["sources"])
+
+
+@contextmanager
+def _stopping(process: "subprocess.Popen[bytes]") -> Generator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOPPED_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOPPED_WITHIN)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,16 @@
+"""The rows of the table, one module each: what is measured, beside what, and the bar it has to keep."""
+
+from collections.abc import Callable, Mapping
+
+from bench.budget import Bench
+from bench.figures import Line
+from bench.rows import execute, growth, manifest, pipeline, records, search
+
+ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
+    "execute": execute.measure,
+    "pipeline": pipeline.measure,
+    "manifest": manifest.measure,
+    "search": search.measure,
+    "records": records.measure,
+    "growth": growth.measure,
+}

@@ -1,0 +1,183 @@
+"""Answers from outside: results of calls that somebody else executes, approvals and rejections, progress.
+
+Each is one compare-and-set in the store; the first wins and the second is told so. Nothing here waits for a tool:
+an approved call that runs here is begun in the background and reaches its agent by the inbox.
+Above: the doors. Below: the store, the executor, the tool servers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jackfield.calls import events, texts
+from jackfield.calls.execution import Executor, now_ms, still_there
+from jackfield.calls.redaction import Redactor
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import (
+    AlreadyResolved,
+    BadRequest,
+    CallNotFound,
+    Conflict,
+    Expired,
+    Forbidden,
+    InvalidArguments,
+    Refused,
+)
+from jackfield.model.call import Call, CallStatus, Done, Failed, done
+from jackfield.model.principal import Principal, Scope
+from jackfield.sources.base import Progress
+from jackfield.store import Moved, Store
+
+PROGRESS_FACTOR = 10
+"""Progress may stretch a wait to this many times the tool's timeout."""
+
+
+class Answers:
+    """What people, tool servers and webhooks say about calls."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        store: Store,
+        executor: Executor,
+        gateway_id: str,
+        redactor: Redactor,
+        offer: Callable[[Call], None],
+    ) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._executor = executor
+        self._gateway_id = gateway_id
+        self._redactor = redactor
+        self._offer = offer
+
+    async def submit(
+        self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
+    ) -> Call:
+        """A result, or an error that is one. `principal` is None for who holds the call's signed url."""
+        call = still_there(await self._store.get_call(call_id), call_id)
+        if run_id is not None and call.run_id != run_id:
+            raise Forbidden(f"Call '{call_id}' does not belong to run '{run_id}'.", param="callId")
+        if principal is not None and not may_answer(principal, call):
+            raise Forbidden(
+                f"Key '{principal.name}' may not answer calls of '{call.tool}'. "
+                f"Use a key with the scope 'answer' or 'worker:{call.tool}'."
+            )
+        self._check_result(call, outcome)
+        answered_by = principal.name if principal else "callback"
+        told = self._redactor.outcome(outcome)
+        return self._settled(await self._store.settle_submitted(call_id, told, answered_by=answered_by), call_id)
+
+    async def approve(self, call_id: str, *, principal: Principal, arguments: dict[str, Any] | None = None) -> Call:
+        """A person says yes to exactly this call, perhaps with other arguments, which are checked again."""
+        call = await self._waiting_for_a_person(call_id)
+        entry = self._entry_as_asked(call)
+        if arguments is not None:
+            self._check_arguments(entry, arguments)
+        edited = None if arguments is None else msgspec.json.encode(arguments).decode()
+        runs_here = not entry.tool.answered_by_others
+        moved = await self._store.approve(call_id, runs_here=runs_here, arguments=edited)
+        approved = _moved(moved, call_id)
+        self._executor.events.tell(events.APPROVED, approved, at=now_ms())
+        if runs_here:
+            return await self._begin(approved, entry, principal)
+        self._offer(approved)
+        return approved
+
+    async def reject(self, call_id: str, *, reason: str | None = None) -> Call:
+        """A person says no; the agent is told why."""
+        await self._waiting_for_a_person(call_id)
+        return self._settled(await self._store.settle_rejected(call_id, texts.rejected(reason)), call_id)
+
+    async def progress(self, call_id: str, progress: Progress, *, principal: Principal) -> Call:
+        """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing."""
+        call = still_there(await self._store.get_call(call_id), call_id)
+        if not may_answer(principal, call):
+            raise Forbidden(f"Key '{principal.name}' may not report on calls of '{call.tool}'.")
+        limit = call.timeout_ms * PROGRESS_FACTOR
+        extended = _moved(await self._store.extend_deadline(call_id, limit_ms=limit), call_id)
+        self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=progress)
+        return extended
+
+    async def run_unclaimed(self) -> int:
+        """T5 for approved calls that no gateway has begun, because the one that approved died."""
+        begun = 0
+        for call in await self._store.unclaimed_calls():
+            entry = self._catalog.entry(call.tool)
+            if entry is not None and entry.version == call.tool_version:
+                await self._begin(call, entry, Principal(name=call.principal, scopes=frozenset()))
+                begun += 1
+        return begun
+
+    async def _begin(self, call: Call, entry: Entry, principal: Principal) -> Call:
+        """T5: this gateway runs it, unless another was quicker."""
+        claimed = await self._store.claim(call.id, owner=self._gateway_id)
+        if not claimed.moved or claimed.call is None:
+            return claimed.call or call
+        self._executor.begin(claimed.call, entry, principal=principal)
+        return claimed.call
+
+    async def _waiting_for_a_person(self, call_id: str) -> Call:
+        call = still_there(await self._store.get_call(call_id), call_id)
+        if call.status is not CallStatus.PENDING_APPROVAL:
+            raise _too_late(call)
+        return call
+
+    def _entry_as_asked(self, call: Call) -> Entry:
+        """The tool, if it is still the one that the person was shown."""
+        entry = self._catalog.entry(call.tool)
+        if entry is None or entry.version != call.tool_version:
+            what = "is gone" if entry is None else "has changed"
+            raise Conflict(f"Tool '{call.tool}' {what} since this call was made. Reject it and have it called again.")
+        return entry
+
+    def _check_arguments(self, entry: Entry, arguments: dict[str, Any]) -> None:
+        faults = self._catalog.check_arguments(entry, arguments)
+        if faults:
+            said = "; ".join(fault["message"] for fault in faults[:3])
+            raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {said}.", details=list(faults))
+
+    def _check_result(self, call: Call, outcome: Done | Failed) -> None:
+        """A result that breaks the tool's own schema is sent back to whoever brought it; the call stays open."""
+        entry = self._catalog.entry(call.tool)
+        if isinstance(outcome, Failed) or entry is None or entry.tool.output_schema is None:
+            return
+        faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))
+        if faults:
+            said = "; ".join(fault["message"] for fault in faults[:3])
+            raise BadRequest(f"The result does not fit what '{call.tool}' promises: {said}.", param="result")
+
+    def _settled(self, moved: Moved, call_id: str) -> Call:
+        call = _moved(moved, call_id)
+        self._executor.counters.count(call)
+        self._executor.events.tell(events.SETTLED, call, at=now_ms())
+        return call
+
+
+def may_answer(principal: Principal, call: Call) -> bool:
+    """Whether results of this call are taken from this key."""
+    return principal.may(Scope.ANSWER) or principal.may_serve(call.tool)
+
+
+def outcome_of(result: Any, error: str | None) -> Done | Failed:
+    """What was submitted. `null` is a result; an error is one too."""
+    return done(result) if error is None else texts.submitted_error(error)
+
+
+def _moved(moved: Moved, call_id: str) -> Call:
+    call = moved.call
+    if call is None:
+        raise CallNotFound(f"There is no call '{call_id}'.", param="id")
+    if not moved.moved:
+        raise _too_late(call)
+    return call
+
+
+def _too_late(call: Call) -> Refused:
+    if call.status is CallStatus.EXPIRED:
+        return Expired(f"Call '{call.id}' expired before this answer came.")
+    if call.status.is_final:
+        return AlreadyResolved(f"Call '{call.id}' is resolved already: it is {call.status.value}.")
+    return Conflict(f"Call '{call.id}' is {call.status.value} and does not wait for this.")

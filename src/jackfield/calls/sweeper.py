@@ -1,0 +1,79 @@
+"""Timers live in the store; every gateway looks once a second for those that are due, and one of them acts.
+
+What a dead gateway left, what nobody answered, what nobody came for: each is one compare-and-set, so it does not matter
+how many gateways try. Above: the app. Below: the store.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from jackfield.calls import events, texts
+from jackfield.calls.answers import Answers
+from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.servers import ToolServers
+from jackfield.model.call import Call
+from jackfield.store import Moved, Store
+
+log = logging.getLogger("jackfield.calls")
+
+SWEEP_SECONDS = 1.0
+STEP = 200
+
+
+class Sweeper:
+    """One round over everything that is due."""
+
+    def __init__(
+        self, *, store: Store, executor: Executor, answers: Answers, servers: ToolServers, gateway_id: str
+    ) -> None:
+        self._store = store
+        self._executor = executor
+        self._answers = answers
+        self._servers = servers
+        self._gateway_id = gateway_id
+
+    async def sweep(self) -> None:
+        """Flip, expire, time out, take over and give; in this order, so that what is decided first is told first."""
+        await self._each("due_waits", self._store.flip)
+        await self._each("due_expiries", self._expire)
+        await self._each("overdue_calls", self._overdue)
+        await self._take_over()
+        await self._answers.run_unclaimed()
+        await self._each("undelivered_calls", self._store.give)
+        self._servers.look_again()
+
+    async def wake_lost(self) -> None:
+        """Wake the waiters whose wake-up was lost: one query for all that this gateway waits for."""
+        for call_id in await self._store.ids_in("decided_waits", gateway=self._gateway_id):
+            self._store.bus.publish(call_id)
+
+    async def _take_over(self) -> None:
+        buried = await self._store.bury_late()
+        if buried:
+            log.warning("gateways that did not answer any more were declared dead: %s", ", ".join(buried))
+        await self._executor.recover()
+        await self._store.release_offers_of_the_dead()
+
+    async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]]) -> None:
+        while due := await self._store.ids_in(query, limit=STEP):
+            for call_id in due:
+                moved = await act(call_id)
+                if moved.moved and moved.call is not None:
+                    self._tell(moved.call)
+            if len(due) < STEP:
+                return
+
+    async def _expire(self, call_id: str) -> Moved:
+        return await self._store.settle_expired(call_id, texts.expired(call_id))
+
+    async def _overdue(self, call_id: str) -> Moved:
+        call = await self._store.get_call(call_id)
+        timeout_ms = call.timeout_ms if call is not None else 0
+        return await self._store.settle_overdue(call_id, texts.timed_out(call_id, timeout_ms))
+
+    def _tell(self, call: Call) -> None:
+        if call.status.is_final:
+            self._executor.counters.count(call)
+            self._executor.events.tell(events.SETTLED, call, at=now_ms())
+        else:
+            self._executor.events.tell(events.PENDING, call, at=now_ms())

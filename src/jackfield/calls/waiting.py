@@ -1,0 +1,97 @@
+"""Waiting for somebody else's answer, inline: subscribed before the row exists, woken by the store, never polling.
+
+The deadline is the row's; this side counts only durations from the monotonic clock, and when they are over asks the
+store to flip the call. The store decides; a waiter never says "timed out" unless the row does.
+Above: the pipeline. Below: the store and its bus.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from jackfield.calls.slots import slot_of
+from jackfield.errors import CallNotFound
+from jackfield.model.call import Call
+from jackfield.store import Started, Store
+
+EARLY_SECONDS = 0.02
+"""A flip that came a moment too early by the database's clock is tried again after this."""
+
+
+async def start_and_wait(
+    store: Store, call_id: str, *, start: Callable[[], asyncio.Future[Started]], on_start: Callable[[Call], None]
+) -> Started:
+    """T1 by `start`, then the call as it is when its slot is decided. An earlier call comes back as it is."""
+    with store.bus.listen(call_id) as written:
+        started = await start()
+        if not started.fresh or started.call is None:
+            return started
+        on_start(started.call)
+        decided = started.call
+        if slot_of(decided) is None:
+            decided = await _until_decided(store, decided, written)
+        return Started(decided, fresh=True)
+
+
+async def wait_for_slot(store: Store, call_id: str) -> Call:
+    """The call when its slot is decided, for whoever takes up a wait that another began."""
+    with store.bus.listen(call_id) as written:
+        call = await _read(store, call_id)
+        return call if slot_of(call) else await _until_decided(store, call, written)
+
+
+async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Call:
+    """The call when it is over, or as it is after `seconds`."""
+    deadline = time.monotonic() + seconds
+    with store.bus.listen(call_id) as written:
+        while True:
+            call = await _read(store, call_id)
+            left = deadline - time.monotonic()
+            if call.status.is_final or left <= 0:
+                return call
+            await _sleep(written, left)
+
+
+async def _until_decided(store: Store, call: Call, written: asyncio.Event) -> Call:
+    began = time.monotonic()
+    while True:
+        left = _allowed_seconds(call) - (time.monotonic() - began)
+        if left > 0 and not await _sleep(written, left):
+            continue
+        moved = await store.flip(call.id) if left <= 0 else None
+        now = moved.call if moved is not None else await _read(store, call.id)
+        if now is None:
+            raise CallNotFound(f"The record of call '{call.id}' is gone.", param="id")
+        if slot_of(now):
+            return now
+        if moved is not None and not _extended(call, now):
+            await _sleep(written, EARLY_SECONDS)
+        call = now
+
+
+def _allowed_seconds(call: Call) -> float:
+    """How long this call may wait in all, by its row; progress may have extended it."""
+    assert call.deadline is not None
+    return (call.deadline - call.created_at) / 1000
+
+
+def _extended(before: Call, now: Call) -> bool:
+    return before.deadline != now.deadline
+
+
+async def _sleep(written: asyncio.Event, seconds: float) -> bool:
+    """True when woken, False when the time was over."""
+    try:
+        async with asyncio.timeout(seconds):
+            await written.wait()
+    except TimeoutError:
+        return False
+    written.clear()
+    return True
+
+
+async def _read(store: Store, call_id: str) -> Call:
+    call = await store.get_call(call_id)
+    if call is None:
+        raise CallNotFound(f"There is no call '{call_id}'.", param="id")
+    return call

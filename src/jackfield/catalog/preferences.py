@@ -1,0 +1,92 @@
+"""What a key prefers, over what a tool's metadata says: chat before everywhere before metadata, each field on its own.
+
+Above: the pipeline and the consumer's doors. Below: rows of the store, read as a whole and kept here, so that a call
+asks no database. What is not known is refused: a book that could not be read answers nobody.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from msgspec import Struct
+
+from jackfield.catalog.merge import Entry
+from jackfield.errors import Unavailable
+from jackfield.store.preferences import Preference
+
+REQUIRE, SKIP = "require", "skip"
+EVERYWHERE = ""
+
+
+class Origin(Enum):
+    """Where an effective setting comes from."""
+
+    METADATA = ""
+    GLOBAL = "global"
+    CHAT = "chat"
+
+
+class Effective(Struct, frozen=True, kw_only=True):
+    """How a tool stands for one key in one chat."""
+
+    enabled: bool
+    enabled_from: Origin
+    requires_approval: bool
+    approval_from: Origin
+    approval_override: str
+    """`require`, `skip`, or empty when nothing overrides the metadata."""
+
+
+class PreferenceBook:
+    """All preferences of all keys, as last read."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str, str], Preference] | None = None
+
+    def load(self, rows: Iterable[Preference]) -> None:
+        self._rows = {(row.principal, row.chat_id, row.scenario, row.tool): row for row in rows}
+
+    def forget(self) -> None:
+        """The rows could not be read; until they can be, nobody knows what is allowed."""
+        self._rows = None
+
+    def effective(self, entry: Entry, *, principal: str, chat_id: str | None) -> Effective:
+        """How `entry` stands. Raises `Unavailable` while the preferences are not known."""
+        if self._rows is None:
+            raise Unavailable("The preferences could not be read, so no call is allowed. Try again in a moment.")
+        if not self._rows:
+            return _by_metadata(entry)
+        key = (entry.tool.source, entry.tool.name)
+        everywhere = self._rows.get((principal, EVERYWHERE, *key))
+        in_chat = self._rows.get((principal, chat_id, *key)) if chat_id else None
+        return effective(entry, everywhere=everywhere, in_chat=in_chat)
+
+
+def effective(entry: Entry, *, everywhere: Preference | None, in_chat: Preference | None) -> Effective:
+    """The precedence itself: chat, then everywhere, then metadata, for each of the two fields apart."""
+    base = _by_metadata(entry)
+    enabled, enabled_from = base.enabled, Origin.METADATA
+    approval, approval_from = "", Origin.METADATA
+    for row, origin in ((everywhere, Origin.GLOBAL), (in_chat, Origin.CHAT)):
+        if row is not None and row.enabled is not None:
+            enabled, enabled_from = row.enabled, origin
+        if row is not None and row.approval:
+            approval, approval_from = row.approval, origin
+    requires = base.requires_approval if not approval else approval != SKIP
+    return Effective(
+        enabled=enabled,
+        enabled_from=enabled_from,
+        requires_approval=requires,
+        approval_from=approval_from,
+        approval_override=approval,
+    )
+
+
+def _by_metadata(entry: Entry) -> Effective:
+    metadata = entry.tool.metadata
+    return Effective(
+        enabled=metadata.enabled_by_default,
+        enabled_from=Origin.METADATA,
+        requires_approval=metadata.requires_approval,
+        approval_from=Origin.METADATA,
+        approval_override="",
+    )

@@ -1,0 +1,165 @@
+"""Tools that live in the store: made over the API by an admin, or declared by a tool server.
+
+The shelf reads them at the start and after every change, at any gateway, and hands them to the sources that list them.
+Above: the app and the doors that change tools. Below: the store for the text, settings for its meaning, the sources.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
+from jackfield.model.principal import Principal
+from jackfield.model.tool import ExecutionType, Tool
+from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
+from jackfield.sources.http import HttpSource
+from jackfield.sources.internal import InternalSource
+from jackfield.sources.keeper import Panel
+from jackfield.sources.others import OthersSource, SpaceSource
+from jackfield.sources.outgoing import Outgoing
+from jackfield.store import Store
+
+SOURCE_OF = {
+    ExecutionType.GATEWAY: "http",
+    ExecutionType.INTERNAL: "internal",
+    ExecutionType.EXTERNAL: "external",
+    ExecutionType.SPACE: "space",
+}
+
+
+class Shelf:
+    """The tools of the config's `[[tools]]` and of the store, by the source that lists them."""
+
+    def __init__(self, settings: Settings, *, store: Store, panel: Panel, outgoing: Outgoing) -> None:
+        self._configured = {tool.name: tool for tool in settings.tools}
+        self._configured_sources = frozenset(source.name for source in settings.sources)
+        self._store = store
+        self._panel = panel
+        self._outgoing = outgoing
+        self.http = HttpSource(self._listed_by("http", {}), outgoing)
+        self.internal = InternalSource(self._listed_by("internal", {}))
+        self.external = OthersSource("external", self._listed_by("external", {}))
+        self.space = SpaceSource("space", self._listed_by("space", {}))
+        self._declared: dict[str, OthersSource] = {}
+        self._kept: dict[str, ToolSettings] = {}
+
+    @property
+    def sources(self) -> tuple[HttpSource, InternalSource, OthersSource, SpaceSource]:
+        return self.http, self.internal, self.external, self.space
+
+    async def load(self) -> None:
+        """Read everything anew and let the sources list it."""
+        texts = await self._store.kept_tools.all()
+        self._kept = {name: parse_tool(msgspec.json.decode(text), where=name) for name, text in texts.items()}
+        # Their urls are not the operator's words, so they may not reach private addresses.
+        self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
+        for source in (self.internal, self.external, self.space):
+            source.replace(self._listed_by(source.name, self._kept))
+        for name in SOURCE_OF.values():
+            self._panel.request_refresh(name)
+        for declaration in await self._store.kept_tools.declarations():
+            raw = msgspec.json.decode(declaration.definitions)
+            await self._list_declared(declaration.source, [parse_tool(tool, where=declaration.source) for tool in raw])
+
+    async def create(self, raw: Mapping[str, Any], *, principal: Principal) -> str:
+        """Keep a new tool; its name must be free."""
+        tool = self._parsed(raw)
+        if tool.name in self._configured:
+            raise Conflict(f"Tool '{tool.name}' stands in the config. Change it there, or choose another name.")
+        if not await self._put(tool, raw, principal, replace=False):
+            raise Conflict(f"Tool '{tool.name}' exists. Change it with PUT /api/v1/tools/{tool.name}.")
+        return tool.name
+
+    async def replace(self, name: str, raw: Mapping[str, Any], *, principal: Principal) -> str:
+        """Give a kept tool another definition."""
+        tool = self._parsed({"name": name, **raw})
+        if tool.name != name:
+            raise BadRequest(
+                f"The body names '{tool.name}', the address '{name}'. A tool keeps its name.", param="name"
+            )
+        self._check_kept(name)
+        await self._put(tool, {"name": name, **raw}, principal, replace=True)
+        return name
+
+    async def delete(self, name: str) -> None:
+        self._check_kept(name)
+        await self._store.kept_tools.delete(name)
+        await self.load()
+
+    async def declare(self, source: str, raws: Sequence[Mapping[str, Any]], *, principal: Principal) -> list[str]:
+        """A tool server's tools, all of them, replacing those it declared before."""
+        taken = source in RESERVED_SOURCES or source in self._configured_sources
+        if taken or not is_source_name(source):
+            why = "is taken by the gateway or its config" if taken else "is not a name for a source"
+            raise Conflict(f"'{source}' {why}. Declare under another name of letters, digits, '_' or '-'.")
+        tools = [self._parsed({"executionType": "external", **raw}) for raw in raws]
+        for tool in tools:
+            if tool.execution_type is not ExecutionType.EXTERNAL:
+                raise BadRequest(f"Tool '{tool.name}' must be external: the server that declares it answers it.")
+            if not principal.may_serve(tool.name):
+                raise Forbidden(f"Key '{principal.name}' may not serve '{tool.name}'. It needs 'worker:{tool.name}'.")
+        text = msgspec.json.encode([{"executionType": "external", **raw} for raw in raws]).decode()
+        kept = self._store.kept_tools
+        if not await kept.declare(source, text, principal=principal.name, any_owner=principal.is_admin):
+            raise Forbidden(f"Source '{source}' was declared by another key.")
+        await self._list_declared(source, tools)
+        return [tool.name for tool in tools]
+
+    def _parsed(self, raw: Mapping[str, Any]) -> ToolSettings:
+        try:
+            return parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
+        except ConfigError as fault:
+            raise BadRequest(fault.message) from None
+
+    def _check_kept(self, name: str) -> None:
+        if name not in self._kept:
+            raise ToolNotFound(f"No tool '{name}' was made over the API, so it cannot be changed here.", param="name")
+
+    async def _put(self, tool: ToolSettings, raw: Mapping[str, Any], principal: Principal, *, replace: bool) -> bool:
+        try:
+            HttpSource(tools_of([tool], "http"), self._outgoing)  # a url that cannot be used is refused now
+        except ConfigError as fault:
+            raise BadRequest(fault.message, param="execution") from None
+        text = msgspec.json.encode(raw).decode()
+        kept = await self._store.kept_tools.put(tool.name, text, created_by=principal.name, replace=replace)
+        await self.load()
+        return kept
+
+    async def _list_declared(self, name: str, tools: Sequence[ToolSettings]) -> None:
+        source = self._declared.get(name)
+        listed = tuple(_tool(tool, name) for tool in tools)
+        if source is None:
+            self._declared[name] = OthersSource(name, listed)
+            await self._panel.add(self._declared[name])
+        else:
+            source.replace(listed)
+            self._panel.request_refresh(name)
+
+    def _listed_by(self, source: str, kept: Mapping[str, ToolSettings]) -> tuple[Tool, ...]:
+        return tools_of([*self._configured.values(), *kept.values()], source)
+
+
+def tools_of(settings: Sequence[ToolSettings], source: str) -> tuple[Tool, ...]:
+    """Those tools that this source lists."""
+    return tuple(_tool(tool, source) for tool in settings if SOURCE_OF[tool.execution_type] == source)
+
+
+def _tool(tool: ToolSettings, source: str) -> Tool:
+    """A tool of seed 003's shape. Only `internal` ones are invisible unless they say otherwise."""
+    visible = tool.visible if tool.visible is not None else tool.execution_type is not ExecutionType.INTERNAL
+    return Tool(
+        source=source,
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        execution_type=tool.execution_type,
+        execution=tool.execution,
+        visible=visible,
+        is_async=tool.is_async,
+        timeout_ms=tool.timeout,
+        expires_in_ms=tool.expires_in,
+        category=tool.category,
+        metadata=tool.metadata,
+    )

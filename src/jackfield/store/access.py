@@ -1,0 +1,21 @@
+"""How a facet of a store runs its scripts: the two ways in, as types."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from jackfield.store.moves import Script
+
+T = TypeVar("T")
+
+
+class Write(Protocol):
+    """Runs a script in a shared, durable batch; `wakes` is published after the commit."""
+
+    def __call__(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]: ...
+
+
+class Read(Protocol):
+    """Runs a script that writes nothing."""
+
+    def __call__(self, script: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]: ...

@@ -1,0 +1,123 @@
+-- name: settle_submitted
+-- T2 by whoever answers a call that somebody else executes.
+UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), answered_by = :answered_by
+WHERE id = :id AND status IN ('waiting', 'pending')
+RETURNING *
+
+-- name: abandon_wait
+-- T3 when the HTTP client hung up: nobody is here to take the answer, so the deadline does not matter.
+UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + expires_in_ms
+WHERE id = :id AND status = 'waiting'
+RETURNING *
+
+-- name: extend_deadline
+-- Progress is a sign of life. It buys another timeout, up to a limit that the tool sets.
+UPDATE calls SET deadline = CASE
+    WHEN status = 'waiting' AND clock_ms() + timeout_ms <= created_at + :limit_ms THEN clock_ms() + timeout_ms
+    WHEN status = 'waiting' AND created_at + :limit_ms > deadline THEN created_at + :limit_ms
+    ELSE deadline END
+WHERE id = :id AND status IN ('waiting', 'pending')
+RETURNING *
+
+-- name: offer
+-- A call goes to one tool server: to the first that takes it, and again to the same one when it returns.
+UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1
+WHERE id = :id AND status IN ('waiting', 'pending') AND (offered_to IS NULL OR offered_to = :client)
+RETURNING *
+
+-- name: calls_to_offer
+SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool = :tool
+ORDER BY id LIMIT :limit
+
+-- name: calls_offered_to
+SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to = :client ORDER BY id LIMIT :limit
+
+-- name: release_offers
+-- A tool server is gone. What may be run twice can go to another at once; the rest waits for its return.
+UPDATE calls SET offered_to = NULL, offered_by = NULL
+WHERE status IN ('waiting', 'pending') AND offered_to = :client AND offered_by = :gateway AND idempotent = 1
+RETURNING id, tool
+
+-- name: release_offers_of_the_dead
+UPDATE calls SET offered_to = NULL, offered_by = NULL
+WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL AND idempotent = 1
+    AND offered_by IN (SELECT id FROM gateways WHERE dead = 1)
+RETURNING id, tool
+
+-- name: due_waits
+-- The first condition is the index's own, word for word, or SQLite would not use it; likewise below.
+SELECT id FROM calls WHERE status IN ('running', 'waiting') AND deadline <= clock_ms() AND status = 'waiting'
+ORDER BY deadline LIMIT :limit
+
+-- name: due_expiries
+SELECT id, status FROM calls WHERE status IN ('pending', 'pending_approval') AND expires_at <= clock_ms()
+ORDER BY expires_at LIMIT :limit
+
+-- name: overdue_calls
+SELECT id FROM calls WHERE status IN ('running', 'waiting') AND deadline <= clock_ms() - 15000 AND status = 'running'
+    AND attempt >= 1 ORDER BY deadline LIMIT :limit
+
+-- name: undelivered_calls
+-- What T12 by the sweeper is for: settled inline for an HTTP caller whose gateway is dead.
+SELECT calls.id FROM calls LEFT JOIN gateways ON gateways.id = calls.waiter
+WHERE calls.waiter IS NOT NULL AND calls.agent IS NOT NULL AND calls.delivery = 'inline' AND calls.sent_at IS NULL
+    AND calls.cycle_id IS NULL AND calls.status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
+    AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY calls.id LIMIT :limit
+
+-- name: decided_waits
+-- Of the calls that this gateway waits for, those whose slot is filled: for wake-ups that were lost.
+SELECT id FROM calls WHERE waiter = :gateway AND status <> 'waiting' AND sent_at IS NULL
+ORDER BY id DESC LIMIT :limit
+
+-- name: push_event
+-- An event that is there already stays as it is.
+INSERT INTO inbox (event_id, agent, type, status, data, created_at)
+VALUES (:event_id, :agent, :type, 'pending', :data, clock_ms())
+ON CONFLICT (agent, event_id) DO NOTHING
+RETURNING seq
+
+-- name: put_preference
+INSERT INTO preferences (principal, chat_id, scenario, tool, enabled, approval)
+VALUES (:principal, :chat_id, :scenario, :tool, :enabled, :approval)
+ON CONFLICT (principal, chat_id, scenario, tool) DO UPDATE SET
+    enabled = CASE WHEN CAST(:sets_enabled AS BIGINT) = 1 THEN excluded.enabled ELSE preferences.enabled END,
+    approval = CASE WHEN CAST(:sets_approval AS BIGINT) = 1 THEN excluded.approval ELSE preferences.approval END
+
+-- name: delete_preference
+DELETE FROM preferences
+WHERE principal = :principal AND chat_id = :chat_id AND scenario = :scenario AND tool = :tool
+RETURNING tool
+
+-- name: all_preferences
+SELECT * FROM preferences
+
+-- name: put_tool
+INSERT INTO tools (name, definition, created_by, updated_at) VALUES (:name, :definition, :created_by, clock_ms())
+ON CONFLICT (name) DO UPDATE SET definition = excluded.definition, updated_at = excluded.updated_at
+    WHERE CAST(:replace AS BIGINT) = 1
+RETURNING name
+
+-- name: delete_tool
+DELETE FROM tools WHERE name = :name RETURNING name
+
+-- name: all_tools
+SELECT name, definition FROM tools ORDER BY name
+
+-- name: put_declaration
+-- A source belongs to the key that declared it first.
+INSERT INTO declarations (source, principal, definitions, updated_at)
+VALUES (:source, :principal, :definitions, clock_ms())
+ON CONFLICT (source) DO UPDATE SET definitions = excluded.definitions, updated_at = excluded.updated_at
+    WHERE declarations.principal = excluded.principal OR CAST(:any_owner AS BIGINT) = 1
+RETURNING source
+
+-- name: all_declarations
+SELECT source, principal, definitions FROM declarations ORDER BY source
+
+-- name: put_shared_value
+INSERT INTO shared_values (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
+
+-- name: get_shared_value
+SELECT value FROM shared_values WHERE name = :name

@@ -1,0 +1,21 @@
+from pathlib import Path
+
+from bench.__main__ import BEGIN, DOCUMENT, END, write_into
+
+
+def test_only_what_stands_between_the_marks_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "bench.md"
+    page.write_text(f"# Words\n{BEGIN}\nold\n{END}\nmore words\n", encoding="utf-8")
+
+    write_into(page, "new")
+    write_into(page, "newer")
+
+    assert page.read_text(encoding="utf-8") == f"# Words\n{BEGIN}\nnewer\n{END}\nmore words\n"
+
+
+def test_the_page_in_docs_has_the_marks() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+
+    assert text.count(BEGIN) == 1
+    assert text.count(END) == 1
+    assert text.index(BEGIN) < text.index(END)

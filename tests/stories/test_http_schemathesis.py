@@ -1,0 +1,57 @@
+"""The OpenAPI document is true: thousands of requests made from it, good and bad, and every answer held against it."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from jackfield.web.openapi import openapi_document
+from jackfield.web.routes import DOORS
+from tests.web.house import ADMIN_KEY, House, open_house
+
+EXAMPLES = 25
+ANYTHING = """
+[[tools]]
+name = "anything"
+description = "Takes whatever an object can hold."
+executionType = "internal"
+inputSchema = { type = "object" }
+"""
+ENDLESS = r"^/api/v1/(tools/changes|calls/stream)$"
+"""Their good answers never end; `test_http_streams.py` reads them. Their refusals are asked for below."""
+
+document = schemathesis.openapi.from_dict(openapi_document(DOORS))
+# One request, one key: invented second keys are refused by design, which `test_http_keys.py` shows.
+document.config.generation.update(with_security_parameters=False)
+schema = document.exclude(path_regex=ENDLESS)
+
+
+@document.hook
+def map_path_parameters(_context: Any, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Every other name is that of a real tool, so that requests get further than 404."""
+    if parameters and "name" in parameters and len(str(parameters["name"])) % 2:
+        return parameters | {"name": "anything"}
+    return parameters
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    with open_house(tmp_path_factory.mktemp("house"), extra=ANYTHING) as opened:
+        yield opened
+
+
+@schema.parametrize()
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], house: House) -> None:
+    case.call_and_validate(base_url=house.gateway.url, headers={"x-api-key": ADMIN_KEY}, timeout=30)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/tools/changes", "/api/v1/calls/stream"])
+def test_the_refusals_of_endless_doors_are_as_promised_too(house: House, path: str) -> None:
+    operation = document[path]["GET"]
+    for headers, status in (({}, 401), ({"x-api-key": "answerer-key"}, 403), ({"host": "evil.example"}, 421)):
+        answer = operation.Case().call(base_url=house.gateway.url, headers=headers, timeout=30)
+        assert answer.status_code == status
+        operation.validate_response(answer)

@@ -1,0 +1,86 @@
+"""The documents stay true: their examples load, their links lead somewhere, and no setting is missing."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackfield.app import Gateway
+from jackfield.model.call import CallStatus
+from jackfield.model.tool import Category, HttpExecution, Metadata
+from jackfield.settings import (
+    KeySettings,
+    OutgoingSettings,
+    ScenarioSettings,
+    ServerSettings,
+    SourceSettings,
+    StoreSettings,
+    ToolOverride,
+    ToolSettings,
+    load_settings,
+)
+from jackfield.sources.files import FilesOptions
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+SECRETS = {"OPS_KEY": "ops-key-0001", "PLANNER_KEY": "planner-key-0001", "WEATHER_KEY": "weather-key-0001"}
+
+
+async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(tmp_path: Path) -> None:
+    config = tmp_path / "jackfield.toml"
+    config.write_text("\n".join(re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)), encoding="utf-8")
+    settings = load_settings(config, environment=SECRETS)
+    assert [tool.name for tool in settings.tools] == ["weather"]
+    async with Gateway(settings) as gateway:
+        assert {entry.name for entry in gateway.catalog.view(gateway.keyring.host).entries} == {"weather"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Category,
+        FilesOptions,
+        HttpExecution,
+        KeySettings,
+        Metadata,
+        OutgoingSettings,
+        ScenarioSettings,
+        ServerSettings,
+        SourceSettings,
+        StoreSettings,
+        ToolOverride,
+        ToolSettings,
+    ],
+)
+def test_every_setting_is_explained(settings: Any) -> None:
+    written = re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f"_{capital[0].lower()}", CONFIGURATION)
+    for_workers = {"idle_timeout"}
+    missing = [name for name in settings.__struct_fields__ if not re.search(rf"\b{name}\b", written)]
+    assert set(missing) <= for_workers
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_of_this_folder(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_of_the_code_that_is_named_exists(document: Path) -> None:
+    named = re.findall(r"`((?:src|tests|docs|examples|make)/[\w./-]+)`", document.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_life_of_a_call_names_every_status_and_the_glossary_too() -> None:
+    for name in ("life-of-a-call.md", "glossary.md"):
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert [status.value for status in CallStatus if status.value not in text] == []
+
+
+def test_the_documents_name_the_variables_that_the_settings_read() -> None:
+    code = "".join((ROOT / f"src/jackfield/{name}").read_text(encoding="utf-8") for name in ("settings.py", "keys.py"))
+    read = set(re.findall(r"JACKFIELD_[A-Z_]+", code))
+    assert read
+    assert {name for name in read if name not in CONFIGURATION} == set()

@@ -1,0 +1,160 @@
+"""Small pure parts of the doors."""
+
+import pytest
+
+from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
+from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
+from jackfield.model.call import CallStatus
+from jackfield.settings import ServerSettings
+from jackfield.sources.keeper import SourceState, SourceStatus
+from jackfield.web.admission import key_in
+from jackfield.web.calls import parse_statuses
+from jackfield.web.door import Door
+from jackfield.web.errors import MethodNotAllowed, http_status
+from jackfield.web.execute import wants_events
+from jackfield.web.hosts import Hosts
+from jackfield.web.logins import login_cookie, login_in
+from jackfield.web.metrics import metrics_text
+from jackfield.web.openapi import openapi_document, refusals_of
+from jackfield.web.records import iso_time
+from jackfield.web.routes import DOORS
+from jackfield.web.tools import etag_matches
+from jackfield.web.visit import headers_of
+
+
+@pytest.mark.parametrize(
+    ("header", "matches"),
+    [
+        (None, False),
+        ('"abc"', True),
+        ('W/"abc"', True),
+        ('"x", W/"abc"', True),
+        ("*", True),
+        ('"ab"', False),
+        ("abc", False),
+        ("", False),
+    ],
+)
+def test_an_etag_matches_in_a_list_weak_or_strong(header: str | None, *, matches: bool) -> None:
+    assert etag_matches(header, '"abc"') is matches
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_700_000_000_007, "2023-11-14T22:13:20.007Z"),
+        (999, "1970-01-01T00:00:00.999Z"),
+    ],
+)
+def test_times_are_iso_in_utc_with_milliseconds(milliseconds: int, text: str) -> None:
+    assert iso_time(milliseconds) == text
+
+
+def test_statuses_are_a_list_of_known_words() -> None:
+    assert parse_statuses(None) == ()
+    assert parse_statuses("running,pending,running") == (CallStatus.RUNNING, CallStatus.PENDING)
+    for wrong in ("", "lost", "running,", "running, pending"):
+        with pytest.raises(BadRequest, match="is no status"):
+            parse_statuses(wrong)
+
+
+def test_headers_that_decide_come_once_and_others_are_joined() -> None:
+    assert headers_of([(b"accept", b"a"), (b"accept", b"b"), (b"cookie", b"x=1"), (b"cookie", b"y=2")]) == {
+        b"accept": b"a, b",
+        b"cookie": b"x=1; y=2",
+    }
+    with pytest.raises(BadRequest, match="authorization is given twice"):
+        headers_of([(b"authorization", b"a"), (b"authorization", b"a")])
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ({}, None),
+        ({b"x-api-key": b" k "}, b"k"),
+        ({b"authorization": b"BEARER k", b"x-secret-key": b"k"}, b"k"),
+    ],
+)
+def test_the_one_key_of_a_request(headers: dict[bytes, bytes], key: bytes | None) -> None:
+    assert key_in(headers) == key
+
+
+@pytest.mark.parametrize(
+    ("cookie", "login"),
+    [
+        (None, None),
+        ("jackfield=abc", "abc"),
+        ("a=b; jackfield=abc; c=d", "abc"),
+        ("notjackfield=abc", None),
+        ("jackfield=", None),
+        ("jackfield", None),
+    ],
+)
+def test_the_login_in_a_cookie_header(cookie: str | None, login: str | None) -> None:
+    assert login_in(cookie) == login
+
+
+def test_a_login_cookie_is_secure_only_over_https() -> None:
+    assert login_cookie("abc", secure=True).endswith(b"; Secure")
+    assert b"Secure" not in login_cookie("abc", secure=False)
+    assert login_cookie(None, secure=False).startswith(b"jackfield=; Path=/; Max-Age=0")
+
+
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        (None, False),
+        (b"*/*", False),
+        (b"application/json", False),
+        (b"text/event-stream", True),
+        (b"text/event-stream, application/json;q=0.5", True),
+        (b"application/json, text/event-stream", False),
+    ],
+)
+def test_events_are_sent_to_those_who_ask_for_them_first(accept: bytes | None, *, streams: bool) -> None:
+    assert wants_events(accept) is streams
+
+
+def test_every_refusal_has_a_status() -> None:
+    assert http_status(MethodNotAllowed("no", allowed="GET")) == 405
+    assert {http_status(kind("x")) for kind in (BadRequest, Unavailable)} == {400, 503}
+    assert all(issubclass(kind, Refused) for kind in STATUS)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_the_document_has_every_status_of_a_door(door: Door) -> None:
+    operation = openapi_document(DOORS)["paths"][door.path][door.method.lower()]
+    statuses = {int(status) for status in operation["responses"]}
+    assert statuses == set(door.answers) | set(refusals_of(door))
+    assert {400, 403, 500} <= statuses
+    assert (401 in statuses) is (door.needs is not None or door.takes_key)
+    for status in refusals_of(door):
+        assert operation["responses"][str(status)]["content"] == {
+            "application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}
+        }
+
+
+def test_figures_are_cumulative_in_seconds_and_escaped() -> None:
+    counters = Counters()
+    counters.calls['to"ol\\', "s\n", "completed"] = 3
+    durations = counters.durations["t", "s"] = Durations()
+    for milliseconds in (1, 7, 999_999):
+        durations.add(milliseconds)
+    status = SourceStatus(name="s", kind="files", status=SourceState.DOWN, error="x", tools=4, faults=(), calls=0)
+    lines = metrics_text(counters, [status], shows=lambda _: True).splitlines()
+    assert r'jackfield_calls_total{tool="to\"ol\\",source="s\n",status="completed"} 3' in lines
+    buckets = [line for line in lines if line.startswith("jackfield_call_duration_seconds_bucket")]
+    assert len(buckets) == len(BUCKETS_MS) + 1
+    assert buckets[0].endswith('le="0.001"} 1')
+    assert buckets[3].endswith('le="0.01"} 2')
+    assert buckets[-1].endswith('le="+Inf"} 3')
+    assert 'jackfield_source_up{source="s",kind="files"} 0' in lines
+    assert 'jackfield_source_tools{source="s",kind="files"} 4' in lines
+
+
+def test_hosts_remember_only_so_many() -> None:
+    hosts = Hosts(ServerSettings())
+    for port in range(1000):
+        hosts.check_host(b"localhost:%d" % port)
+    assert len(hosts._fine) <= 256

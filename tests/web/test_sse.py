@@ -1,0 +1,127 @@
+"""Streams: what is sent, when they ping, and that either side can end them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from jackfield.web import sse
+from jackfield.web.sse import Comment, EventStream, Message
+from jackfield.web.streams import Streams
+
+SCOPE = {"type": "http", "method": "GET"}
+
+
+class Client:
+    """Somebody who listens; `leave` hangs up."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.has_more = asyncio.Event()
+        self.is_gone = asyncio.Event()
+        self.complete = False
+
+    async def receive(self) -> dict[str, Any]:
+        await self.is_gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.body":
+            self.got.append(message["body"])
+            self.complete = not message.get("more_body", False)
+            self.has_more.set()
+
+    async def hear(self, text: bytes) -> None:
+        while text not in b"".join(self.got):
+            self.has_more.clear()
+            await asyncio.wait_for(self.has_more.wait(), 5)
+
+
+class Talk:
+    """Messages that a test gives one by one; knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Message | Comment | None] = asyncio.Queue()
+        self.is_closed = False
+
+    async def __call__(self) -> AsyncGenerator[Message | Comment]:
+        try:
+            while (message := await self.queue.get()) is not None:
+                yield message
+        finally:
+            self.is_closed = True
+
+
+def test_an_event_is_its_lines_and_data_is_one_of_them() -> None:
+    message = Message(event="a.b", id="7", data={"text": "two\nlines \u2028 ü"})
+    assert message.encoded().decode() == 'id: 7\nevent: a.b\ndata: {"text":"two\\nlines \u2028 ü"}\n\n'
+    assert Comment("ping").encoded() == b": ping\n\n"
+
+
+async def test_a_stream_sends_what_comes_and_ends_after_the_last() -> None:
+    talk, client, streams = Talk(), Client(), Streams()
+    talk.queue.put_nowait(Message(data=1))
+    talk.queue.put_nowait(None)
+    await asyncio.wait_for(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send), 5)
+    assert client.got == [b"data: 1\n\n", b""]
+    assert client.complete
+    assert talk.is_closed
+    assert streams._watches == set()
+
+
+async def test_a_quiet_stream_pings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "PING_EVERY", 0.01)
+    talk, client, streams = Talk(), Client(), Streams()
+    running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
+    await client.hear(b": ping\n\n: ping\n\n")
+    talk.queue.put_nowait(Message(data="still here"))
+    await client.hear(b"still here")
+    talk.queue.put_nowait(None)
+    await asyncio.wait_for(running, 5)
+
+
+@pytest.mark.parametrize("ended_by", ["client", "server"])
+async def test_either_side_ends_a_stream_and_its_source_is_let_go(ended_by: str) -> None:
+    talk, client, streams = Talk(), Client(), Streams()
+    running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
+    talk.queue.put_nowait(Message(data=1))
+    await client.hear(b"data: 1")
+    client.is_gone.set() if ended_by == "client" else streams.close()
+    await asyncio.wait_for(running, 5)
+    assert talk.is_closed
+    assert client.complete
+    assert streams._watches == set()
+
+
+async def test_a_stream_opened_while_the_server_stops_ends_at_once() -> None:
+    talk, client, streams = Talk(), Client(), Streams()
+    streams.close()
+    await asyncio.wait_for(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send), 5)
+    assert client.complete
+
+
+async def test_head_of_a_stream_does_not_wait() -> None:
+    talk, client = Talk(), Client()
+    stream = EventStream(talk(), streams=Streams())
+    await asyncio.wait_for(stream({"type": "http", "method": "HEAD"}, client.receive, client.send), 5)
+    assert client.got == [b""]
+
+
+async def test_work_that_goes_on_without_a_listener_is_waited_for_and_then_stopped() -> None:
+    streams = Streams()
+    ended: list[str] = []
+
+    async def work(name: str, seconds: float) -> None:
+        try:
+            await asyncio.sleep(seconds)
+            ended.append(f"{name} done")
+        except asyncio.CancelledError:
+            ended.append(f"{name} stopped")
+            raise
+
+    streams.keep(work("short", 0.01), name="short")
+    streams.keep(work("long", 60), name="long")
+    await streams.finish(within=0.5)
+    assert ended == ["short done", "long stopped"]
+    await streams.finish(within=0.5)
