@@ -6,6 +6,7 @@ find anybody's package.
 
 import random
 from collections.abc import Mapping
+from functools import cache
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from bench.processes import KEY, ROOT
+from jackfield.catalog.catalog import Catalog
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
@@ -86,6 +88,14 @@ def http_request(method: str, path: str, *, body: bytes = b"", headers: Mapping[
 
 def echo_request() -> str:
     return http_request("POST", "/api/v1/tools/echo/execute", body=msgspec.json.encode({"arguments": ECHO}))
+
+
+@cache
+def catalog_of_many(count: int) -> Catalog:
+    """The same tools in a catalog of this process; reading them in takes a second, so it is done once."""
+    catalog = Catalog()
+    catalog.update([("many", Listing(tools=synthetic_tools(count, source="many")))])
+    return catalog
 
 
 def synthetic_tools(count: int, *, source: str) -> tuple[Tool, ...]:

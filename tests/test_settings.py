@@ -107,6 +107,7 @@ def test_the_environment_overrides_the_file_and_the_command_line_both(tmp_path: 
     settings = load_settings(tmp_path / "jackfield.toml", environment=environment, overrides={"port": 3})
     assert (settings.server.host, settings.server.port, settings.store_url) == ("127.0.0.2", 3, "memory:")
     assert load_settings(tmp_path, environment=environment).server.port == 2
+    assert load_settings(tmp_path, environment=environment, overrides={"port": 0}).server.port == 0
 
 
 def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

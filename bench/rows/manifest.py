@@ -10,10 +10,9 @@ from bench.figures import MICROSECONDS, MILLISECONDS, Bar, Figure, Line, Sample,
 from bench.load import Job
 from bench.processes import Server, running_gateway, running_load, running_reference
 from bench.reference import ETAG
-from bench.subjects import http_request, synthetic_tools, write_many_project
+from bench.subjects import catalog_of_many, http_request, write_many_project
 from jackfield.catalog.catalog import Catalog
 from jackfield.keys import ADMIN
-from jackfield.sources.base import Listing
 
 PATH = "/api/v1/tools"
 WITHIN_MS = 5
@@ -68,8 +67,7 @@ def _job(server: Server, seconds: float, *, etag: str | None = None) -> Job:
 
 def _in_process(bench: Bench) -> Line:
     budget = bench.budget
-    catalog = Catalog()
-    catalog.update([("many", Listing(tools=synthetic_tools(budget.tools, source="many")))])
+    catalog = catalog_of_many(budget.tools)
     told = msgspec.json.decode(catalog.view(ADMIN).manifest)
     ours, anew = take_turns(
         budget.rounds, partial(_from_cache, catalog, times=1_000), partial(_encoded_anew, told, times=10)

@@ -29,7 +29,7 @@ from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.builtin import BuiltinSource
-from jackfield.sources.keeper import Panel
+from jackfield.sources.keeper import Panel, SourceState, SourceStatus
 from jackfield.sources.kinds import make_source
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
@@ -54,6 +54,8 @@ class Gateway:
         self.id = new_id("gw")
         self.settings = settings
         self.ready = False
+        self.declared_dead = asyncio.Event()
+        """Others have taken over what this gateway did; whoever runs it starts a new one."""
         self.keyring = Keyring.from_settings(settings)
         self.store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
         self.outgoing = Outgoing(settings.outgoing.allow)
@@ -84,6 +86,7 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             offer=lambda call: self.store.bus.publish(offer_topic(call.tool)),
+            find_key=self.keyring.named,
         )
         self.callbacks = Callbacks(secrets.token_hex(32))
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
@@ -96,6 +99,7 @@ class Gateway:
         )
         self._sources = self._make_sources()
         self._listings_changed = asyncio.Event()
+        self._reading_preferences = asyncio.Lock()
         self._chores: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -191,12 +195,45 @@ class Gateway:
             await telemetry.close()
 
     async def reload_preferences(self) -> None:
-        """Read all preferences anew. While that fails, nobody knows what is allowed and nothing is."""
+        """Read all preferences anew, one reading after another, so that the newest stands.
+
+        While that fails, nobody knows what is allowed and nothing is.
+        """
+        async with self._reading_preferences:
+            try:
+                self.preferences.load(await self.store.preferences.all())
+            except Exception:
+                self.preferences.forget()
+                raise
+
+    async def list_kept_tools(self) -> None:
+        """After a change of the shelf: the catalog shows it before anybody is told that it is done."""
+        names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
+        await asyncio.gather(*map(self.panel.refresh, names))
+        await self.catalog.update_aside(self.panel.listings())
+
+    async def refresh(self, *, within: float) -> bool:
+        """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
         try:
-            self.preferences.load(await self.store.preferences.all())
-        except Exception:
-            self.preferences.forget()
-            raise
+            async with asyncio.timeout(within):
+                await self.panel.refresh()
+        except TimeoutError:
+            return False
+        finally:
+            await self.catalog.update_aside(self.panel.listings())
+        return True
+
+    def source_statuses(self) -> list[SourceStatus]:
+        """Every source as it is. One that a tool server declared is up while such a server is connected here."""
+        return [
+            _without_server(status)
+            if status.name in self.shelf.declared and not self._is_served(status.name)
+            else status
+            for status in self.panel.statuses()
+        ]
+
+    def _is_served(self, source: str) -> bool:
+        return self.servers.serve_any({e.name for e in self.catalog.external_tools() if e.tool.source == source})
 
     async def _follow(self, topic: str, act: Callable[[], Awaitable[None]]) -> None:
         """Do something whenever the store says that a topic was written."""
@@ -208,7 +245,9 @@ class Gateway:
 
     async def _beat(self) -> None:
         if not await self.store.beat(self.id):
-            log.error("this gateway was declared dead: it did not answer for 15 s. Its calls were taken over.")
+            log.error("this gateway did not answer for 15 s and was declared dead; it starts again under a new id")
+            self.ready = False
+            self.declared_dead.set()
         await self._sweeper.wake_lost()
 
     async def _prune(self) -> None:
@@ -217,6 +256,11 @@ class Gateway:
         while gone == PRUNE_STEP:
             gone = await self.store.prune(keep_days=self.settings.keep_days, limit=PRUNE_STEP)
             await asyncio.sleep(PRUNE_PAUSE)
+
+
+def _without_server(status: SourceStatus) -> SourceStatus:
+    error = "No tool server that offers its tools is connected to this gateway. Calls wait for one."
+    return msgspec.structs.replace(status, status=SourceState.DOWN, error=error)
 
 
 async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:

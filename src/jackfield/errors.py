@@ -30,13 +30,13 @@ A failing tool is not here: that is an outcome (`model/call.py`). Class = situat
 happened, to which thing, and what to do next. The code is part of the contract and never changes.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 
 class JackfieldError(Exception):
     """The root. `str(error)` is a sentence that can be shown."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
 
     @property
     def message(self) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from jackfield.errors import ConfigError
 from jackfield.model.principal import is_scope
-from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata
+from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
 from jackfield.parsing import parse_config, snake_keys
 
 MAX_BODY = 32 * 1024 * 1024
@@ -79,8 +79,8 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     category: str | None = None
     visible: bool | None = None
     is_async: bool | None = None
-    timeout: int | None = None
-    expires_in: int | None = None
+    timeout: Milliseconds | None = None
+    expires_in: Milliseconds | None = None
     metadata: dict[str, Any] = {}
 
 
@@ -105,8 +105,8 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     output_schema: JsonSchema | None = None
     visible: bool | None = None
     is_async: bool = False
-    timeout: int | None = None
-    expires_in: int | None = None
+    timeout: Milliseconds | None = None
+    expires_in: Milliseconds | None = None
     execution: HttpExecution | None = None
     category: str | None = None
     metadata: Metadata = Metadata()
@@ -264,7 +264,7 @@ def _lookup(name: str, secrets: Secrets, path: str, key: str) -> str:
 
 def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, str | int]) -> ServerSettings:
     host = str(given.get("host") or env.get("JACKFIELD_HOST") or server.host)
-    port = given.get("port") or env.get("JACKFIELD_PORT") or server.port
+    port = given.get("port", env.get("JACKFIELD_PORT") or server.port)  # 0 is a port: the system chooses
     try:
         number = int(port)
     except ValueError:

@@ -4,11 +4,15 @@ The shelf reads them at the start and after every change, at any gateway, and ha
 Above: the app and the doors that change tools. Below: the store for the text, settings for its meaning, the sources.
 """
 
+import asyncio
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool
@@ -20,6 +24,9 @@ from jackfield.sources.others import OthersSource, SpaceSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.store import Store
 
+log = logging.getLogger("jackfield")
+
+LONGEST_NAME = 255
 SOURCE_OF = {
     ExecutionType.GATEWAY: "http",
     ExecutionType.INTERNAL: "internal",
@@ -43,15 +50,29 @@ class Shelf:
         self.space = SpaceSource("space", self._listed_by("space", {}))
         self._declared: dict[str, OthersSource] = {}
         self._kept: dict[str, ToolSettings] = {}
+        self._loading = asyncio.Lock()
 
     @property
     def sources(self) -> tuple[HttpSource, InternalSource, OthersSource, SpaceSource]:
         return self.http, self.internal, self.external, self.space
 
+    @property
+    def declared(self) -> frozenset[str]:
+        """The sources whose tools a tool server declared."""
+        return frozenset(self._declared)
+
+    def keeps(self, name: str) -> bool:
+        """Whether a tool of this name was made over the API."""
+        return name in self._kept
+
     async def load(self) -> None:
-        """Read everything anew and let the sources list it."""
+        """Read everything anew and let the sources list it. One after another, so that the newest reading stands."""
+        async with self._loading:
+            await self._load()
+
+    async def _load(self) -> None:
         texts = await self._store.kept_tools.all()
-        self._kept = {name: parse_tool(msgspec.json.decode(text), where=name) for name, text in texts.items()}
+        self._kept = {name: tool for name, text in texts.items() for tool in _read([msgspec.json.decode(text)], name)}
         # Their urls are not the operator's words, so they may not reach private addresses.
         self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
         for source in (self.internal, self.external, self.space):
@@ -59,8 +80,8 @@ class Shelf:
         for name in SOURCE_OF.values():
             self._panel.request_refresh(name)
         for declaration in await self._store.kept_tools.declarations():
-            raw = msgspec.json.decode(declaration.definitions)
-            await self._list_declared(declaration.source, [parse_tool(tool, where=declaration.source) for tool in raw])
+            raws = msgspec.json.decode(declaration.definitions)
+            await self._list_declared(declaration.source, _read(raws, declaration.source))
 
     async def create(self, raw: Mapping[str, Any], *, principal: Principal) -> str:
         """Keep a new tool; its name must be free."""
@@ -94,6 +115,9 @@ class Shelf:
             why = "is taken by the gateway or its config" if taken else "is not a name for a source"
             raise Conflict(f"'{source}' {why}. Declare under another name of letters, digits, '_' or '-'.")
         tools = [self._parsed({"executionType": "external", **raw}) for raw in raws]
+        twice = [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
+        if twice:
+            raise BadRequest(f"Two of the tools are called '{twice[0]}'. Rename one of them.", param="tools")
         for tool in tools:
             if tool.execution_type is not ExecutionType.EXTERNAL:
                 raise BadRequest(f"Tool '{tool.name}' must be external: the server that declares it answers it.")
@@ -103,14 +127,20 @@ class Shelf:
         kept = self._store.kept_tools
         if not await kept.declare(source, text, principal=principal.name, any_owner=principal.is_admin):
             raise Forbidden(f"Source '{source}' was declared by another key.")
-        await self._list_declared(source, tools)
+        await self.load()
         return [tool.name for tool in tools]
 
     def _parsed(self, raw: Mapping[str, Any]) -> ToolSettings:
+        """The tool, if it can be offered; whoever brings one that cannot is told now and not by a notice later."""
         try:
-            return parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
+            tool = parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
+        if not 1 <= len(tool.name) <= LONGEST_NAME or not tool.name.isprintable():
+            raise BadRequest(f"A tool's name has 1 to {LONGEST_NAME} printable characters.", param="name")
+        for notice in check(_tool(tool, SOURCE_OF[tool.execution_type]), None).notices:
+            raise BadRequest(notice.message)
+        return tool
 
     def _check_kept(self, name: str) -> None:
         if name not in self._kept:
@@ -138,6 +168,17 @@ class Shelf:
 
     def _listed_by(self, source: str, kept: Mapping[str, ToolSettings]) -> tuple[Tool, ...]:
         return tools_of([*self._configured.values(), *kept.values()], source)
+
+
+def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:
+    """Definitions from the store. One that this version cannot read costs that tool alone, not the start."""
+    tools: list[ToolSettings] = []
+    for raw in raws:
+        try:
+            tools.append(parse_tool(raw, where=f"A tool kept in the store under '{where}'"))
+        except ConfigError as fault:
+            log.error("%s Until then it is not offered.", fault)  # noqa: TRY400 - the sentence says it all
+    return tools
 
 
 def tools_of(settings: Sequence[ToolSettings], source: str) -> tuple[Tool, ...]:

@@ -2,28 +2,38 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import Raw
 
 from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
-from jackfield.store import CallFilter, Moved, Store, open_store
+from jackfield.store import CallFilter, Moved, Store, moves, open_store
 from jackfield.store.base import Claim
+from jackfield.store.statements import make_statement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
-KINDS = ("memory", "sqlite")
+KINDS = ("memory", "sqlite", "postgres")
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    url = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}[request.param]
+    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
+    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
     opened = open_store(url, folder=tmp_path, data=tmp_path)
     await opened.open()
     await opened.enter("gw_a")
     yield opened
     await opened.close()
+
+
+async def let_die(store: Store, gateway: str) -> None:
+    """Let this gateway have missed its heartbeats, and be found out."""
+    late = make_statement("late", "UPDATE gateways SET alive_until = 0 WHERE id = :id", store.placeholder)
+    await store._write(partial(moves.run, late, id=gateway))
+    assert await store.bury_late() == [gateway]
 
 
 async def started(store: Store, call: Call) -> Call:
@@ -184,14 +194,21 @@ async def test_a_call_of_a_dead_gateway_is_an_orphan_and_one_of_a_living_is_not(
     mine = await started(store, a_call(owner="gw_a"))
     lost = await started(store, a_call(owner="gw_before"))
     assert [orphan.id for orphan in await store.orphaned_calls()] == [lost.id]
-    await store.enter("gw_next")
+    await let_die(store, "gw_a")
     assert {orphan.id for orphan in await store.orphaned_calls()} == {mine.id, lost.id}
 
 
 async def test_a_gateway_that_was_declared_dead_is_told_at_its_next_beat(store: Store) -> None:
-    assert await store.beat("gw_a")
     await store.enter("gw_b")
-    assert not await store.beat("gw_a")
+    assert await store.beat("gw_b")
+    await let_die(store, "gw_b")
+    assert not await store.beat("gw_b")
+    assert await store.bury_late() == []
+
+
+async def test_who_enters_takes_the_place_of_others_only_where_one_can_be(store: Store) -> None:
+    await store.enter("gw_b")
+    assert await store.beat("gw_a") is store.is_shared
     assert await store.beat("gw_b")
 
 

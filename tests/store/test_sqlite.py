@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
-from jackfield.model.call import CallStatus, done
+from jackfield.model.call import CallStatus, Failed, done
 from jackfield.store import CallFilter, moves, open_store, sqlite
 from jackfield.store.moves import Script
 from jackfield.store.sqlite import SqliteStore
@@ -72,6 +73,34 @@ async def test_writes_that_gather_are_committed_together(store: SqliteStore, mon
     await asyncio.gather(held.reply, *writes)
     assert sum(sizes) == 301
     assert len(sizes) <= 3
+
+
+async def test_short_calls_in_one_statement_are_the_same_as_one_by_one(store: SqliteStore) -> None:
+    outcomes = [done({"n": 1}), done(None), Failed("tool_error", "no"), Failed("x", "y", Raw(b'{"error":"y"}'))] * 30
+    calls = [a_call(agent="ada" if n % 2 else None, idempotent=n % 3 == 0) for n in range(len(outcomes))]
+    held = HeldWriter(store)
+    pairs = zip(calls, outcomes, strict=True)
+    writes = [store.record_settled(call, outcome, age_ms=3, duration_ms=3.5) for call, outcome in pairs]
+    held.release()
+    together = await asyncio.gather(*writes)
+    for settled in together:
+        assert await store.get_call(settled.id) == settled
+    for outcome, settled in zip(outcomes, together, strict=True):
+        alone = await store.record_settled(a_call(), outcome, age_ms=3, duration_ms=3.5)
+        assert (alone.status, alone.error, alone.delivery) == (settled.status, settled.error, settled.delivery)
+        assert (alone.result is None) == (settled.result is None)
+
+
+async def test_a_short_call_that_is_there_twice_fails_alone(store: SqliteStore) -> None:
+    twice = a_call()
+    await store.record_settled(twice, done(1), age_ms=0, duration_ms=0.1)
+    held = HeldWriter(store)
+    calls = [a_call() for _ in range(40)]
+    writes = [store.record_settled(call, done(2), age_ms=0, duration_ms=0.1) for call in [*calls, twice]]
+    held.release()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert [isinstance(result, sqlite3.IntegrityError) for result in results] == [False] * 40 + [True]
+    assert all([await store.get_call(call.id) for call in calls])
 
 
 async def test_one_bad_statement_in_a_batch_fails_alone(store: SqliteStore, tmp_path: Path) -> None:

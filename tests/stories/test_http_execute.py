@@ -227,6 +227,18 @@ def test_a_streamed_failure_and_a_streamed_approval_end_with_their_object(house:
     assert (waiting[-1].type, json.loads(waiting[-1].data)["status"]) == ("call.result", "pending_approval")
 
 
+@requirement("CON-exec-idempotency-key")
+def test_a_streamed_repeat_answers_with_the_first_call(house: House, tmp_path: Path) -> None:
+    counted = {"path": str(tmp_path / "count")}
+    sent = {"idempotency-key": "streamed", "accept": "text/event-stream"}
+    first = house.execute("count", counted, key="caller", headers={"idempotency-key": "streamed"}).json()
+    repeat = house.execute("count", counted, key="caller", headers=sent)
+    [event] = EventParser().feed(repeat.content)
+    assert (event.type, json.loads(event.data)) == ("call.result", first)
+    assert repeat.headers["x-call-id"] == first["call_id"]
+    assert (tmp_path / "count").read_text() == "x"
+
+
 @pytest.mark.parametrize(("tool", "status"), [("missing", 404), ("add", 400), ("asleep", 403)])
 def test_what_is_refused_before_the_first_event_is_an_ordinary_error(house: House, tool: str, status: int) -> None:
     answer = house.execute(tool, {}, key="caller", headers={"accept": "text/event-stream"})

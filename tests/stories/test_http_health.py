@@ -155,8 +155,8 @@ def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: H
     links = Links()
     links.feed(answer.text)
     assert links.inline == []
-    assert {"/page.css", "/page.js"} <= set(links.files)
-    for file in ("/page.css", "/page.js"):
+    assert set(links.files) == {"/icon.svg", "/page.css", "/page.js", "/openapi.json"}
+    for file in ("/icon.svg", "/page.css", "/page.js"):
         assert house.ask("GET", file, key=None).status_code == 200
 
 

@@ -14,7 +14,7 @@ from tests.requirement import requirement
 from tests.stories.gateway import running_gateway
 from tests.web.house import ADMIN_KEY, House, error_of, open_house
 
-OPEN = {"/", "/page.css", "/page.js", "/healthz", "/readyz", "/api/login", "/api/logout"}
+OPEN = {"/", "/icon.svg", "/page.css", "/page.js", "/healthz", "/readyz", "/api/login", "/api/logout"}
 
 
 @pytest.fixture(scope="module")

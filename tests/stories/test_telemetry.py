@@ -213,7 +213,7 @@ def test_a_collector_that_hangs_holds_up_neither_calls_nor_the_stop(tmp_path: Pa
             began = time.monotonic()
             assert gateway.stop() == 0
 
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 8
         assert "The last spans were not taken within 1 s and are lost." in gateway.log
 
 

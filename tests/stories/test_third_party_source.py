@@ -1,4 +1,4 @@
-"""Tools from another package: an entry point in `jackfield.sources`, found where Python finds packages. No fork, no build.
+"""Tools from another package, by an entry point in `jackfield.sources`: found where Python finds packages, no fork.
 
 The package here is real: a module and its dist-info in a folder on PYTHONPATH, which is all that pip would install.
 """
@@ -83,11 +83,10 @@ class Broken(Hosted):
 
     async def initialise(self):
         await super().initialise()
-        if not (self.folder / "mended").exists():
-            raise RuntimeError("the licence server does not answer")
+        raise RuntimeError("the licence server does not answer")
 
     async def execute(self, invocation):
-        return done("mended")
+        return done("never")
 
 
 class Acme(RegistrySource):
@@ -284,8 +283,8 @@ class Flaky:
     kind, tool_kind, max_concurrency = "flaky", ToolKind.INTERNAL, None
 
     def __init__(self, name, options, surroundings):
-        self.name, self.switch, self.opened = name, surroundings.folder / options["switch"], surroundings.folder / "opened"
-        self.changed = surroundings.changed
+        self.name, self.changed = name, surroundings.changed
+        self.switch, self.opened = surroundings.folder / options["switch"], surroundings.folder / "opened"
 
     async def open(self):
         with self.opened.open("a") as file:

@@ -13,6 +13,7 @@ import msgspec
 from jackfield.calls import events, texts
 from jackfield.calls.execution import Executor, now_ms, still_there
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.rights import in_reach, may_answer
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import (
     AlreadyResolved,
@@ -25,7 +26,7 @@ from jackfield.errors import (
     Refused,
 )
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
-from jackfield.model.principal import Principal, Scope
+from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Store
 
@@ -45,6 +46,7 @@ class Answers:
         gateway_id: str,
         redactor: Redactor,
         offer: Callable[[Call], None],
+        find_key: Callable[[str], Principal | None],
     ) -> None:
         self._catalog = catalog
         self._store = store
@@ -52,6 +54,7 @@ class Answers:
         self._gateway_id = gateway_id
         self._redactor = redactor
         self._offer = offer
+        self._find_key = find_key
 
     async def submit(
         self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
@@ -72,7 +75,7 @@ class Answers:
 
     async def approve(self, call_id: str, *, principal: Principal, arguments: dict[str, Any] | None = None) -> Call:
         """A person says yes to exactly this call, perhaps with other arguments, which are checked again."""
-        call = await self._waiting_for_a_person(call_id)
+        call = await self._waiting_for_a_person(call_id, principal)
         entry = self._entry_as_asked(call)
         if arguments is not None:
             self._check_arguments(entry, arguments)
@@ -82,13 +85,13 @@ class Answers:
         approved = _moved(moved, call_id)
         self._executor.events.tell(events.APPROVED, approved, at=now_ms())
         if runs_here:
-            return await self._begin(approved, entry, principal)
+            return await self._begin(approved, entry)
         self._offer(approved)
         return approved
 
-    async def reject(self, call_id: str, *, reason: str | None = None) -> Call:
+    async def reject(self, call_id: str, *, principal: Principal, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
-        await self._waiting_for_a_person(call_id)
+        await self._waiting_for_a_person(call_id, principal)
         return self._settled(await self._store.settle_rejected(call_id, texts.rejected(reason)), call_id)
 
     async def progress(self, call_id: str, progress: Progress, *, principal: Principal) -> Call:
@@ -107,20 +110,23 @@ class Answers:
         for call in await self._store.unclaimed_calls():
             entry = self._catalog.entry(call.tool)
             if entry is not None and entry.version == call.tool_version:
-                await self._begin(call, entry, Principal(name=call.principal, scopes=frozenset()))
+                await self._begin(call, entry)
                 begun += 1
         return begun
 
-    async def _begin(self, call: Call, entry: Entry, principal: Principal) -> Call:
-        """T5: this gateway runs it, unless another was quicker."""
+    async def _begin(self, call: Call, entry: Entry) -> Call:
+        """T5: this gateway runs it, unless another was quicker; in the caller's name, never in the approver's."""
         claimed = await self._store.claim(call.id, owner=self._gateway_id)
         if not claimed.moved or claimed.call is None:
             return claimed.call or call
-        self._executor.begin(claimed.call, entry, principal=principal)
+        caller = self._find_key(call.principal) or Principal(name=call.principal, scopes=frozenset())
+        self._executor.begin(claimed.call, entry, principal=caller)
         return claimed.call
 
-    async def _waiting_for_a_person(self, call_id: str) -> Call:
+    async def _waiting_for_a_person(self, call_id: str, principal: Principal) -> Call:
         call = still_there(await self._store.get_call(call_id), call_id)
+        if not in_reach(principal, call):
+            raise Forbidden(f"Key '{principal.name}' is limited to other tools than '{call.tool}'.")
         if call.status is not CallStatus.PENDING_APPROVAL:
             raise _too_late(call)
         return call
@@ -154,11 +160,6 @@ class Answers:
         self._executor.counters.count(call)
         self._executor.events.tell(events.SETTLED, call, at=now_ms())
         return call
-
-
-def may_answer(principal: Principal, call: Call) -> bool:
-    """Whether results of this call are taken from this key."""
-    return principal.may(Scope.ANSWER) or principal.may_serve(call.tool)
 
 
 def outcome_of(result: Any, error: str | None) -> Done | Failed:

@@ -29,7 +29,10 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     call_id: str
     run_id: str
     tool: str
+    source: str
     principal: str
+    for_others: bool
+    """Somebody outside is or was asked, to answer the call or to allow it."""
     agent: str | None
     status: CallStatus
     progress: Progress | None = None
@@ -64,23 +67,29 @@ class CallEvents:
         queues = [*self._followers.get(call.id, ()), *self._followers.get(None, ())]
         if not queues:
             return
-        event = CallEvent(
-            type=kind,
-            call_id=call.id,
-            run_id=call.run_id,
-            tool=call.tool,
-            principal=call.principal,
-            agent=call.agent,
-            status=call.status,
-            progress=progress,
-            duration_ms=call.duration_ms,
-            error=call.error.message if call.error else None,
-            at=at,
-        )
+        event = event_of(kind, call, at=at, progress=progress)
         for queue in queues:
             if queue.full():
                 queue.get_nowait()
             queue.put_nowait(event)
+
+
+def event_of(kind: str, call: Call, *, at: int, progress: Progress | None = None) -> CallEvent:
+    return CallEvent(
+        type=kind,
+        call_id=call.id,
+        run_id=call.run_id,
+        tool=call.tool,
+        source=call.source,
+        principal=call.principal,
+        for_others=call.for_others,
+        agent=call.agent,
+        status=call.status,
+        progress=progress,
+        duration_ms=call.duration_ms,
+        error=call.error.message if call.error else None,
+        at=at,
+    )
 
 
 async def _drain(queue: asyncio.Queue[CallEvent]) -> AsyncIterator[CallEvent]:

@@ -17,6 +17,7 @@ from jackfield.calls import events, texts
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.rights import may_stop
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
@@ -69,7 +70,7 @@ class Executor:
         """Run the tool and settle. If the caller goes away, the call goes on without it."""
         invocation = self._invocation(running, entry, arguments)
         context = None if running.span is None else running.span.context
-        running.task = asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context)
+        running.run(asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context))
         try:
             return await self._finish(running, entry)
         except asyncio.CancelledError:
@@ -101,7 +102,7 @@ class Executor:
             ended = await running.ended(within=timeout - running.age_ms / 1000)
         if ended:
             return self._checked(entry, _result_of(running))
-        if running.cut.done():
+        if running.is_cut_off:
             return _stopped(running)
         running.stop()
         await running.ended(within=CANCEL_SECONDS)
@@ -146,7 +147,7 @@ class Executor:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
         running = self._running.get(call_id)
         call = running.call if running else await self._store.get_call(call_id)
-        if call is None or not _may_see(principal, call):
+        if call is None or not may_stop(principal, call):
             raise CallNotFound(f"There is no call '{call_id}'.", param="id")
         if running is not None:
             await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
@@ -260,10 +261,6 @@ def _stopped(running: Running) -> Failed:
     """What a tool that did not come to its end is told as: the gateway stopped, or somebody cancelled the call."""
     call_id = running.call.id
     return texts.interrupted(call_id) if running.stopping else texts.cancelled(call_id)
-
-
-def _may_see(principal: Principal, call: Call) -> bool:
-    return principal.is_admin or principal.name == call.principal
 
 
 def still_there(call: Call | None, call_id: str) -> Call:

@@ -199,6 +199,7 @@ class Pipeline:
             return await wait
         finally:
             gone.cancel()
+            wait.cancel()
 
     def _waits(self, call: Call) -> None:
         """Tell that a call waits for somebody."""

@@ -8,15 +8,18 @@ Above: the door that streams offers. Below: the store, whose bus says which tool
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.store import Store
+
+log = logging.getLogger("jackfield.calls")
 
 DEFAULT_LIMIT = 100
 """Unanswered calls that one server has at most, unless it asks for another number."""
@@ -38,18 +41,36 @@ class Offer(Struct, frozen=True, kw_only=True):
 class ToolServer:
     """One connection of a tool server."""
 
-    def __init__(self, client: str, tools: tuple[str, ...], *, principal: Principal, limit: int) -> None:
-        self.client = client
+    def __init__(self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int) -> None:
+        self.id = f"{principal.name}/{client}"
+        """With the key's name, so that nobody gets another key's calls by saying its id."""
         self.tools = tools
+        """What it offers, in its own spelling; None: all that its key may serve."""
         self.principal = principal
         self.limit = limit
         self.outstanding = 0
+        self.given: set[str] = set()
+        """The unanswered calls that came over this connection."""
         self.offers: asyncio.Queue[Offer | None] = asyncio.Queue()
         """None ends the stream."""
+        self.woken = asyncio.Event()
+        self.serving: asyncio.Task[None] | None = None
+        self.spellings: dict[str, str] = {}
+        """Public name → its own spelling, for the tools that it serves as of `spelled_at`."""
+        self.spelled_at: str | None = None
 
     async def __aiter__(self) -> AsyncIterator[Offer]:
         while (offer := await self.offers.get()) is not None:
             yield offer
+
+    @property
+    def has_room(self) -> bool:
+        return self.outstanding < self.limit
+
+    def end(self) -> None:
+        if self.serving is not None:
+            self.serving.cancel()
+        self.offers.put_nowait(None)
 
 
 class ToolServers:
@@ -60,93 +81,118 @@ class ToolServers:
         self._catalog = catalog
         self._gateway_id = gateway_id
         self._servers: dict[str, ToolServer] = {}
-        self._wakers: dict[str, asyncio.Event] = {}
 
     @asynccontextmanager
     async def connect(
-        self, client: str, tools: tuple[str, ...], *, principal: Principal, limit: int = DEFAULT_LIMIT
+        self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int = DEFAULT_LIMIT
     ) -> AsyncIterator[ToolServer]:
         """A server is here, as long as this lasts. A second connection of one client takes the first one's place."""
         server = ToolServer(client, tools, principal=principal, limit=limit)
-        before = self._servers.get(client)
+        before = self._servers.get(server.id)
         if before is not None:
-            before.offers.put_nowait(None)
-        self._servers[client] = server
-        serving = asyncio.create_task(self._serve(server), name=f"tool server {client}")
+            before.end()
+        self._servers[server.id] = server
+        server.serving = asyncio.create_task(self._serve(server), name=f"tool server {server.id}")
         try:
             yield server
         finally:
-            serving.cancel()
-            await asyncio.wait([serving])
-            if self._servers.get(client) is server:
-                del self._servers[client]
-                await self._release(client)
+            server.serving.cancel()
+            await asyncio.wait([server.serving])
+            if self._servers.get(server.id) is server:
+                del self._servers[server.id]
+                await self._release(server)
 
-    def connected(self) -> list[ToolServer]:
-        return list(self._servers.values())
+    def serve_any(self, tools: set[str]) -> bool:
+        """Whether a server is connected that offers one of these, by their public names."""
+        return any(not tools.isdisjoint(self._spellings(server)) for server in self._servers.values())
 
     def close(self) -> None:
         """End every stream."""
         for server in self._servers.values():
-            server.offers.put_nowait(None)
+            server.end()
 
     def look_again(self, tools: list[str] | None = None) -> None:
         """Calls may wait for a server that no wake-up told of."""
-        for tool in tools if tools is not None else ["*"]:
-            for server in self._servers.values():
-                if tool == "*" or tool in self._public_names(server):
-                    self._wakers[server.client].set()
+        for server in self._servers.values():
+            if tools is None or not self._spellings(server).keys().isdisjoint(tools):
+                server.woken.set()
 
     async def _serve(self, server: ToolServer) -> None:
-        # Which tools it serves is asked anew each time: the tools may be declared after the server connected.
-        woken = asyncio.Event()
-        self._wakers[server.client] = woken
-        for call in await self._store.calls_offered_to(server.client):
-            await self._offer(server, call)
-        while True:
-            names = self._public_names(server)
-            with self._store.bus.listen(*map(offer_topic, names), event=woken):
-                for tool in names:
-                    await self._offer_new(server, tool)
-                await woken.wait()
-                woken.clear()
+        try:
+            while True:
+                await self._serve_once(server)
+        except Exception:
+            log.exception("offers to tool server %s broke off; it gets them when it connects again", server.id)
+            server.offers.put_nowait(None)
+
+    async def _serve_once(self, server: ToolServer) -> None:
+        """Offer all there is, then wait for more. The tools it serves are asked anew: they may be declared later."""
+        server.woken.clear()
+        tools = self._spellings(server)
+        with self._store.bus.listen(*map(offer_topic, tools), event=server.woken):
+            await self._offer_again(server)
+            for tool in sorted(tools):
+                await self._offer_new(server, tool)
+            if server.has_room:
+                await server.woken.wait()
+            else:
+                await self._until_one_is_answered(server)
+
+    async def _offer_again(self, server: ToolServer) -> None:
+        """What this server had when it left. Also brings up to date what it has to do now."""
+        held = await self._store.calls_offered_to(server.id)
+        server.given.intersection_update(call.id for call in held)
+        server.outstanding = len(held)
+        for call in held:
+            if call.id not in server.given and call.tool in server.spellings:
+                await self._offer(server, call)
 
     async def _offer_new(self, server: ToolServer, tool: str) -> None:
-        waiting = await self._store.calls_to_offer(tool)
-        if not waiting:
-            return
-        server.outstanding = len(await self._store.calls_offered_to(server.client))
-        for call in waiting:
-            if server.outstanding >= server.limit or self._another_is_less_busy(server, tool):
+        for call in await self._store.calls_to_offer(tool):
+            if not server.has_room or self._left_to_another(server, tool):
                 return
-            await self._offer(server, call)
+            if await self._offer(server, call):
+                server.outstanding += 1
 
-    async def _offer(self, server: ToolServer, call: Call) -> None:
-        moved = await self._store.offer(call.id, client=server.client, gateway=self._gateway_id)
-        if moved.moved and moved.call is not None:
-            server.outstanding += 1
-            server.offers.put_nowait(Offer(call=moved.call, tool=self._spelling(server, moved.call.tool)))
+    async def _offer(self, server: ToolServer, call: Call) -> bool:
+        moved = await self._store.offer(call.id, client=server.id, gateway=self._gateway_id)
+        if not moved.moved or moved.call is None:
+            return False
+        server.given.add(call.id)
+        server.offers.put_nowait(Offer(call=moved.call, tool=server.spellings.get(call.tool, call.tool)))
+        return True
 
-    def _another_is_less_busy(self, server: ToolServer, tool: str) -> bool:
-        return any(
-            other.outstanding < server.outstanding and tool in self._public_names(other)
-            for other in self._servers.values()
-            if other is not server
-        )
+    async def _until_one_is_answered(self, server: ToolServer) -> None:
+        held = tuple(server.given)
+        with self._store.bus.listen(*held, event=server.woken):
+            if len(await self._store.calls_offered_to(server.id)) >= server.limit:
+                await server.woken.wait()
 
-    async def _release(self, client: str) -> None:
-        self._wakers.pop(client, None)
-        released = await self._store.release_offers(client=client, gateway=self._gateway_id)
+    def _left_to_another(self, server: ToolServer, tool: str) -> bool:
+        """Whether somebody with room has less to do; it is woken, in case that it does not know of the call."""
+        for other in self._servers.values():
+            if other.outstanding < server.outstanding and other.has_room and tool in self._spellings(other):
+                other.woken.set()
+                return True
+        return False
+
+    async def _release(self, server: ToolServer) -> None:
+        released = await self._store.release_offers(client=server.id, gateway=self._gateway_id)
         self.look_again(released)
 
-    def _public_names(self, server: ToolServer) -> list[str]:
-        """The external tools that this server offers and may answer, by their public names."""
-        found = (self._catalog.find_external(name) for name in server.tools)
-        names = {entry.name for entry in found if entry is not None and server.principal.may_serve(entry.name)}
-        return sorted(names)
+    def _spellings(self, server: ToolServer) -> dict[str, str]:
+        """The external tools that this server offers and may answer. Looked up once for each state of the catalog."""
+        if server.spelled_at != self._catalog.version:
+            server.spelled_at = self._catalog.version
+            server.spellings = spellings_of(server, self._catalog.external_tools())
+        return server.spellings
 
-    def _spelling(self, server: ToolServer, tool: str) -> str:
-        if tool in server.tools:
-            return tool
-        entry = self._catalog.entry(tool)
-        return entry.tool.name if entry is not None else tool
+
+def spellings_of(server: ToolServer, tools: list[Entry]) -> dict[str, str]:
+    """Public name → how the server calls it: as it asked for it, by the public name or by the owner's."""
+    may_serve = [entry for entry in tools if server.principal.may_serve(entry.name)]
+    if server.tools is None:
+        return {entry.name: entry.name for entry in may_serve}
+    meant: dict[str, str] = {entry.tool.name: entry.name for entry in reversed(may_serve)}
+    meant |= {entry.name: entry.name for entry in may_serve}
+    return {meant[asked]: asked for asked in server.tools if asked in meant}

@@ -110,12 +110,9 @@ class Catalog:
         """The tool of this public name, whoever may see it; for calls that were decided before."""
         return self._moment.snapshot.by_name.get(name)
 
-    def find_external(self, name: str) -> Entry | None:
-        """The external tool that a tool server means by `name`: its public name, or its own spelling."""
-        snapshot = self._moment.snapshot
-        owners = (snapshot.by_name[name],) if name in snapshot.by_name else snapshot.by_foreign.get(name, ())
-        external = (entry for entry in owners if entry.tool.execution_type is ExecutionType.EXTERNAL)
-        return next(external, None)
+    def external_tools(self) -> list[Entry]:
+        """Every tool that tool servers answer, by name."""
+        return [entry for entry in self._moment.snapshot.entries if entry.tool.execution_type is ExecutionType.EXTERNAL]
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""

@@ -5,6 +5,7 @@ a person can settle. The answer does not depend on the arguments.
 """
 
 import math
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -70,6 +71,7 @@ def decide(
     return Allow()
 
 
+@lru_cache(maxsize=4096)
 def acting_agent(principal: Principal, agent: str | None) -> str | None:
     """The agent in whose name a call is made: the one that is named, else the only one that the key can be.
 
@@ -82,13 +84,19 @@ def acting_agent(principal: Principal, agent: str | None) -> str | None:
     return agents[0] if len(agents) == 1 else None
 
 
+@lru_cache(maxsize=1024)
+def _may_call(principal: Principal) -> bool:
+    return principal.may(Scope.CALL)
+
+
+@lru_cache(maxsize=1024)
 def _calls_as_itself(principal: Principal) -> bool:
     return principal.is_admin or Scope.CALL.value in principal.scopes
 
 
 def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool) -> Refused | None:
     name, tool = entry.name, entry.tool
-    if not principal.may(Scope.CALL):
+    if not _may_call(principal):
         return Forbidden(
             f"Key '{principal.name}' may not call tools. Use a key with the scope 'call', or give this one that scope."
         )

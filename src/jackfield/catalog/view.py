@@ -6,7 +6,7 @@ a thousand keys with the same rights share one manifest.
 
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -46,6 +46,7 @@ class Sight(Struct, frozen=True, kw_only=True):
         return not self.limits or compiled(self.limits).match(entry.name, source=tool.source, foreign=tool.name)
 
 
+@lru_cache(maxsize=1024)
 def sight_of(principal: Principal) -> Sight:
     """`admin`, `call`, `read` and `agent:` see everything, `worker:` what it serves, all others nothing.
 

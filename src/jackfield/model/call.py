@@ -159,6 +159,11 @@ class Call(Struct, frozen=True, kw_only=True):
         return f"{self.tool}[{self.id}] {self.status.value}"
 
     @property
+    def for_others(self) -> bool:
+        """Whether somebody outside the gateway is or was asked, to answer it or to allow it."""
+        return self.attempt == 0 or self.first_reply is not None
+
+    @property
     def outcome(self) -> Outcome:
         """How it ended, or that it has not."""
         if self.status is CallStatus.COMPLETED:

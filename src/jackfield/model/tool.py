@@ -5,12 +5,15 @@ given by the catalog, because it must be unique there.
 """
 
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_EXPIRES_IN_MS = 24 * 3_600_000
+LONGEST_SECONDS = 366 * 24 * 3600
+Milliseconds = Annotated[int, Meta(ge=1, le=LONGEST_SECONDS * 1000)]
+"""A time that is set for a tool: more than nothing, and at most a year."""
 
 JsonSchema = dict[str, Any]
 EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
@@ -95,7 +98,7 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     enabled_by_default: bool = True
     requires_approval: bool = False
-    timeout_seconds: int | None = None
+    timeout_seconds: Annotated[int, Meta(ge=1, le=LONGEST_SECONDS)] | None = None
     rate_limit_per_minute: int | None = None
     cost_estimate: CostEstimate | None = None
     long_running: bool = False

@@ -7,6 +7,7 @@ Above: the catalog (listings), the pipeline (execute), the doors (statuses). Bel
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from enum import Enum
 
@@ -43,6 +44,8 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...]
     calls: int
     """How many run now."""
+    checked_at: int | None = None
+    """When its tools were last read or tried to be, in milliseconds since 1970; None: not yet."""
 
 
 class Keeper:
@@ -54,6 +57,7 @@ class Keeper:
         self.error: str | None = None
         self.listing = Listing()
         self.running = 0
+        self.checked_at: int | None = None
         self.settled = asyncio.Event()
         """Set when the first attempt has ended, well or badly."""
         self._on_listing = on_listing
@@ -102,6 +106,7 @@ class Keeper:
             tools=len(self.listing.tools),
             faults=self.listing.faults,
             calls=self.running,
+            checked_at=self.checked_at,
         )
 
     async def _live(self) -> None:
@@ -135,8 +140,7 @@ class Keeper:
             for fault in listing.faults:
                 log.warning("source %s: %s", self.source.name, fault)
             self._on_listing()
-        self.settled.set()
-        self._refreshed.set()
+        self._tried()
 
     def _went_down(self, fault: Exception) -> None:
         self.error = _sentence(fault)
@@ -144,6 +148,10 @@ class Keeper:
             log.warning("source %s is down: %s", self.source.name, self.error, exc_info=_unexpected(fault))
         self.state = SourceState.DOWN
         self._on_listing()
+        self._tried()
+
+    def _tried(self) -> None:
+        self.checked_at = time.time_ns() // 1_000_000
         self.settled.set()
         self._refreshed.set()
 

@@ -5,6 +5,7 @@ Above: calls, web, app. Below: `moves.py`, run by whichever store this is. A new
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -36,6 +37,10 @@ class CallFilter(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     run_id: str | None = None
     principal: str | None = None
+    """This key's own calls."""
+    or_for_others_of: tuple[str, ...] = ()
+    """Beside them, calls that somebody else is or was asked to answer, of tools that fit one of these globs. A glob
+    with `[` may let more through; whoever asks knows its own."""
 
 
 class Page(Struct, frozen=True):
@@ -50,6 +55,8 @@ class Store(ABC):
 
     placeholder: ClassVar[str]
     """How the database writes a parameter: `?` or `$`."""
+    is_shared: ClassVar[bool] = False
+    """Whether other gateways may use the same database at the same time."""
 
     def __init__(self) -> None:
         self.bus = Bus()
@@ -78,8 +85,11 @@ class Store(ABC):
         """Run a script that writes nothing."""
 
     async def enter(self, gateway: str) -> None:
-        """A gateway begins: it is alive, and those whose place it takes are dead."""
-        await self._write(partial(moves.enter_alone, gateway))
+        """A gateway begins: it is alive. Where only one can be, those whose place it takes are dead."""
+        if self.is_shared:
+            await self._write(partial(moves.run, "insert_gateway", id=gateway))
+        else:
+            await self._write(partial(moves.enter_alone, gateway))
 
     async def bury_late(self) -> list[str]:
         """Declare those gateways dead that have not beaten in time."""
@@ -253,9 +263,13 @@ def _list_statement(
     wanted: CallFilter, *, limit: int, cursor: str | None, placeholder: str
 ) -> tuple[Statement, dict[str, Any]]:
     """The query for a page, with only the conditions that were asked for, so that each can use its index."""
-    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id, "principal": wanted.principal}
+    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id}
     values: dict[str, Any] = {name: value for name, value in equal.items() if value is not None}
     conditions = [f"{name} = :{name}" for name in values]
+    if wanted.principal is not None:
+        patterns = {f"glob_{'x' * number}": _like(glob) for number, glob in enumerate(wanted.or_for_others_of)}
+        conditions.append(_seen_by(list(patterns)))
+        values |= {"principal": wanted.principal, **patterns}
     if wanted.status:
         conditions.append(f"status IN ({_words(wanted.status)})")
     if cursor is not None:
@@ -264,6 +278,20 @@ def _list_statement(
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     sql = f"SELECT * FROM calls{where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - built from our own names
     return make_statement("list_calls", sql, placeholder), values | {"limit": limit}
+
+
+def _seen_by(patterns: Sequence[str]) -> str:
+    """Own calls, or those for others whose tool is like one of the patterns (`Call.for_others`)."""
+    if not patterns:
+        return "principal = :principal"
+    likes = " OR ".join(f"tool LIKE :{name} ESCAPE '!'" for name in patterns)
+    return f"(principal = :principal OR ((attempt = 0 OR first_reply IS NOT NULL) AND ({likes})))"
+
+
+def _like(glob: str) -> str:
+    """A glob as a pattern for LIKE; any set of characters becomes any character."""
+    plain = re.sub(r"\[!?\]?[^\]]*\]", "?", glob)
+    return re.sub(r"[%_!]", r"!\g<0>", plain).replace("*", "%").replace("?", "_")
 
 
 def _words(statuses: Sequence[CallStatus]) -> str:

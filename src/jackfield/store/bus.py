@@ -32,3 +32,9 @@ class Bus:
     def publish(self, topic: str) -> None:
         for event in self._waiting.get(topic, ()):
             event.set()
+
+    def wake_all(self) -> None:
+        """Wake-ups may have been lost: whoever waits should read again."""
+        for events in self._waiting.values():
+            for event in events:
+                event.set()

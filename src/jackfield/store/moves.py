@@ -9,9 +9,10 @@ Above: `base.py`. Below: `rows.py` and the statements in `sql/queries.sql`.
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed
+from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
 from jackfield.store.rows import Row, call_from, identity_values, inbox_data, outcome_values
 from jackfield.store.statements import Statement
 
@@ -102,29 +103,23 @@ def record_settled(call: Call, outcome: Done | Failed, *, age_ms: int, duration_
     values = identity_values(call) | outcome_values(outcome)
     values |= {"status": final_status(outcome).value, "age_ms": age_ms, "duration_ms": duration_ms}
     rows = yield "insert_settled_call", values
-    return settled_copy(call, outcome, times=rows[0], duration_ms=duration_ms)
+    finished_at = rows[0]["finished_at"]
+    return settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
 
 
-def settled_copy(call: Call, outcome: Done | Failed, *, times: Row, duration_ms: float) -> Call:
+def settled_copy(call: Call, outcome: Done | Failed, *, finished_at: int, age_ms: int, duration_ms: float) -> Call:
     """The call as `record_settled` wrote it, without reading it back."""
-    row = identity_values(call) | outcome_values(outcome) | dict.fromkeys(_UNSET_IN_SHORT_CALLS) | {"offers": 0}
-    row |= {"status": final_status(outcome).value, "delivery": Delivery.INLINE.value, "attempt": 1}
-    row |= {"created_at": times["created_at"], "finished_at": times["finished_at"], "duration_ms": duration_ms}
-    return call_from(row)
-
-
-_UNSET_IN_SHORT_CALLS = (
-    "cycle_id",
-    "step",
-    "idx",
-    "first_reply",
-    "waiter",
-    "sent_at",
-    "deadline",
-    "expires_at",
-    "offered_to",
-    "answered_by",
-)
+    return msgspec.structs.replace(
+        call,
+        status=final_status(outcome),
+        delivery=Delivery.INLINE,
+        result=outcome.result,
+        error=CallError(outcome.code, outcome.message) if isinstance(outcome, Failed) else None,
+        attempt=1,
+        created_at=finished_at - age_ms,
+        finished_at=finished_at,
+        duration_ms=duration_ms,
+    )
 
 
 def final_status(outcome: Done | Failed) -> CallStatus:

@@ -5,6 +5,7 @@ from pathlib import Path
 from jackfield.errors import ConfigError
 from jackfield.store.base import Store
 from jackfield.store.memory import MemoryStore
+from jackfield.store.postgres import PostgresStore
 from jackfield.store.sqlite import SqliteStore
 
 DEFAULT_FILE = "jackfield.db"
@@ -22,6 +23,14 @@ def open_store(url: str, *, folder: Path, data: Path) -> Store:
     if scheme == "sqlite":
         file = rest.removeprefix("//").removeprefix("/")
         return SqliteStore(folder / file if file else data / DEFAULT_FILE)
+    if scheme in {"postgresql", "postgres"}:
+        return PostgresStore(url)
     raise ConfigError(
-        f"The store url '{url}' is not one this version knows. Use sqlite:///FILE, sqlite:/// or memory:."
+        f"The store url '{_without_password(url)}' is not one this version knows. "
+        "Use sqlite:///FILE, sqlite:///, postgresql://USER:PASSWORD@HOST/DATABASE or memory:."
     )
+
+
+def _without_password(url: str) -> str:
+    _, at, tail = url.rpartition("@")
+    return f"{url.partition(':')[0]}://…@{tail}" if at else url

@@ -14,22 +14,28 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
+from jackfield.model.call import Call, Done, Failed
+from jackfield.store import moves
 from jackfield.store.base import Store
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row
+from jackfield.store.short_calls import ShortCall, insert_short_calls
 from jackfield.store.statements import Statement, load_migrations, load_statements
 
 log = logging.getLogger("jackfield.store")
 
 T = TypeVar("T")
 QUEUE_LIMIT = 10_000
+FEW = 4
+"""Fewer short calls than this in a batch are not worth a statement of their own."""
 BATCH_LIMIT = 1_000
 READERS = 2
 WORDS = {
@@ -55,6 +61,8 @@ class _Job(Struct, frozen=True, eq=False):
     script: Callable[[], Script[Any]]
     reply: "asyncio.Future[Any]"
     wakes: str | None
+    short_call: ShortCall | None = None
+    """The same as the script, for the quick way: many of these are one statement."""
 
 
 _Result = tuple[_Job, Any, BaseException | None]
@@ -69,7 +77,11 @@ class SqliteStore(Store):
         super().__init__()
         self._path = path
         self._statements = load_statements(WORDS, "?")
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
+        self._gathered: list[_Job] = []
+        self._is_writing = False
+        self._drained = asyncio.Event()
+        self._drained.set()
         self._waiting = 0
         self._writer: threading.Thread | None = None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="jackfield-read")
@@ -87,10 +99,11 @@ class SqliteStore(Store):
         self._writer.start()
 
     async def close(self) -> None:
-        if self._writer is not None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await self._drained.wait()
             self._queue.put(None)
-            await asyncio.to_thread(self._writer.join)
-            self._writer = None
+            await asyncio.to_thread(writer.join)
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._opened:
             connection.close()
@@ -98,15 +111,35 @@ class SqliteStore(Store):
             os.close(self._lock)
             self._lock = None
 
-    def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]:
+    def record_settled(
+        self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
+    ) -> asyncio.Future[Call]:
+        """The busiest write of all, so it has a way of its own: a batch of short calls is one INSERT."""
+        script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
+        short_call = ShortCall(call, outcome, age_ms, duration_ms)
+        return self._write(script, wakes=call.id, short_call=short_call)
+
+    def _write(
+        self, script: Callable[[], Script[T]], *, wakes: str | None = None, short_call: ShortCall | None = None
+    ) -> asyncio.Future[T]:
         if self._writer is None or self._loop is None:
             raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the disk already. Try again in a moment.")
         reply: asyncio.Future[T] = self._loop.create_future()
         self._waiting += 1
-        self._queue.put(_Job(script, reply, wakes))
+        self._drained.clear()
+        self._gathered.append(_Job(script, reply, wakes, short_call))
+        if len(self._gathered) == 1 and not self._is_writing:
+            self._loop.call_soon(self._hand_over)
         return reply
+
+    def _hand_over(self) -> None:
+        """Give the writer all that has gathered. It has one batch at a time, so each wakes it once."""
+        if self._gathered and not self._is_writing:
+            self._is_writing = True
+            self._queue.put(self._gathered[:BATCH_LIMIT])
+            del self._gathered[:BATCH_LIMIT]
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         loop = asyncio.get_running_loop()
@@ -142,29 +175,17 @@ class SqliteStore(Store):
 
     def _write_batches(self, connection: sqlite3.Connection) -> None:
         """The writer's life: take what waits, commit it, say so; until told to stop."""
-        while (batch := self._take()) is not None:
+        while (batch := self._queue.get()) is not None:
             results = commit_batch(connection, batch, self._statements)
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._acknowledge, results)
 
-    def _take(self) -> list[_Job] | None:
-        first = self._queue.get()
-        if first is None:
-            return None
-        batch = [first]
-        while len(batch) < BATCH_LIMIT:
-            try:
-                job = self._queue.get_nowait()
-            except Empty:
-                break
-            if job is None:
-                self._queue.put(None)  # stop after this batch, not in the middle of it
-                break
-            batch.append(job)
-        return batch
-
     def _acknowledge(self, results: list[_Result]) -> None:
+        self._is_writing = False
+        self._hand_over()  # first, so that the disk works while the loop does
         self._waiting -= len(results)
+        if not self._waiting:
+            self._drained.set()
         for job, value, error in results:
             if not job.reply.done():
                 if error is None:
@@ -194,7 +215,7 @@ def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[
     """One transaction for the batch; with savepoints if any of it raised, so that only that one fails."""
     try:
         connection.execute("BEGIN IMMEDIATE")
-        results: list[_Result] = [(job, run_script(connection, job.script, known), None) for job in batch]
+        results = _run_all(connection, batch, known)
         connection.execute("COMMIT")
     except Exception as fault:  # noqa: BLE001 - a border: whatever a script raises must reach its own caller
         _roll_back(connection)
@@ -203,6 +224,18 @@ def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[
             return [(batch[0], None, _told(fault))]
         return _commit_apart(connection, batch, known)
     return results
+
+
+def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
+    short = [job.short_call for job in batch if job.short_call is not None]
+    if len(short) < FEW:
+        return [(job, run_script(connection, job.script, known), None) for job in batch]
+    now = int(run_script(connection, partial(moves.run, "ping"), known)[0]["now"])
+    insert_short_calls(connection, short, now)
+    return [
+        (job, job.short_call.settled(now) if job.short_call else run_script(connection, job.script, known), None)
+        for job in batch
+    ]
 
 
 def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:

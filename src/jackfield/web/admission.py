@@ -8,6 +8,7 @@ import hmac
 from jackfield.errors import BadRequest, Forbidden, Unauthenticated
 from jackfield.model.principal import Principal, Scope
 from jackfield.web.logins import login_in
+from jackfield.web.needs import Need
 from jackfield.web.visit import Visit
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -15,12 +16,15 @@ _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
-async def admit(visit: Visit, *, needs: Scope, what: str) -> Principal:
+async def admit(visit: Visit, *, needs: Scope | Need, what: str) -> Principal:
     """The principal who asks, if its key is good for this door."""
     principal = await recognise(visit)
     if principal is None:
         raise Unauthenticated(f"{what} needs a key. {_HOW}")
-    if not principal.may(needs):
+    if isinstance(needs, Need):
+        if not needs.holds(principal):
+            raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
+    elif not principal.may(needs):
         raise Forbidden(
             f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
             f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."

@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.types import Send
 
 from jackfield.model.principal import Scope
+from jackfield.web.needs import Need
 from jackfield.web.visit import Handler, Visit
 
 JSON_MEDIA = "application/json"
@@ -47,8 +48,8 @@ class Door(Struct, frozen=True, kw_only=True):
     handler: Handler
     summary: str
     group: str
-    needs: Scope | None = Scope.READ
-    """The scope a key must hold; None: the door is open to all."""
+    needs: Scope | Need | None = Scope.READ
+    """The scope a key must hold, or the rule it must fit; None: the door is open to all."""
     takes_key: bool = False
     """Open, but a key that is given is read."""
     operation: str | None = None
@@ -57,7 +58,8 @@ class Door(Struct, frozen=True, kw_only=True):
     """Also while the gateway is starting or stopping."""
     path_takes_slashes: bool = False
     query: type[Struct] | None = None
-    body: type[Struct] | None = None
+    body: Any = None
+    """The type of the JSON it takes; None: it takes no body."""
     body_is_optional: bool = False
     headers: tuple[HeaderParameter, ...] = ()
     answers: dict[int, Body] = {}

@@ -20,7 +20,7 @@ from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import event_record, execute_answer
-from jackfield.web.sse import Comment, EventStream, Message
+from jackfield.web.sse import EventStream, Message
 from jackfield.web.streams import next_of, stop
 from jackfield.web.visit import Name, Visit
 
@@ -96,14 +96,13 @@ def wants_events(accept: bytes | None) -> bool:
 
 async def _stream(visit: Visit, request: CallRequest) -> Answer:
     """The call's events, then its answer. What is refused before the first event is an ordinary error."""
-    call_id = new_id("call")
-    messages = _messages(visit, request, call_id)
+    messages = _messages(visit, request, new_id("call"))
     first = await anext(messages)
-    headers = ((b"x-call-id", call_id.encode()),)
+    headers = ((b"x-call-id", first.data.call_id.encode()),)  # a repeat answers with the call of the first request
     return EventStream(messages, first=first, streams=visit.reception.streams, headers=headers)
 
 
-async def _messages(visit: Visit, request: CallRequest, call_id: str) -> AsyncGenerator[Message | Comment]:
+async def _messages(visit: Visit, request: CallRequest, call_id: str) -> AsyncGenerator[Message]:
     pipeline = visit.gateway.pipeline
     async with pipeline.events.follow(call_id) as events:
         call = visit.reception.streams.keep(pipeline.call(request, call_id=call_id), name=f"Call {call_id}")

@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 
 from jackfield import __version__
+from jackfield.model.principal import Scope
 from jackfield.web.answers import Answer, raw_json_reply
 from jackfield.web.door import JSON_MEDIA, SSE_MEDIA, UNGUARDED, Body, Door
 from jackfield.web.errors import ErrorAnswer
+from jackfield.web.needs import Need
 from jackfield.web.visit import Visit
 
 _REF = "#/components/schemas/{name}"
@@ -32,6 +34,7 @@ _REFUSALS = {
     404: "There is no such thing, or this key may not see it",
     408: "The body did not come in time",
     409: "It is not in a state that allows this",
+    410: "It expired before this came",
     413: "The body is larger than `[server] max_body`",
     415: "The body is not declared as JSON",
     421: "The Host header names another server",
@@ -99,11 +102,10 @@ class _Schemas:
     def of(self, kind: Any) -> dict[str, Any]:
         return self._by_type[id(kind)]
 
-    def properties(self, kind: Any) -> dict[str, Any]:
-        """The properties of a struct, which become parameters of a query."""
-        name = self.of(kind)["$ref"].rpartition("/")[2]
-        properties: dict[str, Any] = self.components[name]["properties"]
-        return properties
+    def struct(self, kind: Any) -> dict[str, Any]:
+        """The schema of a struct itself; those of a query become parameters."""
+        schema: dict[str, Any] = self.components[self.of(kind)["$ref"].rpartition("/")[2]]
+        return schema
 
 
 def _operation(door: Door, schemas: _Schemas) -> dict[str, Any]:
@@ -118,7 +120,7 @@ def _operation(door: Door, schemas: _Schemas) -> dict[str, Any]:
     if door.takes_key and door.needs is None:
         operation["security"].append({})
     if door.needs is not None:
-        operation["description"] = f"Needs a key with the scope `{door.needs.value}`."
+        operation["description"] = f"Needs a key with {_words_for(door.needs)}."
     if door.body is not None:
         operation["requestBody"] = {
             "required": not door.body_is_optional,
@@ -127,13 +129,21 @@ def _operation(door: Door, schemas: _Schemas) -> dict[str, Any]:
     return operation
 
 
+def _words_for(needs: Scope | Need) -> str:
+    return needs.says.replace("'", "`") if isinstance(needs, Need) else f"the scope `{needs.value}`"
+
+
 def _parameters(door: Door, schemas: _Schemas) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in _PARAMETER.findall(door.path)
     ]
     if door.query is not None:
-        found += [_query_parameter(name, schema) for name, schema in schemas.properties(door.query).items()]
+        query = schemas.struct(door.query)
+        required = query.get("required", ())
+        found += [
+            _query_parameter(name, schema, required=name in required) for name, schema in query["properties"].items()
+        ]
     found += [
         {"name": header.name, "in": "header", "description": header.says, "schema": schemas.of(header.type)}
         for header in door.headers
@@ -141,12 +151,12 @@ def _parameters(door: Door, schemas: _Schemas) -> list[dict[str, Any]]:
     return found
 
 
-def _query_parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _query_parameter(name: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
     """A field of a query struct: `x: T | None = None` is a parameter that may be left out, never null."""
     if "anyOf" in schema:
         schema = next(kind for kind in schema["anyOf"] if kind != {"type": "null"})
     schema = dict(schema)
-    parameter: dict[str, Any] = {"name": name, "in": "query", "required": False}
+    parameter: dict[str, Any] = {"name": name, "in": "query", "required": required}
     if description := schema.pop("description", None):
         parameter["description"] = description
     return parameter | {"schema": schema}

@@ -197,6 +197,7 @@ DOORS: tuple[Door, ...] = (
         answers={200: Body(says="OpenAPI 3.1", type=dict[str, Any])},
     ),
     _page("/", "index.html", "text/html"),
+    _page("/icon.svg", "icon.svg", "image/svg+xml"),
     _page("/page.css", "page.css", "text/css"),
     _page("/page.js", "page.js", "text/javascript"),
 )

@@ -104,16 +104,33 @@ def bind(server: ServerSettings) -> socket.socket:
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
+    """One gateway after another: one that was declared dead stops its work and a new one takes the port."""
+    with _running_note(settings):
+        while await _serve_one(settings, listener):
+            log.warning("Starting again under a new id.")
+            listener = bind(settings.server)
+
+
+async def _serve_one(settings: Settings, listener: socket.socket) -> bool:
+    """Run one gateway to its end; whether another is to follow."""
     gateway = Gateway(settings)
+    server = _Server(gateway)
+    watching = asyncio.create_task(_stop_when_dead(gateway, server))
     try:
-        with _running_note(settings):
-            await _Server(gateway).serve(sockets=[listener])
+        await server.serve(sockets=[listener])
+        return gateway.declared_dead.is_set()
     finally:
+        watching.cancel()
         try:
             async with asyncio.timeout(GATEWAY_STOPS_WITHIN):
                 await gateway.stop()
         except TimeoutError:
             log.warning("The gateway did not stop in time; what it was doing is taken up at the next start.")
+
+
+async def _stop_when_dead(gateway: Gateway, server: "_Server") -> None:
+    await gateway.declared_dead.wait()
+    server.should_exit = True
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Above: the doors that stream. Below: `streams.py`, which knows when to stop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -27,6 +27,8 @@ class Message(Struct, frozen=True, kw_only=True):
     data: Any
     event: str | None = None
     id: str | None = None
+    on_sent: Callable[[], Awaitable[None]] | None = None
+    """What to do as soon as the message is on its way."""
 
     def encoded(self) -> bytes:
         """The event's lines. JSON has no raw line break, so `data` is one line."""
@@ -61,12 +63,14 @@ class EventStream:
         streams: Streams,
         first: Message | Comment | None = None,
         headers: Iterable[Header] = (),
+        ping_every: float = PING_EVERY,
     ) -> None:
         """`first` is a message that the door has already taken from `messages`."""
         self._messages = messages
         self._streams = streams
         self._first = first
         self._headers = (*_HEADERS, *headers)
+        self._ping_every = ping_every
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
@@ -75,13 +79,13 @@ class EventStream:
         await send({"type": "http.response.body", "body": b""})
 
     async def _pump(self, receive: Receive, send: Send) -> None:
-        if self._first is not None:
-            await send(_chunk(self._first.encoded()))
         gone = self._streams.watch(receive)
-        coming = asyncio.ensure_future(next_of(self._messages))
+        coming = asyncio.ensure_future(self._take_first())
         try:
             while True:
-                done, _ = await asyncio.wait((coming, gone), timeout=PING_EVERY, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(
+                    (coming, gone), timeout=self._ping_every, return_when=asyncio.FIRST_COMPLETED
+                )
                 if gone in done:
                     return
                 if coming not in done:
@@ -91,11 +95,17 @@ class EventStream:
                 if message is None:
                     return
                 await send(_chunk(message.encoded()))
+                if isinstance(message, Message) and message.on_sent is not None:
+                    await message.on_sent()
                 coming = asyncio.ensure_future(next_of(self._messages))
         finally:
             await stop(coming)
             await self._messages.aclose()
             await self._streams.release(gone)
+
+
+    async def _take_first(self) -> Message | Comment | None:
+        return await next_of(self._messages) if self._first is None else self._first
 
 
 def _chunk(body: bytes) -> dict[str, object]:

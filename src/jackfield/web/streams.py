@@ -6,7 +6,6 @@ Above: `server.py`, which closes them, and the doors that stream. Below: asyncio
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -25,7 +24,7 @@ class Streams:
 
     def watch(self, receive: Receive) -> asyncio.Task[None]:
         """A task that is done as soon as the client is gone or the server stops. Give it back with `release`."""
-        task = asyncio.ensure_future(_until_disconnect(receive))
+        task = asyncio.ensure_future(until_disconnect(receive))
         self._watches.add(task)
         if self.is_closing:
             task.cancel()
@@ -64,12 +63,22 @@ async def next_of(items: AsyncIterator[T]) -> T | None:
 
 
 async def stop(task: asyncio.Future[Any]) -> None:
-    """Cancel and wait until it is over; its outcome interests nobody."""
+    """Cancel and wait until it is over. Its outcome interests nobody; a fault on the way out is logged."""
     task.cancel()
-    with suppress(asyncio.CancelledError, Exception):
-        await task
+    await asyncio.wait((task,))
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.warning("Something that was being stopped failed: %r", fault)
 
 
-async def _until_disconnect(receive: Receive) -> None:
+async def is_gone(receive: Receive) -> bool:
+    """Whether the client has hung up already."""
+    asking = asyncio.ensure_future(until_disconnect(receive))
+    await asyncio.sleep(0)
+    gone = asking.done()
+    await stop(asking)
+    return gone
+
+
+async def until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass

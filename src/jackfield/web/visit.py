@@ -19,7 +19,7 @@ from jackfield.web.discretion import Discretion
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
 from jackfield.web.sentences import bad_value
-from jackfield.web.streams import Streams
+from jackfield.web.streams import Streams, until_disconnect
 
 Q = TypeVar("Q", bound=Struct)
 
@@ -74,7 +74,13 @@ class Visit:
     def part(self, name: str) -> str:
         """A variable part of the path."""
         value: str = self.scope["path_params"][name]
+        if "\x00" in value:  # the one character that no database takes
+            raise BadRequest("The path has a NUL character. Correct it.", param=name)
         return value
+
+    async def client_gone(self) -> None:
+        """Comes back when the client has hung up. Only after the body was read."""
+        await until_disconnect(self.receive)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -83,8 +89,6 @@ class Visit:
     def query(self, into: type[Q]) -> Q:
         """The query string as an `into`; a parameter that does not fit is a `BadRequest` that names it."""
         text = self.scope["query_string"]
-        if not text:
-            return into()
         given: dict[str, str] = {}
         try:
             pairs = parse_qsl(

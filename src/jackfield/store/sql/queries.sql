@@ -21,7 +21,7 @@ INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal,
 VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
     :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
     :timeout_ms, :expires_in_ms, clock_ms() - :age_ms, clock_ms(), :duration_ms)
-RETURNING created_at, finished_at
+RETURNING id, created_at, finished_at
 
 -- name: settle_executed
 -- T2 by the executor: only the attempt that ran it may say how it went.
@@ -142,7 +142,10 @@ UPDATE gateways SET dead = 1 WHERE id <> :id
 UPDATE gateways SET alive_until = clock_ms() + 15000 WHERE id = :id AND dead = 0 RETURNING id
 
 -- name: bury_late_gateways
-UPDATE gateways SET dead = 1 WHERE alive_until < clock_ms() AND dead = 0 RETURNING id
+-- One whose row is locked is beating just now, or being buried by somebody else.
+UPDATE gateways SET dead = 1 WHERE id IN (
+    SELECT id FROM gateways WHERE alive_until < clock_ms() AND dead = 0 ORDER BY id FOR UPDATE SKIP LOCKED)
+RETURNING id
 
 -- name: put_login
 INSERT INTO logins (digest, principal, expires_at) VALUES (:digest, :principal, clock_ms() + :lifetime_ms)
@@ -157,7 +160,7 @@ DELETE FROM logins WHERE digest = :digest
 -- Ids carry their time, so the primary key finds the oldest without an index of its own.
 DELETE FROM calls WHERE id IN (
     SELECT id FROM calls WHERE id < :before_id AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
-    ORDER BY id LIMIT :limit)
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 RETURNING id
 
 -- name: prune_idempotency

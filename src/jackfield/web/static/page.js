@@ -100,7 +100,10 @@ function plural(count, noun) {
 async function showSources() {
   const state = await ask("/readyz");
   const up = state.sources.filter((source) => source.status === "up").length;
-  find("sources").replaceChildren(...state.sources.map(sourceRow));
+  const worthShowing = state.sources.filter((source) => source.tools || source.status !== "up" || source.faults?.length);
+  find("sources").replaceChildren(
+    ...(worthShowing.length ? worthShowing.map(sourceRow) : [make("li", {}, "No source offers a tool yet.")]),
+  );
   find("notices").replaceChildren(...state.notices.map((notice) => make("li", {}, notice.message)));
   const ready = state.status === "ready" ? "ready" : "not ready";
   find("summary").textContent =
@@ -271,9 +274,15 @@ async function refresh() {
 
 find("sign-in-form").addEventListener("submit", signInByKey);
 find("sign-out").addEventListener("click", signOut);
-await signInByLink();
-try {
-  await refresh();
-} catch (fault) {
-  find("summary").textContent = fault.message;
+addEventListener("hashchange", () => location.hash && open());
+
+async function open() {
+  await signInByLink();
+  try {
+    await refresh();
+  } catch (fault) {
+    find("summary").textContent = fault.message;
+  }
 }
+
+await open();

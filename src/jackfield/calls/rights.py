@@ -1,0 +1,46 @@
+"""Who may see, answer and stop a call: the one place for these rules.
+
+A key has its own calls. Beside them it sees those that wait, or waited, for an answer that it may give. Pure.
+Above: answers, execution and the doors. Below: the model.
+"""
+
+from typing import Protocol
+
+from jackfield.catalog.globs import compiled
+from jackfield.model.principal import Principal, Scope
+
+
+class Subject(Protocol):
+    """What the rules look at: a call, or an event of one."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def tool(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def for_others(self) -> bool: ...
+
+
+def may_see(principal: Principal, call: Subject) -> bool:
+    """Whether the record and the events of this call are shown to this key."""
+    return may_stop(principal, call) or (call.for_others and may_answer(principal, call))
+
+
+def may_answer(principal: Principal, call: Subject) -> bool:
+    """Whether results of this call are taken from this key."""
+    return in_reach(principal, call) and (principal.may(Scope.ANSWER) or principal.may_serve(call.tool))
+
+
+def may_stop(principal: Principal, call: Subject) -> bool:
+    """Whether this key may cancel the call: it made it, or is an administrator's."""
+    return principal.is_admin or principal.name == call.principal
+
+
+def in_reach(principal: Principal, call: Subject) -> bool:
+    """Whether the call's tool is one of those that the key is limited to."""
+    return not principal.tools or compiled(principal.tools).match(call.tool, source=call.source, foreign=call.tool)

@@ -1,0 +1,170 @@
+"""Many scripts in one PostgreSQL transaction, in as few round trips as their order allows.
+
+A batch touches rows in the order of their ids: two batches that want the same rows then wait for each other in turn and
+never in a circle. The row of a script is read off the values of its first statement. A script that names no row may
+lock several, so it gets a transaction of its own. Neighbours that open with the same statement about different rows
+travel together, and their answers are told apart by id; that is what makes a batch cheap.
+Above: `postgres.py`. Below: asyncpg.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import asyncpg
+from msgspec import Struct
+
+from jackfield.store.moves import Ask, Script
+from jackfield.store.rows import Row
+from jackfield.store.statements import Statement
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = PoolConnectionProxy[asyncpg.Record]
+
+T = TypeVar("T")
+# Values that name the row a statement waits for, if another transaction has it.
+ROW_NAMES = (("id",), ("principal", "key"), ("agent", "event_id"))
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+ROLLBACK_SECONDS = 5.0
+_ANSWERS_WITH_ID = re.compile(r"\bRETURNING (\*|id\b)")
+
+
+class CommitLost(Exception):
+    """The answer to COMMIT did not come: the batch may be on disk or not."""
+
+
+class Job(Struct, frozen=True, eq=False):
+    """One script on its way through a writer, and who waits for it."""
+
+    script: Callable[[], Script[Any]]
+    reply: "asyncio.Future[Any]"
+    wakes: str | None
+
+
+class Begun(Struct, frozen=True, eq=False):
+    """A script that has said what it wants first, and has not been answered yet."""
+
+    job: Job
+    steps: Script[Any]
+    statement: Statement
+    arguments: list[Any]
+    row: str | None
+    """What it may have to wait for; None: no single row."""
+
+
+class Scripts:
+    """Runs scripts of known statements on a connection."""
+
+    def __init__(self, known: Mapping[str, Statement]) -> None:
+        self._known = known
+        self._told_apart = {name for name, statement in known.items() if _ANSWERS_WITH_ID.search(statement.sql)}
+
+    def begin(self, job: Job) -> Begun:
+        steps = job.script()
+        ask = next(steps, None)
+        if ask is None:
+            raise TypeError(f"{job.script} asks the store for nothing")
+        statement, arguments = self._prepared(ask)
+        return Begun(job, steps, statement, arguments, _row_of(ask))
+
+    async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
+        """Run one script to its end, in whatever transaction there is."""
+        steps = script()
+        statement, arguments = self._prepared(next(steps))
+        rows = await connection.fetch(statement.sql, *arguments)
+        return await self._finish(connection, steps, _as_rows(rows))
+
+    async def commit(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
+        """All of them in one transaction, or none: each job with what its script came to.
+
+        `CommitLost` says that nobody knows; any other error that nothing was written.
+        """
+        await connection.execute(BEGIN)
+        try:
+            done = [pair for run in self._runs(begun) for pair in await self._run_neighbours(connection, run)]
+        except BaseException:
+            await _roll_back(connection)
+            raise
+        try:
+            said = await connection.execute("COMMIT")
+        except (asyncpg.IntegrityConstraintViolationError, asyncpg.TransactionRollbackError):
+            raise
+        except Exception as fault:
+            drop(connection)
+            raise CommitLost from fault
+        assert said == "COMMIT", f"PostgreSQL answered {said} to a COMMIT"
+        return done
+
+    def _runs(self, begun: Sequence[Begun]) -> Iterator[list[Begun]]:
+        run: list[Begun] = []
+        for one in sorted(begun, key=lambda one: one.row or ""):
+            if run and not self._are_neighbours(run[-1], one):
+                yield run
+                run = []
+            run.append(one)
+        if run:
+            yield run
+
+    def _are_neighbours(self, first: Begun, second: Begun) -> bool:
+        same = first.statement is second.statement and first.statement.name in self._told_apart
+        return same and first.row != second.row
+
+    async def _run_neighbours(self, connection: "Connection", run: list[Begun]) -> list[tuple[Job, Any]]:
+        sql = run[0].statement.sql
+        if len(run) == 1:
+            answers = [_as_rows(await connection.fetch(sql, *run[0].arguments))]
+        else:
+            found = _as_rows(await connection.fetchmany(sql, [one.arguments for one in run]))
+            by_id = {row["id"]: row for row in found}
+            answers = [[by_id[one.row]] if one.row in by_id else [] for one in run]
+        pairs = zip(run, answers, strict=True)
+        return [(one.job, await self._finish(connection, one.steps, rows)) for one, rows in pairs]
+
+    async def _finish(self, connection: "Connection", steps: Script[T], rows: Sequence[Row]) -> T:
+        try:
+            while True:
+                statement, arguments = self._prepared(steps.send(rows))
+                rows = _as_rows(await connection.fetch(statement.sql, *arguments))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _prepared(self, ask: Ask) -> tuple[Statement, list[Any]]:
+        wanted, values = ask
+        statement = self._known[wanted] if isinstance(wanted, str) else wanted
+        return statement, [_storable(values[name]) for name in statement.parameters]
+
+
+def _row_of(ask: Ask) -> str | None:
+    values = ask[1]
+    for names in ROW_NAMES:
+        if all(name in values for name in names):
+            return "\n".join(str(_storable(values[name])) for name in names)
+    return None
+
+
+def _storable(value: Any) -> Any:
+    """PostgreSQL's text has no NUL. JSON never has one either; a tool's error message may."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
+
+
+def _as_rows(records: Sequence[asyncpg.Record]) -> Sequence[Row]:
+    return cast("Sequence[Row]", records)
+
+
+async def _roll_back(connection: "Connection") -> None:
+    """Leave the transaction, or the connection: a server that sees its client go rolls back by itself."""
+    try:
+        await connection.execute("ROLLBACK", timeout=ROLLBACK_SECONDS)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        drop(connection)
+
+
+def drop(connection: "Connection") -> None:
+    """Let go of a connection that cannot be trusted. The pool may have noticed first; then there is nothing to do."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()

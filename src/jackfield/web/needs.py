@@ -1,0 +1,44 @@
+"""What a key must be good for where no single scope says it. Pure.
+
+Above: `routes.py`, whose doors name one, and `admission.py`, which asks. Below: the principal.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from jackfield.model.principal import Principal, Scope
+
+
+class Need(Struct, frozen=True):
+    """A rule about keys, and how it is told."""
+
+    says: str
+    """The scopes that are enough, as they stand in a sentence after "needs"."""
+    holds: Callable[[Principal], bool]
+
+
+def _sees_calls(principal: Principal) -> bool:
+    return principal.may(Scope.READ) or principal.may(Scope.ANSWER)
+
+
+def _answers(principal: Principal) -> bool:
+    return principal.may(Scope.ANSWER) or bool(principal.named("worker"))
+
+
+def _serves(principal: Principal) -> bool:
+    return principal.is_admin or bool(principal.named("worker"))
+
+
+def _has_inbox(principal: Principal) -> bool:
+    return principal.is_admin or bool(principal.named("agent"))
+
+
+SEES_CALLS = Need("the scope 'read' or 'answer'", _sees_calls)
+"""Everybody with calls of their own, and who answers those of others."""
+ANSWERS = Need("the scope 'answer' or 'worker:TOOL'", _answers)
+"""Whose results are taken; of which calls, the call decides."""
+SERVES = Need("the scope 'worker:TOOL'", _serves)
+"""A tool server."""
+HAS_INBOX = Need("the scope 'agent:NAME'", _has_inbox)
+"""An agent; which one, the door asks."""

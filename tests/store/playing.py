@@ -1,0 +1,230 @@
+"""Plays moves of `protocol.py` on real stores, by a clock that stands still until it is told to go on.
+
+`clock_ms()` reads a table of one row here, so that a model can know to the millisecond what the database will find
+due. Above: `test_moves_machine.py`. Below: the stores.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw, Struct
+
+from jackfield.calls.slots import Slot, slot_of
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
+from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite
+from jackfield.store.rows import Row as StoredRow
+from jackfield.store.rows import call_from
+from jackfield.store.statements import make_statement
+from tests.store.protocol import Lease, Row
+
+EPOCH = 1_000_000
+SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "undelivered_calls")
+CLOCK = "(SELECT now FROM test_clock)"
+
+
+class Bench:
+    """One database with as many stores on it as there can be gateways, and a loop to run them on."""
+
+    def __init__(self, stores: Sequence[Store], runner: asyncio.Runner) -> None:
+        self.stores = stores
+        self.is_shared = stores[0].is_shared
+        self.run = runner.get_loop().run_until_complete
+
+    def clear(self) -> None:
+        """An empty database at the beginning of time."""
+        for table in ("calls", "inbox", "gateways"):
+            self._write(f"DELETE FROM {table}")
+        self.set_clock(EPOCH)
+
+    def set_clock(self, now: int) -> None:
+        self._write("UPDATE test_clock SET now = :now", now=now)
+
+    def do(self, begin: Callable[[], Awaitable[Any]]) -> Any:
+        """Run what must be begun while the loop runs."""
+
+        async def done() -> Any:
+            return await begin()
+
+        return self.run(done())
+
+    def rows(self) -> dict[str, Row]:
+        return {row.id: row for row in map(from_store, self.run(self._read("SELECT * FROM calls")))}
+
+    async def look(self, *, tools: Sequence[str], clients: Sequence[str]) -> "Sight":
+        """All there is to see now, by every query of the sweeper and the tool servers."""
+        store = self.stores[0]
+        gateways = await self._read("SELECT id, alive_until, dead FROM gateways")
+        found = {query: set(await store.ids_in(query)) for query in SWEEPS}
+        found["orphaned_calls"] = _ids(await store.orphaned_calls())
+        found["unclaimed_calls"] = _ids(await store.unclaimed_calls())
+        for tool in tools:
+            found[f"to offer: {tool}"] = _ids(await store.calls_to_offer(tool))
+        for client in clients:
+            found[f"offered to: {client}"] = _ids(await store.calls_offered_to(client))
+        return Sight(
+            stored=await self._read("SELECT * FROM calls"),
+            events=await self._read("SELECT event_id, agent, status, data FROM inbox"),
+            gateways={row["id"]: Lease(row["alive_until"], bool(row["dead"])) for row in gateways},
+            found=found,
+        )
+
+    def _write(self, sql: str, **values: Any) -> None:
+        self.do(lambda: self.stores[0]._write(partial(moves.run, self._statement(sql), **values)))
+
+    async def _read(self, sql: str) -> list[StoredRow]:
+        return list(await self.stores[0]._read(partial(moves.run, self._statement(sql))))
+
+    def _statement(self, sql: str) -> Any:
+        return make_statement("of the test", sql, self.stores[0].placeholder)
+
+
+class Sight(Struct, frozen=True, kw_only=True):
+    """A database as it is seen after one step."""
+
+    stored: list[StoredRow]
+    events: list[StoredRow]
+    gateways: dict[str, Lease]
+    found: dict[str, set[str]]
+    """What each query finds."""
+
+
+def _ids(calls: Sequence[Call]) -> set[str]:
+    return {call.id for call in calls}
+
+
+@contextmanager
+def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
+    """Open a store for each url, on a clock of the test's own."""
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        for words in (sqlite.WORDS, postgres_server.WORDS):
+            patch.setitem(words, "clock_ms()", CLOCK)
+        stores = [open_store(url, folder=folder, data=folder) for url in urls]
+        for store in stores:
+            runner.run(store.open())
+        bench = Bench(stores, runner)
+        bench._write("CREATE TABLE test_clock (now BIGINT)")
+        bench._write("INSERT INTO test_clock (now) VALUES (0)")
+        try:
+            yield bench
+        finally:
+            for store in stores:
+                runner.run(store.close())
+
+
+Player = Callable[..., Awaitable[Moved | bool]]
+
+PLAYERS: dict[str, Player] = {
+    "submit": lambda store, id_, outcome: store.settle_submitted(id_, to_outcome(outcome)),
+    "executed": lambda store, id_, outcome, attempt: store.settle_executed(
+        id_, to_outcome(outcome), attempt=attempt, duration_ms=1.0
+    ),
+    "reject": lambda store, id_: store.settle_rejected(id_, _failed("rejected")),
+    "cancel": lambda store, id_: store.settle_cancelled(id_, _failed("cancelled")),
+    "expire": lambda store, id_: store.settle_expired(id_, _failed("expired")),
+    "overdue": lambda store, id_: store.settle_overdue(id_, _failed("timeout")),
+    "flip": lambda store, id_: store.flip(id_),
+    "abandon": lambda store, id_: store.abandon_wait(id_),
+    "extend": lambda store, id_, limit: store.extend_deadline(id_, limit_ms=limit),
+    "approve_to_run": lambda store, id_, arguments: store.approve(id_, runs_here=True, arguments=arguments),
+    "approve_to_wait": lambda store, id_, arguments: store.approve(id_, runs_here=False, arguments=arguments),
+    "claim": lambda store, id_, owner: store.claim(id_, owner=owner),
+    "reclaim": lambda store, id_, owner, seen: store.reclaim(id_, owner=owner, seen=seen),
+    "mark_sent": lambda store, id_: store.mark_sent(id_),
+    "give": lambda store, id_: store.give(id_),
+    "offer": lambda store, id_, client, gateway: store.offer(id_, client=client, gateway=gateway),
+}
+"""The move of each name in `protocol.CALL_MOVES`, on a store."""
+
+
+async def play(store: Store, name: str, call_id: str, **values: Any) -> bool:
+    """Make one move; whether it was made, or found zero rows."""
+    answer = await PLAYERS[name](store, call_id, **values)
+    return answer if isinstance(answer, bool) else answer.moved
+
+
+def to_outcome(text: str) -> Done | Failed:
+    """`done:JSON` or `failed:CODE`."""
+    kind, _, rest = text.partition(":")
+    return Done(Raw(rest.encode())) if kind == "done" else _failed(rest)
+
+
+def _failed(code: str) -> Failed:
+    return Failed(code, f"It failed: {code}.", done({"error": code}).result)
+
+
+def to_call(row: Row) -> Call:
+    """The call that T1 is given for a row of the model."""
+    return Call(
+        id=row.id,
+        run_id="run_1",
+        tool=row.tool,
+        source="test",
+        tool_version="v1",
+        arguments=Raw(row.arguments.encode()),
+        principal="ops",
+        status=CallStatus(row.status),
+        agent=row.agent,
+        delivery=Delivery(row.delivery) if row.delivery else None,
+        first_reply=FirstReply(row.first_reply) if row.first_reply else None,
+        idempotent=row.idempotent,
+        attempt=row.attempt,
+        owner=row.owner,
+        waiter=row.waiter,
+        timeout_ms=row.timeout,
+        expires_in_ms=row.expires_in,
+    )
+
+
+def from_store(stored: StoredRow) -> Row:
+    """A stored row in the model's words."""
+    call = call_from(stored)
+    return Row(
+        id=call.id,
+        tool=call.tool,
+        agent=call.agent,
+        idempotent=call.idempotent,
+        waiter=call.waiter,
+        timeout=call.timeout_ms,
+        expires_in=call.expires_in_ms,
+        created=call.created_at,
+        arguments=bytes(call.arguments).decode(),
+        status=call.status.value,
+        delivery=call.delivery.value if call.delivery else None,
+        first_reply=call.first_reply.value if call.first_reply else None,
+        outcome=_told(call.outcome),
+        attempt=call.attempt,
+        owner=call.owner,
+        sent=call.sent_at,
+        deadline=call.deadline,
+        expires=call.expires_at,
+        finished=call.finished_at,
+        offered_to=call.offered_to,
+        offered_by=stored["offered_by"],
+        offers=call.offers,
+    )
+
+
+def slot_in(stored: StoredRow) -> str | None:
+    """What `slot_of` reads off a stored row, in the model's words."""
+    slot: Slot | None = slot_of(call_from(stored))
+    if slot is None:
+        return None
+    if isinstance(slot.outcome, Pending):
+        return "pending"
+    is_first_reply = stored["first_reply"] == "timeout"
+    return "timeout" if is_first_reply and _told(slot.outcome) == "failed:timeout" else _told(slot.outcome)
+
+
+def _told(outcome: Outcome) -> str | None:
+    match outcome:
+        case Done(result):
+            return f"done:{bytes(result).decode()}"
+        case Failed(code):
+            return f"failed:{code}"
+        case Pending():
+            return None

@@ -1,0 +1,313 @@
+"""The pending protocol on paper: what each move does to a row, in plain Python, written from `pending-protocol.md`.
+
+A `World` is all rows at one moment and never changes; a move gives the next world, or None where the protocol says
+"zero rows". Above: `test_moves_machine.py`, which plays the same moves against real stores. Below: nothing of ours.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+FINAL = frozenset({"completed", "failed", "rejected", "expired", "cancelled"})
+LEASE_MS = 15_000
+OVERDUE_MS = 15_000
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One call, with every column that a move may touch or ask for."""
+
+    id: str
+    tool: str
+    agent: str | None
+    idempotent: bool
+    waiter: str | None
+    timeout: int
+    expires_in: int
+    created: int
+    arguments: str
+    status: str
+    delivery: str | None = None
+    first_reply: str | None = None
+    outcome: str | None = None
+    attempt: int = 0
+    owner: str | None = None
+    sent: int | None = None
+    deadline: int | None = None
+    expires: int | None = None
+    finished: int | None = None
+    offered_to: str | None = None
+    offered_by: str | None = None
+    offers: int = 0
+
+    @property
+    def is_open_to_answers(self) -> bool:
+        return self.status in {"waiting", "pending"}
+
+
+class Lease(Struct, frozen=True):
+    """One gateway."""
+
+    alive_until: int
+    dead: bool = False
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """Everything, at one moment of the database's clock."""
+
+    now: int
+    rows: dict[str, Row] = {}
+    events: frozenset[str] = frozenset()
+    gateways: dict[str, Lease] = {}
+
+    def with_row(self, row: Row) -> "World":
+        return replace(self, rows=self.rows | {row.id: row})
+
+    def with_event(self, row: Row) -> "World":
+        """The one `tr:` event of this call. A second is a fault of the protocol itself."""
+        event = f"tr:{row.id}"
+        assert event not in self.events, f"a second {event}"
+        return replace(self, events=self.events | {event})
+
+    def is_dead(self, gateway: str | None) -> bool:
+        return gateway not in self.gateways or self.gateways[gateway].dead
+
+
+Next = World | None
+Rule = Callable[..., Next]
+
+
+def start(world: World, row: Row) -> World:
+    """T1: the clock starts in the transaction that writes the row."""
+    row = replace(row, created=world.now)
+    if row.status == "waiting" or (row.status == "running" and row.attempt > 0):
+        row = replace(row, deadline=world.now + row.timeout)
+    if row.status in {"pending", "pending_approval"}:
+        row = replace(row, expires=world.now + row.expires_in)
+    return world.with_row(row)
+
+
+def start_settled(world: World, row: Row, outcome: str) -> World:
+    """T1 and T2 in one, for a short call."""
+    status = _status_of(outcome)
+    settled = replace(
+        row, status=status, outcome=outcome, delivery="inline", created=world.now, finished=world.now, attempt=1
+    )
+    return world.with_row(settled)
+
+
+def _settle(world: World, row: Row, status: str, outcome: str) -> World:
+    """T2: the only way to a final status; where the outcome goes is decided with it."""
+    settled = replace(row, status=status, outcome=outcome, delivery=row.delivery or "inline", finished=world.now)
+    after = world.with_row(settled)
+    return after.with_event(settled) if settled.delivery == "inbox" and settled.agent else after
+
+
+def _status_of(outcome: str) -> str:
+    return "completed" if outcome.startswith("done") else "failed"
+
+
+def submit(world: World, row: Row, *, outcome: str) -> Next:
+    return _settle(world, row, _status_of(outcome), outcome) if row.is_open_to_answers else None
+
+
+def executed(world: World, row: Row, *, outcome: str, attempt: int) -> Next:
+    mine = row.status == "running" and row.attempt == attempt
+    return _settle(world, row, _status_of(outcome), outcome) if mine else None
+
+
+def reject(world: World, row: Row) -> Next:
+    return _settle(world, row, "rejected", "failed:rejected") if row.status == "pending_approval" else None
+
+
+def cancel(world: World, row: Row) -> Next:
+    return None if row.status in FINAL else _settle(world, row, "cancelled", "failed:cancelled")
+
+
+def expire(world: World, row: Row) -> Next:
+    return _settle(world, row, "expired", "failed:expired") if is_expired(world, row) else None
+
+
+def overdue(world: World, row: Row) -> Next:
+    return _settle(world, row, "failed", "failed:timeout") if is_overdue(world, row) else None
+
+
+def flip(world: World, row: Row) -> Next:
+    """T3, at the deadline."""
+    return abandon(world, row) if is_due(world, row) else None
+
+
+def abandon(world: World, row: Row) -> Next:
+    """T3, because the HTTP client hung up."""
+    if row.status != "waiting":
+        return None
+    expires = world.now + row.expires_in
+    return world.with_row(replace(row, status="pending", delivery="inbox", first_reply="timeout", expires=expires))
+
+
+def extend(world: World, row: Row, *, limit: int) -> Next:
+    """Progress: another timeout for who waits, up to the limit; a pending call only shows that it lives."""
+    if not row.is_open_to_answers:
+        return None
+    if row.status == "waiting":
+        assert row.deadline is not None
+        later = min(world.now + row.timeout, row.created + limit)
+        row = replace(row, deadline=max(later, row.deadline))
+    return world.with_row(row)
+
+
+def approve_to_run(world: World, row: Row, *, arguments: str | None) -> Next:
+    """T4: the row may be claimed."""
+    if row.status != "pending_approval":
+        return None
+    return world.with_row(replace(row, status="running", attempt=0, arguments=arguments or row.arguments))
+
+
+def approve_to_wait(world: World, row: Row, *, arguments: str | None) -> Next:
+    """T4 for tools that somebody else answers."""
+    if row.status != "pending_approval":
+        return None
+    expires = world.now + row.expires_in
+    return world.with_row(replace(row, status="pending", arguments=arguments or row.arguments, expires=expires))
+
+
+def claim(world: World, row: Row, *, owner: str) -> Next:
+    """T5"""
+    if not is_unclaimed(row):
+        return None
+    return world.with_row(replace(row, attempt=1, owner=owner, deadline=world.now + row.timeout))
+
+
+def reclaim(world: World, row: Row, *, owner: str, seen: int) -> Next:
+    """T6"""
+    if row.status != "running" or row.attempt != seen:
+        return None
+    return world.with_row(replace(row, attempt=seen + 1, owner=owner, deadline=world.now + row.timeout))
+
+
+def mark_sent(world: World, row: Row) -> Next:
+    """T11"""
+    return world.with_row(replace(row, sent=world.now)) if row.delivery == "inline" else None
+
+
+def give(world: World, row: Row) -> Next:
+    """T12"""
+    settled_for_one = row.status in FINAL and row.delivery == "inline" and row.agent is not None
+    if not settled_for_one or row.sent is not None:
+        return None
+    given = replace(row, delivery="inbox")
+    return world.with_row(given).with_event(given)
+
+
+def offer(world: World, row: Row, *, client: str, gateway: str) -> Next:
+    """To the first tool server that takes it, and to that one again."""
+    if not row.is_open_to_answers or row.offered_to not in {None, client}:
+        return None
+    return world.with_row(replace(row, offered_to=client, offered_by=gateway, offers=row.offers + 1))
+
+
+CALL_MOVES: dict[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        submit,
+        executed,
+        reject,
+        cancel,
+        expire,
+        overdue,
+        flip,
+        abandon,
+        extend,
+        approve_to_run,
+        approve_to_wait,
+        claim,
+        reclaim,
+        mark_sent,
+        give,
+        offer,
+    )
+}
+"""Every move that concerns one call."""
+
+
+def release(world: World, *, client: str, gateway: str) -> World:
+    """A tool server is gone: what may run twice is free for another."""
+    return _released(world, lambda row: row.offered_to == client and row.offered_by == gateway)
+
+
+def release_of_the_dead(world: World) -> World:
+    dead = {name for name, lease in world.gateways.items() if lease.dead}
+    return _released(world, lambda row: row.offered_to is not None and row.offered_by in dead)
+
+
+def _released(world: World, had: Callable[[Row], bool]) -> World:
+    for row in world.rows.values():
+        if row.is_open_to_answers and row.idempotent and had(row):
+            world = world.with_row(replace(row, offered_to=None, offered_by=None))
+    return world
+
+
+def enter(world: World, *, gateway: str, shared: bool) -> World:
+    """A new process. Where only one can be, every other is dead."""
+    others = world.gateways if shared else {name: replace(one, dead=True) for name, one in world.gateways.items()}
+    return replace(world, gateways=others | {gateway: Lease(world.now + LEASE_MS)})
+
+
+def beat(world: World, *, gateway: str) -> Next:
+    if world.is_dead(gateway):
+        return None
+    return replace(world, gateways=world.gateways | {gateway: Lease(world.now + LEASE_MS)})
+
+
+def late_gateways(world: World) -> set[str]:
+    return {name for name, lease in world.gateways.items() if not lease.dead and lease.alive_until < world.now}
+
+
+def bury(world: World) -> World:
+    dead = {name: replace(world.gateways[name], dead=True) for name in late_gateways(world)}
+    return replace(world, gateways=world.gateways | dead)
+
+
+def moments(world: World) -> list[int]:
+    """When something falls due from now on, the nearest first; and a second from now."""
+    rows = world.rows.values()
+    deadlines = [row.deadline for row in rows if row.deadline is not None]
+    expiries = [row.expires for row in rows if row.expires is not None]
+    leases = [lease.alive_until for lease in world.gateways.values() if not lease.dead]
+    all_of_them = [*deadlines, *(at + OVERDUE_MS for at in deadlines), *expiries, *leases, world.now + 1_000]
+    return sorted({at for at in all_of_them if at >= world.now})
+
+
+def is_due(world: World, row: Row) -> bool:
+    return row.status == "waiting" and row.deadline is not None and row.deadline <= world.now
+
+
+def is_expired(world: World, row: Row) -> bool:
+    waits = row.status in {"pending", "pending_approval"}
+    return waits and row.expires is not None and row.expires <= world.now
+
+
+def is_overdue(world: World, row: Row) -> bool:
+    begun = row.status == "running" and row.attempt >= 1
+    return begun and row.deadline is not None and row.deadline + OVERDUE_MS <= world.now
+
+
+def is_unclaimed(row: Row) -> bool:
+    return row.status == "running" and row.attempt == 0
+
+
+def is_orphan(world: World, row: Row) -> bool:
+    return row.status == "running" and row.attempt >= 1 and world.is_dead(row.owner)
+
+
+def is_undelivered(world: World, row: Row) -> bool:
+    """What the sweeper gives to the inbox: nobody is left who could send it."""
+    return row.waiter is not None and world.is_dead(row.waiter) and give(world, row) is not None
+
+
+def slot(row: Row) -> Any:
+    """What the tool call returns, as the protocol reads it off a row; None while undecided."""
+    if row.delivery == "inbox" and row.first_reply:
+        return row.first_reply
+    return row.outcome if row.delivery is not None and row.status in FINAL else None

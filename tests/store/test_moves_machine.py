@@ -1,0 +1,385 @@
+"""Every move, in every order: a store does what the protocol says, zero rows exactly where the protocol says so.
+
+A Hypothesis state machine plays moves on a store and on the model in `protocol.py` and compares every column after
+each step. What must hold whatever the model says (a final row never changes, one event at most) is checked apart.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec.structs import replace
+
+from jackfield.store.sqlite import SqliteStore
+from tests.requirement import requirement
+from tests.store import protocol
+from tests.store.playing import EPOCH, Bench, a_bench, from_store, play, slot_in, to_call, to_outcome
+from tests.store.protocol import CALL_MOVES, FINAL, Row, World
+
+STORES = ("memory", "sqlite", "postgres")
+EXAMPLES = {"memory": 50, "sqlite": 40, "postgres": 30}
+STEPS = 40
+MOST_OPEN = 3
+
+AGENTS = (None, "ada", "bob")
+GATEWAYS = ("gw_a", "gw_b", "gw_c")
+TOOLS = ("weather", "confirm")
+CLIENTS = ("server_1", "server_2")
+SPANS = (0, 10, 1_000, 20_000)
+OUTCOMES = ("done:null", "done:false", "done:0", 'done:""', "done:[]", 'done:{"a": 1}', "failed:tool_error")
+ARGUMENTS = (None, '{"text":"edited"}')
+
+BEGINNINGS: dict[str, dict[str, Any]] = {
+    "running": {"status": "running", "attempt": 1},
+    "waiting": {"status": "waiting"},
+    "pending": {"status": "pending", "delivery": "inbox", "first_reply": "pending"},
+    "approval": {"status": "pending_approval", "delivery": "inbox", "first_reply": "pending"},
+}
+"""T1's branches outside a cycle."""
+
+VIA = st.integers(0, 1)
+OFF_BY = st.sampled_from((0, 0, 0, -1, 1))
+"""How far the attempt that somebody means is from the one that the row has."""
+TAKES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("reject", "cancel", "expire", "overdue", "flip", "abandon", "mark_sent", "give"), ()),
+    "submit": ("outcome",),
+    "executed": ("outcome", "attempt"),
+    "extend": ("limit",),
+    "approve_to_run": ("arguments",),
+    "approve_to_wait": ("arguments",),
+    "claim": ("owner",),
+    "reclaim": ("owner", "seen"),
+    "offer": ("client", "gateway"),
+}
+"""What each move of one call is given."""
+VALUES = st.fixed_dictionaries(
+    {
+        "outcome": st.sampled_from(OUTCOMES),
+        "attempt": OFF_BY,
+        "seen": OFF_BY,
+        "limit": st.sampled_from((0, 500, 200_000)),
+        "arguments": st.sampled_from(ARGUMENTS),
+        "owner": st.sampled_from(GATEWAYS),
+        "client": st.sampled_from(CLIENTS),
+        "gateway": st.sampled_from(GATEWAYS),
+    }
+)
+PICK = st.integers(0, 1_000)
+Move = tuple[str, dict[str, Any]]
+
+GROUPS = {
+    "answer": ("submit", "executed", "reject", "cancel"),
+    "time_out": ("flip", "expire", "overdue"),
+    "wait": ("abandon", "extend"),
+    "approve": ("approve_to_run", "approve_to_wait", "claim"),
+    "take_over": ("reclaim", "executed"),
+    "deliver": ("mark_sent", "give"),
+    "hand_out": ("offer",),
+}
+"""Moves of a kind. Each group is a rule of its own, so that Hypothesis can leave some out and go deep with others."""
+
+
+def rule_for(group: str) -> Callable[..., None]:
+    def move(self: "Moves", pick: int, values: dict[str, Any], via: int) -> None:
+        apt = [found for call in self.world.rows for found in self.apt_moves(call, GROUPS[group], values)]
+        if apt:
+            call, chosen = apt[pick % len(apt)]
+            self.one_move(call, chosen, via)
+
+    move.__name__ = group
+    made: Callable[..., None] = rule(pick=PICK, values=VALUES, via=VIA)(move)
+    return made
+
+
+class Moves(RuleBasedStateMachine):
+    """Moves in any order, by several gateways, while the clock goes on."""
+
+    bench: ClassVar[Bench]
+    calls: Bundle[str] = Bundle("calls")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(now=EPOCH)
+        self.seen: dict[str, Row] = {}
+        self.slots: dict[str, str | None] = {}
+        self.bench.clear()
+
+    @initialize(target=calls, kind=st.sampled_from(tuple(BEGINNINGS)), agent=st.sampled_from(AGENTS))
+    def first_gateway_and_call(self, kind: str, agent: str | None) -> str:
+        self.enter("gw_a")
+        return self.start(
+            kind,
+            agent,
+            idempotent=True,
+            waiter=None,
+            owner="gw_a",
+            tool="weather",
+            timeout=10,
+            expires_in=20_000,
+            via=0,
+        )
+
+    @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
+    @rule(
+        target=calls,
+        kind=st.sampled_from(tuple(BEGINNINGS)),
+        agent=st.sampled_from(AGENTS),
+        idempotent=st.booleans(),
+        waiter=st.sampled_from((None, *GATEWAYS)),
+        owner=st.sampled_from(GATEWAYS),
+        tool=st.sampled_from(TOOLS),
+        timeout=st.sampled_from(SPANS),
+        expires_in=st.sampled_from(SPANS),
+        via=VIA,
+    )
+    def start(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
+        """T1"""
+        return self.started(kind, agent, owner=owner, via=via, **fields)
+
+    def started(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
+        row = self.new_row(agent=agent, owner=owner if kind == "running" else None, **BEGINNINGS[kind], **fields)
+        self.bench.do(lambda: self.store(via).start_call(to_call(row)))
+        self.world = protocol.start(self.world, row)
+        return row.id
+
+    @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
+    @rule(target=calls, agent=st.sampled_from(AGENTS), outcome=st.sampled_from(OUTCOMES))
+    def start_short(self, agent: str | None, outcome: str) -> str:
+        """T1 and T2 in one."""
+        fields = {"idempotent": False, "waiter": None, "tool": "weather", "timeout": 10, "expires_in": 10}
+        row = self.new_row(agent=agent, status="running", owner="gw_a", **fields)
+        settled = to_outcome(outcome)
+        self.bench.do(lambda: self.store(0).record_settled(to_call(row), settled, age_ms=0, duration_ms=1.0))
+        self.world = protocol.start_settled(self.world, row, outcome)
+        return row.id
+
+    @rule(call=calls, name=st.sampled_from(tuple(TAKES)), values=VALUES, via=VIA)
+    def any_move(self, call: str, name: str, values: dict[str, Any], via: int) -> None:
+        self.one_move(call, self.move_of(call, name, values), via)
+
+    for _group in GROUPS:
+        locals()[_group] = rule_for(_group)
+
+    def one_move(self, call: str, move: Move, via: int) -> None:
+        name, values = move
+        after = CALL_MOVES[name](self.world, self.world.rows[call], **values)
+        moved = self.bench.run(play(self.store(via), name, call, **values))
+        assert moved == (after is not None), f"{name} of {call}: the store says {moved}"
+        self.world = after or self.world
+
+    @rule(picks=st.tuples(PICK, PICK, PICK), values=st.tuples(VALUES, VALUES))
+    def two_moves_at_once(self, picks: tuple[int, int, int], values: tuple[Any, Any]) -> None:
+        """Through two gateways where there can be two: what comes out is one order or the other."""
+        open_calls = self.open_calls() or list(self.world.rows)
+        call = open_calls[picks[0] % len(open_calls)]
+        apt = [self.apt_moves(call, tuple(TAKES), given) for given in values]
+        if not all(apt):
+            return
+        first, second = (found[pick % len(found)][1] for found, pick in zip(apt, picks[1:], strict=True))
+
+        async def both() -> list[bool]:
+            one = play(self.store(0), first[0], call, **first[1])
+            other = play(self.store(1), second[0], call, **second[1])
+            return list(await asyncio.gather(one, other))
+
+        moved = self.bench.run(both())
+        found = self.bench.rows()
+        forwards, backwards = self.in_order(call, (first, second)), self.in_order(call, (second, first))
+        orders = (forwards, (backwards[0], backwards[1][::-1]))
+        fitting = [world for world, answers in orders if answers == moved and world.rows == found]
+        assert fitting, f"{first} and {second} at once gave {moved} and {found[call]}: no order gives that"
+        self.world = fitting[0]
+
+    def apt_moves(self, call: str, names: Sequence[str], values: dict[str, Any]) -> list[tuple[str, Move]]:
+        """Those of the moves that the protocol would let through now."""
+        moves = [self.move_of(call, name, values) for name in names]
+        row = self.world.rows[call]
+        return [(call, move) for move in moves if CALL_MOVES[move[0]](self.world, row, **move[1])]
+
+    def move_of(self, call: str, name: str, values: dict[str, Any]) -> Move:
+        """The move with what it takes, attempts counted from the row's own."""
+        attempt = self.world.rows[call].attempt
+        given = values | {"attempt": attempt + values["attempt"], "seen": attempt + values["seen"]}
+        return name, {key: given[key] for key in TAKES[name]}
+
+    def in_order(self, call: str, pair: tuple[Move, Move]) -> tuple[World, list[bool]]:
+        world, answers = self.world, []
+        for name, values in pair:
+            after = CALL_MOVES[name](world, world.rows[call], **values)
+            answers.append(after is not None)
+            world = after or world
+        return world, answers
+
+    @rule(pick=PICK, offset=st.sampled_from((-1, 0, 1)))
+    def time_goes_on(self, pick: int, offset: int) -> None:
+        """To the moment when something falls due, a millisecond before it or after it."""
+        moments = protocol.moments(self.world)
+        self.world = replace(self.world, now=max(self.world.now, moments[pick % len(moments)] + offset))
+        self.bench.set_clock(self.world.now)
+
+    @rule(gateway=st.sampled_from(GATEWAYS), what=st.sampled_from(("enters", "beats", "buries")))
+    def a_gateway(self, gateway: str, what: str) -> None:
+        if what == "buries":
+            assert set(self.bench.run(self.store(0).bury_late())) == protocol.late_gateways(self.world)
+            self.world = protocol.bury(self.world)
+        elif what == "beats":
+            after = protocol.beat(self.world, gateway=gateway)
+            assert self.bench.run(self.store(0).beat(gateway)) == (after is not None)
+            self.world = after or self.world
+        elif gateway not in self.world.gateways:
+            self.enter(gateway)
+
+    def enter(self, gateway: str) -> None:
+        self.bench.run(self.store(0).enter(gateway))
+        self.world = protocol.enter(self.world, gateway=gateway, shared=self.bench.is_shared)
+
+    @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from(GATEWAYS), of_the_dead=st.booleans())
+    def offers_are_released(self, client: str, gateway: str, *, of_the_dead: bool) -> None:
+        if of_the_dead:
+            self.bench.run(self.store(0).release_offers_of_the_dead())
+            self.world = protocol.release_of_the_dead(self.world)
+        else:
+            self.bench.run(self.store(0).release_offers(client=client, gateway=gateway))
+            self.world = protocol.release(self.world, client=client, gateway=gateway)
+
+    @invariant()
+    def all_is_as_the_protocol_says(self) -> None:
+        sight = self.bench.run(self.bench.look(tools=TOOLS, clients=CLIENTS))
+        rows = {row.id: row for row in map(from_store, sight.stored)}
+        assert rows == self.world.rows
+        assert sight.gateways == self.world.gateways
+        assert sight.found == self.expected_finds()
+        self.check_events(sight.events, rows)
+        for stored in sight.stored:
+            self.check_history(rows[stored["id"]], slot_in(stored))
+
+    def expected_finds(self) -> dict[str, set[str]]:
+        """What the sweeper and the tool servers should find, and nothing else."""
+        world, rows = self.world, self.world.rows.values()
+        answerable = [row for row in rows if row.is_open_to_answers]
+        free = {tool: [row for row in answerable if row.tool == tool and row.offered_to is None] for tool in TOOLS}
+        held = {client: [row for row in answerable if row.offered_to == client] for client in CLIENTS}
+        return {
+            "due_waits": _ids(row for row in rows if protocol.is_due(world, row)),
+            "due_expiries": _ids(row for row in rows if protocol.is_expired(world, row)),
+            "overdue_calls": _ids(row for row in rows if protocol.is_overdue(world, row)),
+            "undelivered_calls": _ids(row for row in rows if protocol.is_undelivered(world, row)),
+            "orphaned_calls": _ids(row for row in rows if protocol.is_orphan(world, row)),
+            "unclaimed_calls": _ids(row for row in rows if protocol.is_unclaimed(row)),
+            **{f"to offer: {tool}": _ids(found) for tool, found in free.items()},
+            **{f"offered to: {client}": _ids(found) for client, found in held.items()},
+        }
+
+    def check_events(self, events: list[Any], rows: dict[str, Row]) -> None:
+        """One event for each outcome that goes to an inbox, and for nothing else."""
+        by_inbox = [row for row in rows.values() if row.status in FINAL and row.delivery == "inbox" and row.agent]
+        assert sorted(event["event_id"] for event in events) == sorted(f"tr:{row.id}" for row in by_inbox)
+        assert {event["event_id"] for event in events} == self.world.events
+        for event in events:
+            row = rows[event["event_id"].removeprefix("tr:")]
+            assert event["agent"] == row.agent
+            assert msgspec.json.decode(event["data"])["toolCallId"] == row.id
+
+    def check_history(self, row: Row, slot: str | None) -> None:
+        """What is decided stays decided, whatever the model thinks."""
+        assert slot == protocol.slot(row)
+        if (before := self.seen.get(row.id)) is not None:
+            _check_change(before, row)
+            assert self.slots[row.id] in {None, slot}, f"the slot of {row.id} changed"
+        self.seen[row.id], self.slots[row.id] = row, slot
+
+    def open_calls(self) -> list[str]:
+        return [row.id for row in self.world.rows.values() if row.status not in FINAL]
+
+    def new_row(self, **fields: Any) -> Row:
+        call_id = f"call_{len(self.world.rows):03}"
+        return Row(id=call_id, arguments='{"text":"hi"}', created=self.world.now, **fields)
+
+    def store(self, via: int) -> Any:
+        return self.bench.stores[via % len(self.bench.stores)]
+
+
+def _ids(rows: Iterable[Row]) -> set[str]:
+    return {row.id for row in rows}
+
+
+def _check_change(before: Row, now: Row) -> None:
+    """What may become of a row, whatever the model thinks."""
+    if before.status in FINAL:
+        assert (now.status, now.outcome) == (before.status, before.outcome), "a final row changed"
+    if before.delivery == "inbox":
+        assert now.delivery == "inbox", "an outcome left the inbox"
+    if before.delivery == "inline" and now.delivery != "inline":
+        assert now.delivery == "inbox", "a decided delivery was undecided"
+        assert before.status in FINAL, "only a settled outcome may be given to the inbox"
+        assert before.sent is None, "what was sent was given as well"
+    if before.first_reply is not None:
+        assert now.first_reply == before.first_reply, "the first reply changed"
+    if before.delivery is None and now.delivery == "inbox":
+        assert now.first_reply == "timeout", "an undecided call went to the inbox by another way than T3"
+
+
+@pytest.fixture(params=STORES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    urls = {"memory": ["memory:"], "sqlite": ["sqlite:///calls.db"]}
+    two_gateways = urls.get(kind) or [request.getfixturevalue("postgres_url")] * 2
+    with a_bench(two_gateways, tmp_path) as made:
+        yield made
+
+
+def play_on(bench: Bench, limits: settings) -> None:
+    machine = type("MovesHere", (Moves,), {"bench": bench})
+    run_state_machine_as_test(machine, settings=limits)
+
+
+@requirement("CON-one-deadline")
+@pytest.mark.timeout(600)
+def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None:
+    play_on(bench, settings(max_examples=EXAMPLES[kind], stateful_step_count=STEPS))
+
+
+@pytest.mark.parametrize("kind", ["memory"], indirect=True)
+@pytest.mark.parametrize(
+    ("statement", "guard", "instead"),
+    [
+        ("settle_submitted", "IN ('waiting', 'pending')", "IN ('waiting', 'pending', 'completed')"),
+        ("settle_submitted", "COALESCE(delivery, 'inline')", "'inline'"),
+        ("settle_executed", "attempt = ?", "? IS NOT NULL"),
+        ("settle_expired", "expires_at <=", "0 <="),
+        ("settle_overdue", "deadline + 15000", "deadline"),
+        ("flip_one", "deadline <=", "0 <="),
+        ("claim", "AND attempt = 0", ""),
+        ("give_to_inbox", "AND sent_at IS NULL", ""),
+        ("offer", "AND (offered_to IS NULL OR offered_to = ?)", "AND ? IS NOT NULL"),
+        ("beat", "AND dead = 0", ""),
+    ],
+)
+def test_a_store_without_one_of_the_guards_is_found_out(bench: Bench, statement: str, guard: str, instead: str) -> None:
+    [store] = bench.stores
+    assert isinstance(store, SqliteStore)
+    right = store._statements[statement]
+    assert guard in right.sql
+    store._statements[statement] = replace(right, sql=right.sql.replace(guard, instead))
+    limits = settings(max_examples=500, stateful_step_count=STEPS, phases=[Phase.generate], database=None)
+    with pytest.raises((AssertionError, sqlite3.IntegrityError)):
+        play_on(bench, limits)

@@ -1,0 +1,278 @@
+import asyncio
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from jackfield.errors import StoreBusy, Unavailable
+from jackfield.model.call import Call, Failed, done
+from jackfield.store import moves, postgres, postgres_server
+from jackfield.store.moves import Script
+from jackfield.store.postgres import PostgresStore
+from jackfield.store.statements import Statement
+from tests.postgres import PostgresServer
+from tests.store.making import a_call, a_pending_call, a_waiting_call, decoded
+from tests.store.shared_postgres import deadlocks, kept_ids, opened, until_waiting, writers_held
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+async def test_an_acknowledged_write_is_committed(store: PostgresStore, outside: "Connection") -> None:
+    for _ in range(20):
+        call = a_call()
+        await store.record_settled(call, done(1), age_ms=0, duration_ms=0.1)
+        assert call.id in await kept_ids(outside)
+
+
+async def test_a_commit_waits_for_the_disk_even_where_the_database_would_not(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    postgres_server.run("ALTER DATABASE swept SET synchronous_commit = off")
+    try:
+        async with opened(postgres_url) as store:
+            assert store._writers is not None
+            async with store._server.lend(store._writers) as connection:
+                assert await connection.fetchval("SHOW synchronous_commit") == "on"
+    finally:
+        postgres_server.run("ALTER DATABASE swept RESET synchronous_commit")
+
+
+async def test_writes_that_gather_are_committed_together(store: PostgresStore, outside: "Connection") -> None:
+    writes = [store.record_settled(a_call(), done(n), age_ms=0, duration_ms=0.1) for n in range(400)]
+    settled = await asyncio.gather(*writes)
+    assert [decoded(call.result) for call in settled] == list(range(400))
+    assert await outside.fetchval("SELECT count(*) FROM calls") == 400
+    assert await outside.fetchval("SELECT count(DISTINCT xmin::text) FROM calls") == 1
+
+
+async def test_answers_of_one_round_trip_go_to_those_who_asked(store: PostgresStore) -> None:
+    """Half of them find a call that is over, which answers nothing, among others that answer."""
+    calls = [a_waiting_call() for _ in range(60)]
+    await asyncio.gather(*(store.start_call(call) for call in calls))
+    await asyncio.gather(*(store.settle_submitted(call.id, done("first")) for call in calls[::2]))
+    moved = await asyncio.gather(*(store.settle_submitted(call.id, done(call.id)) for call in calls))
+    for position, (call, move) in enumerate(zip(calls, moved, strict=True)):
+        assert move.call is not None
+        assert move.call.id == call.id
+        assert move.moved is (position % 2 == 1)
+        assert decoded(move.call.result) == (call.id if move.moved else "first")
+
+
+async def test_two_moves_of_one_call_in_one_batch_keep_their_order(store: PostgresStore) -> None:
+    call = a_call(idempotent=True)
+    start = store.start_call(call)
+    again = asyncio.ensure_future(store.reclaim(call.id, owner="gw_b", seen=1))
+    once_more = asyncio.ensure_future(store.reclaim(call.id, owner="gw_c", seen=2))
+    assert (await start).fresh
+    assert (await again).moved
+    moved = await once_more
+    assert moved.moved
+    assert moved.call is not None
+    assert (moved.call.attempt, moved.call.owner) == (3, "gw_c")
+
+
+async def test_one_bad_statement_in_a_batch_fails_alone(store: PostgresStore, outside: "Connection") -> None:
+    twice = a_call()
+    await store.start_call(twice)
+    good = [a_call() for _ in range(50)]
+    writes = [store.start_call(call) for call in (*good[:25], twice, *good[25:])]
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    failed = [result for result in results if isinstance(result, BaseException)]
+    assert len(failed) == 1
+    assert isinstance(failed[0], asyncpg.UniqueViolationError)
+    assert await kept_ids(outside) == {twice.id, *(call.id for call in good)}
+
+
+async def test_a_script_that_fails_half_way_leaves_nothing_behind(store: PostgresStore) -> None:
+    call = a_call()
+
+    def half() -> Script[None]:
+        yield "insert_call", moves.insert_values(call, age_ms=0)
+        raise RuntimeError("half way")
+
+    neighbour = store.start_call(a_call())
+    cut = store._write(half)
+    with pytest.raises(RuntimeError, match="half way"):
+        await cut
+    assert (await neighbour).fresh
+    assert await store.get_call(call.id) is None
+
+
+async def test_a_script_that_fails_before_it_asks_anything_fails_alone(store: PostgresStore) -> None:
+    call = a_call()
+
+    def broken() -> Script[None]:
+        if call.tool:
+            raise RuntimeError("at once")
+        yield "ping", {}
+
+    neighbour = store.start_call(a_call())
+    with pytest.raises(RuntimeError, match="at once"):
+        await store._write(broken)
+    assert (await neighbour).fresh
+
+
+async def test_a_nul_in_a_text_is_replaced_and_harms_no_neighbour(store: PostgresStore) -> None:
+    call, neighbour = a_call(), a_call()
+    await asyncio.gather(store.start_call(call), store.start_call(neighbour))
+    settled, beside = await asyncio.gather(
+        store.settle_executed(call.id, Failed("tool_error", "bad \0 byte"), attempt=1, duration_ms=1.0),
+        store.settle_executed(neighbour.id, done("fine"), attempt=1, duration_ms=1.0),
+    )
+    assert settled.call is not None
+    assert settled.call.error is not None
+    assert settled.call.error.message == "bad \ufffd byte"
+    assert beside.moved
+    assert await store.get_call("call_\0") is None
+
+
+async def test_a_full_queue_refuses_at_once(
+    store: PostgresStore, outside: "Connection", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "QUEUE_LIMIT", 5)
+    async with writers_held(outside):
+        writes = [store.start_call(a_call()) for _ in range(5)]
+        with pytest.raises(StoreBusy, match="Try again"):
+            store.start_call(a_call())
+    assert all(result.fresh for result in await asyncio.gather(*writes))
+    assert (await store.start_call(a_call())).fresh
+
+
+async def test_a_write_whose_caller_went_away_happens_all_the_same(store: PostgresStore, outside: "Connection") -> None:
+    call = a_call()
+    write = asyncio.ensure_future(store.start_call(call))
+    write.cancel()
+    await store.start_call(a_call())
+    assert call.id in await kept_ids(outside)
+
+
+async def test_closing_finishes_what_was_accepted(postgres_url: str, outside: "Connection") -> None:
+    store = PostgresStore(postgres_url)
+    await store.open()
+    writes = [store.start_call(a_call()) for _ in range(1200)]
+    await store.close()
+    await asyncio.gather(*writes)
+    assert len(await kept_ids(outside)) == 1200
+    with pytest.raises(Unavailable, match="stopping"):
+        store.start_call(a_call())
+    with pytest.raises(Unavailable, match="stopping"):
+        await store.get_call("call_x")
+
+
+async def test_closing_gives_up_on_a_database_that_holds_everything_back(
+    postgres_url: str, outside: "Connection", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "BATCH_LIMIT", 3)
+    store = PostgresStore(postgres_url)
+    await store.open()
+    async with writers_held(outside):
+        writes = [store.start_call(a_call()) for _ in range(20)]
+        await until_waiting(outside)
+        async with asyncio.timeout(5):
+            await store.close()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert {type(result) for result in results} == {Unavailable}
+
+
+async def test_two_gateways_settle_the_same_calls_and_each_has_one_winner(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    before = await deadlocks(outside)
+    calls = [a_pending_call(agent="ada") for _ in range(150)]
+    await asyncio.gather(*(store.start_call(call) for call in calls))
+    here = [store.settle_submitted(call.id, done("here")) for call in calls]
+    there = [other.settle_submitted(call.id, done("there")) for call in reversed(calls)]
+    cancels = [other.settle_cancelled(call.id, Failed("cancelled", "stop")) for call in calls[::3]]
+    moved = await asyncio.gather(*here, *there, *cancels)
+    winners = [move.call.id for move in moved if move.moved and move.call is not None]
+    assert sorted(winners) == sorted(call.id for call in calls)
+    assert await outside.fetchval("SELECT count(*) FROM inbox") == 150
+    assert await outside.fetchval("SELECT count(DISTINCT event_id) FROM inbox") == 150
+    assert await deadlocks(outside) == before
+
+
+async def test_batches_that_want_the_same_rows_in_opposite_order_do_not_deadlock(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    """Different statements, so that no two neighbours travel together, each batch begun while the other holds rows."""
+    before = await deadlocks(outside)
+    for _ in range(10):
+        calls = [a_call(idempotent=True) for _ in range(24)]
+        await asyncio.gather(*(store.start_call(call) for call in calls))
+        await asyncio.gather(*(_churn(store, calls)), *(_churn(other, calls[::-1])))
+    assert await deadlocks(outside) == before
+
+
+def _churn(store: PostgresStore, calls: list[Call]) -> list["asyncio.Future[object]"]:
+    acts: list[asyncio.Future[object]] = []
+    for number, call in enumerate(calls):
+        move = store.reclaim(call.id, owner="gw_x", seen=1) if number % 2 else store.mark_sent(call.id)
+        acts.append(asyncio.ensure_future(move))
+        acts.append(asyncio.ensure_future(store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)))
+    return acts
+
+
+async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, outside: "Connection") -> None:
+    before = await deadlocks(outside)
+    first, second = a_waiting_call(id="call_1"), a_waiting_call(id="call_2")
+    await asyncio.gather(store.start_call(first), store.start_call(second))
+    await outside.execute("SET deadlock_timeout = '1min'")
+    async with asyncio.timeout(10), outside.transaction():
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
+        both = asyncio.gather(*(store.settle_submitted(call.id, done(1)) for call in (second, first)))
+        await until_waiting(outside)
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
+    assert [move.moved for move in await both] == [True, True]
+    assert await deadlocks(outside) == before + 1
+
+
+async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
+    store: PostgresStore, outside: "Connection"
+) -> None:
+    def both() -> Script[int]:
+        first = yield Statement("first", "UPDATE calls SET waiter = 'x' WHERE id = 'call_1' RETURNING id", ()), {}
+        second = yield Statement("second", "UPDATE calls SET waiter = 'x' WHERE id = 'call_2' RETURNING id", ()), {}
+        return len(first) + len(second)
+
+    before = await deadlocks(outside)
+    await asyncio.gather(*(store.start_call(a_waiting_call(id=f"call_{number}")) for number in (1, 2)))
+    await outside.execute("SET deadlock_timeout = '1min'")
+    async with asyncio.timeout(10), outside.transaction():
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
+        changed = store._write(both)
+        await until_waiting(outside)
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
+    assert await changed == 2
+    assert await deadlocks(outside) == before + 1
+
+
+async def test_a_row_that_somebody_holds_for_long_fails_only_its_own_write(
+    postgres_url: str, outside: "Connection", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "SETUP", "SET lock_timeout = '200ms'")
+    async with opened(postgres_url) as store:
+        calls = [a_waiting_call() for _ in range(5)]
+        await asyncio.gather(*(store.start_call(call) for call in calls))
+        async with outside.transaction():
+            await outside.execute("SELECT 1 FROM calls WHERE id = $1 FOR UPDATE", calls[2].id)
+            writes = [store.settle_submitted(call.id, done(1)) for call in calls]
+            results = await asyncio.gather(*writes, return_exceptions=True)
+        failed = [position for position, result in enumerate(results) if isinstance(result, Unavailable)]
+        assert failed == [2]
+        assert (await store.settle_submitted(calls[2].id, done(1))).moved
+
+
+async def test_a_schema_that_a_newer_gateway_widens_meanwhile_does_no_harm(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    async with opened(postgres_server.url(empty_database)) as store:
+        calls = [a_waiting_call() for _ in range(3)]
+        await asyncio.gather(*(store.start_call(call) for call in calls))
+        assert (await store.settle_submitted(calls[0].id, done(1))).moved
+        assert await store.get_call(calls[0].id) is not None
+        postgres_server.run("ALTER TABLE calls ADD COLUMN mood TEXT", database=empty_database)
+        moved = await asyncio.gather(*(store.settle_submitted(call.id, done(2)) for call in calls))
+        assert [move.moved for move in moved] == [False, True, True]
+        assert await store.get_call(calls[1].id) is not None

@@ -1,0 +1,222 @@
+import asyncio
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from jackfield.errors import ConfigError, Unavailable
+from jackfield.model.call import done
+from jackfield.store import open_store, postgres_server
+from jackfield.store.postgres import PostgresStore
+from jackfield.store.postgres_server import WORDS
+from jackfield.store.statements import load_statements
+from tests.postgres import PASSWORD, PostgresServer
+from tests.store.making import a_call, a_waiting_call, decoded
+from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+@pytest.mark.parametrize("how", ["in order", "by a crash"])
+async def test_after_a_restart_of_the_server_everything_works_again(
+    store: PostgresStore, other: PostgresStore, postgres_server: PostgresServer, how: str
+) -> None:
+    call = a_waiting_call()
+    await store.start_call(call)
+    assert await other.get_call(call.id) is not None
+    with other.bus.listen("call_of_nobody") as anything, other.bus.listen(call.id) as written:
+        postgres_server.stop(at_once=how == "by a crash")
+        postgres_server.start()
+        begun = time.monotonic()
+        assert (await store.settle_submitted(call.id, done("after"))).moved
+        kept = await other.get_call(call.id)
+        assert kept is not None
+        assert decoded(kept.result) == "after"
+        async with asyncio.timeout(5):
+            await anything.wait()
+            await written.wait()
+        assert time.monotonic() - begun < 3
+
+
+async def test_while_the_server_is_away_writes_and_reads_are_refused_soon(
+    store: PostgresStore, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server_module(), "PATIENCE_SECONDS", 0.3)
+    call = a_call()
+    await store.start_call(a_call())
+    postgres_server.stop()
+    try:
+        begun = time.monotonic()
+        refused = await asyncio.gather(
+            *(store.start_call(one) for one in [call, *(a_call() for _ in range(700))]),
+            store.get_call(call.id),
+            return_exceptions=True,
+        )
+        assert {type(answer) for answer in refused} == {Unavailable}
+        assert "Nothing was changed" in str(refused[0])
+        assert time.monotonic() - begun < 5
+    finally:
+        postgres_server.start()
+    assert await store.get_call(call.id) is None
+    assert (await store.start_call(call)).fresh
+
+
+def postgres_server_module() -> object:
+    """The module; the fixture has the same name."""
+    return postgres_server
+
+
+async def test_a_connection_lost_before_the_commit_writes_once_on_another(
+    store: PostgresStore, outside: "Connection"
+) -> None:
+    calls = [a_call() for _ in range(20)]
+    async with writers_held(outside):
+        writes = [store.start_call(call) for call in calls]
+        for pid in await until_waiting(outside):
+            await outside.execute("SELECT pg_terminate_backend($1)", pid)
+    assert all(started.fresh for started in await asyncio.gather(*writes))
+    assert await kept_ids(outside) == {call.id for call in calls}
+
+
+async def test_a_read_that_loses_its_connection_is_asked_again(store: PostgresStore, outside: "Connection") -> None:
+    call = a_call()
+    await store.start_call(call)
+    async with writers_held(outside):
+        read = asyncio.ensure_future(store.get_call(call.id))
+        for pid in await until_waiting(outside):
+            await outside.execute("SELECT pg_terminate_backend($1)", pid)
+    kept = await read
+    assert kept is not None
+    assert kept.id == call.id
+
+
+async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_nobody_knows(
+    postgres_server: PostgresServer, empty_database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dies = """
+    CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER dies_at_commit AFTER INSERT ON calls DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.tool = 'fatal') EXECUTE FUNCTION dies()
+    """
+    async with opened(postgres_server.url(empty_database)) as store:
+        postgres_server.run(dies, database=empty_database)
+        call = a_call(tool="fatal")
+        with caplog.at_level(logging.CRITICAL), pytest.raises(Unavailable, match="not known whether it was written"):
+            await store.start_call(call)
+        assert await store.get_call(call.id) is None
+        assert (await store.start_call(a_call())).fresh
+
+
+async def test_gateways_that_start_at_once_make_the_schema_once(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    stores = [PostgresStore(postgres_server.url(empty_database)) for _ in range(5)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(store.enter(f"gw_{number}") for number, store in enumerate(stores)))
+    assert all(await asyncio.gather(*(store.beat("gw_0") for store in stores)))
+    await asyncio.gather(*(store.close() for store in stores))
+    numbers = postgres_server.run("SELECT number FROM schema_version ORDER BY number", database=empty_database)
+    assert [int(number) for number in numbers.split()] == list(range(1, len(numbers.split()) + 1))
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    newer = "CREATE TABLE schema_version (number BIGINT, name TEXT); INSERT INTO schema_version VALUES (9999, 'x')"
+    postgres_server.run(newer, database=empty_database)
+    with pytest.raises(ConfigError, match="newer Jackfield"):
+        await PostgresStore(postgres_server.url(empty_database)).open()
+    assert postgres_server.run("SELECT to_regclass('calls') IS NULL", database=empty_database) == "t"
+
+
+async def test_a_schema_named_in_the_url_is_used_and_has_its_own_wake_ups(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    postgres_server.run("CREATE SCHEMA blue", "CREATE SCHEMA green", database=empty_database)
+    url = postgres_server.url(empty_database)
+    async with opened(f"{url}&search_path=blue") as blue, opened(f"{url}&search_path=green") as green:
+        call = a_call()
+        await blue.start_call(call)
+        assert await green.get_call(call.id) is None
+        assert blue._listener._channel != green._listener._channel
+
+
+async def refusal(url: str) -> str:
+    """What the operator reads when a store does not open."""
+    store = PostgresStore(url)
+    with pytest.raises(ConfigError) as told:
+        await store.open()
+    await store.close()
+    assert PASSWORD not in str(told.value)
+    assert "sesame" not in str(told.value)
+    return str(told.value)
+
+
+async def test_what_stops_a_start_is_said_with_its_cure_and_without_the_password(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    port = postgres_server.port
+    wrong = await refusal(postgres_server.tcp_url(password="sesame, open"))
+    assert wrong.startswith(f"PostgreSQL at 127.0.0.1:{port} does not let user 'jackfield' in: password")
+    missing = await refusal(postgres_server.tcp_url("nowhere"))
+    assert missing.startswith(f"There is no database 'nowhere' at 127.0.0.1:{port}. Create it (createdb nowhere)")
+    nobody_there = await refusal("postgresql://jackfield:open%20sesame@127.0.0.1:1/jackfield")
+    assert nobody_there.startswith("PostgreSQL at 127.0.0.1:1 cannot be reached: Connect call failed")
+    assert nobody_there.endswith("Check that it runs and listens there, or set another [store] url.")
+    postgres_server.run("CREATE TABLE calls (what TEXT)", database=empty_database)
+    taken = await refusal(postgres_server.url(empty_database))
+    assert 'is somebody else\'s: relation "calls" already exists' in taken
+    no_schema = await refusal(f"{postgres_server.url(empty_database)}&search_path=nowhere")
+    assert "names no schema that exists" in no_schema
+
+
+async def test_a_role_that_may_not_make_tables_is_told_so(postgres_server: PostgresServer, empty_database: str) -> None:
+    postgres_server.run("CREATE ROLE guest LOGIN", database=empty_database)
+    try:
+        told = await refusal(postgres_server.url(empty_database).replace("jackfield@", "guest@"))
+        assert told.startswith(f"User 'guest' may not use the database '{empty_database}'")
+    finally:
+        postgres_server.run("DROP ROLE guest")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://jackfield:open/sesame@127.0.0.1:5432/x",
+        "postgresql://jackfield:open[sesame@127.0.0.1/x",
+        "postgresql://jackfield:open@127.0.0.1:sesame/x",
+    ],
+)
+async def test_an_unreadable_url_is_said_without_quoting_it(url: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read") as told:
+        await PostgresStore(url).open()
+    assert "sesame" not in str(told.value)
+    assert "%40" in str(told.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_a_url_is_all_it_takes(tmp_path: Path, scheme: str) -> None:
+    store = open_store(f"{scheme}://ops@db.example/jackfield", folder=tmp_path, data=tmp_path)
+    assert isinstance(store, PostgresStore)
+    assert (store._server.user, store._server.host, store._server.database) == ("ops", "db.example", "jackfield")
+
+
+def test_an_unknown_kind_of_store_does_not_show_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'mysql://…@db/x' is not one") as told:
+        open_store("mysql://ops:sesame@db/x", folder=tmp_path, data=tmp_path)
+    assert "sesame" not in str(told.value)
+
+
+async def test_every_statement_is_understood(store: PostgresStore, outside: "Connection") -> None:
+    refused = {}
+    for name, statement in load_statements(WORDS, "$").items():
+        try:
+            await outside.prepare(statement.sql)
+        except asyncpg.PostgresError as fault:
+            refused[name] = str(fault)
+    assert refused == {}
