@@ -2,11 +2,13 @@
 #
 # Each one first lets make/prepare bring .venv up to date, which is quick when nothing has changed.
 # ARGS are passed on: make test ARGS="tests/model -x", make serve ARGS="--port 9000".
+# Tests run in WORKERS processes; WORKERS=0 runs them in one, where a debugger can be used.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 PYTHON ?=
 ARGS ?=
+WORKERS ?= 2
 BIN := .venv/bin
 CODE := src tests bench examples
 
@@ -23,7 +25,7 @@ serve: run-env ## set up what is missing, then serve the demo project at http://
 	@$(BIN)/jackfield serve --config examples/demo/jackfield.toml $(ARGS)
 
 test: dev-env ## every test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: dev-env ## format, lint, types, import layers
 	$(BIN)/ruff format --check $(CODE)

@@ -10,5 +10,6 @@ settings.register_profile("jackfield", deadline=None, max_examples=100)
 settings.register_profile("jackfield-ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")
 
-for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL_"))]:
-    del os.environ[name]
+# `make test ARGS=…` hands its words down to every make that a test starts.
+for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL_", "MAKE"))] + ["ARGS", "PYTHON"]:
+    os.environ.pop(name, None)

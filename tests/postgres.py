@@ -7,12 +7,14 @@ as root; here root lends them to `nobody`, in a folder that is gone at the end.
 import importlib.util
 import itertools
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,11 @@ PASSWORD = "open sesame"
 START_SECONDS = 30.0
 # As a test's server may forget everything when the machine does, it need not wait for the disk.
 QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
-# The server ends with whoever holds the shell's other end: told how (INT, QUIT), or by its death, kill -9 included.
-LEASH = '"$@" & server=$!; read -r how; kill "-${how:-QUIT}" "$server"; wait "$server"'
+# The server ends with whoever holds the shell's other end: told how (INT, QUIT), or by their death, kill -9 included;
+# then nobody else is left to remove the folder, which is $0.
+LEASH = '"$@" & server=$!; read -r how; kill "-${how:-QUIT}" "$server"; wait "$server"; [ "$how" ] || rm -rf "$0"'
+# Below the ports that the system gives to whoever connects somewhere.
+PORTS = range(20_000, 32_000)
 
 CUT_OFF = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -67,7 +72,7 @@ class PostgresServer:
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
         with (self.folder / "log").open("ab") as log:
             self._leash = subprocess.Popen(
-                ["sh", "-c", LEASH, "leash", *command],
+                ["sh", "-c", LEASH, str(self.folder), *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -148,10 +153,11 @@ class PostgresServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("No port is free.")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from bench.budget import Bench
 from bench.figures import Line
-from bench.rows import execute, growth, manifest, pipeline, records, search
+from bench.rows import execute, growth, manifest, pipeline, records, search, wakeup
 
 ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "execute": execute.measure,
@@ -13,4 +13,5 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "search": search.measure,
     "records": records.measure,
     "growth": growth.measure,
+    "wakeup": wakeup.measure,
 }

@@ -1,9 +1,12 @@
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncpg
+import pytest
 
 from jackfield.model.call import CallStatus, done
+from jackfield.store import listening, moves
 from jackfield.store.postgres import PostgresStore
 from tests.store.making import a_waiting_call
 from tests.store.shared_postgres import listening_pids
@@ -81,3 +84,30 @@ async def test_a_listener_that_was_cut_off_comes_back_and_wakes_all(
         await store.settle_submitted(call.id, done(1))
         async with asyncio.timeout(5):
             await written.wait()
+
+
+async def test_a_topic_too_long_to_be_told_wakes_all(store: PostgresStore, other: PostgresStore) -> None:
+    with other.bus.listen("call_of_nobody") as anything:
+        await store._write(partial(moves.one, "beat", id="gw_a"), wakes="long" * 2_000)
+        async with asyncio.timeout(5):
+            await anything.wait()
+
+
+async def test_more_than_can_be_remembered_while_cut_off_wakes_all(
+    store: PostgresStore, other: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "BACKLOG", 3)
+    with other.bus.listen("call_of_nobody") as anything:
+        store._listener.tell(f"call_{number}" for number in range(4))
+        async with asyncio.timeout(5):
+            await anything.wait()
+
+
+def test_topics_are_packed_tightly_and_none_is_left_out() -> None:
+    topics = [f"call_{number:04}_{'ü' * (number % 50)}" for number in range(2_000)]
+    payloads = listening.pack(topics)
+    assert "\n".join(payloads).split("\n") == topics
+    sizes = [len(payload.encode()) for payload in payloads]
+    assert max(sizes) < 8_000
+    assert min(sizes[:-1]) > 7_500
+    assert listening.pack([]) == []

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
     initialize,
     invariant,
@@ -34,7 +33,7 @@ from tests.store.protocol import CALL_MOVES, FINAL, Row, World
 STORES = ("memory", "sqlite", "postgres")
 EXAMPLES = {"memory": 50, "sqlite": 40, "postgres": 30}
 STEPS = 40
-MOST_OPEN = 3
+MOST_OPEN = 5
 
 AGENTS = (None, "ada", "bob")
 GATEWAYS = ("gw_a", "gw_b", "gw_c")
@@ -82,6 +81,8 @@ VALUES = st.fixed_dictionaries(
 PICK = st.integers(0, 1_000)
 Move = tuple[str, dict[str, Any]]
 
+ORDINARY = {"outcome": "done:1", "attempt": 0, "seen": 0, "limit": 0, "arguments": None, "owner": "gw_a"}
+ORDINARY |= {"client": "server_1", "gateway": "gw_a"}
 GROUPS = {
     "answer": ("submit", "executed", "reject", "cancel"),
     "time_out": ("flip", "expire", "overdue"),
@@ -95,22 +96,22 @@ GROUPS = {
 
 
 def rule_for(group: str) -> Callable[..., None]:
+    """Plays one of the group's moves where the protocol lets one through."""
+
     def move(self: "Moves", pick: int, values: dict[str, Any], via: int) -> None:
-        apt = [found for call in self.world.rows for found in self.apt_moves(call, GROUPS[group], values)]
-        if apt:
-            call, chosen = apt[pick % len(apt)]
-            self.one_move(call, chosen, via)
+        apt = self.apt_moves(GROUPS[group], values) or self.apt_moves(GROUPS[group], ORDINARY)
+        call, chosen = apt[pick % len(apt)]
+        self.one_move(call, chosen, via)
 
     move.__name__ = group
     made: Callable[..., None] = rule(pick=PICK, values=VALUES, via=VIA)(move)
-    return made
+    return precondition(lambda self: bool(self.apt_moves(GROUPS[group], ORDINARY)))(made)
 
 
 class Moves(RuleBasedStateMachine):
     """Moves in any order, by several gateways, while the clock goes on."""
 
     bench: ClassVar[Bench]
-    calls: Bundle[str] = Bundle("calls")
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,24 +120,15 @@ class Moves(RuleBasedStateMachine):
         self.slots: dict[str, str | None] = {}
         self.bench.clear()
 
-    @initialize(target=calls, kind=st.sampled_from(tuple(BEGINNINGS)), agent=st.sampled_from(AGENTS))
-    def first_gateway_and_call(self, kind: str, agent: str | None) -> str:
+    @initialize(agent=st.sampled_from(AGENTS), timeout=st.sampled_from(SPANS), idempotent=st.booleans())
+    def one_of_each(self, agent: str | None, timeout: int, *, idempotent: bool) -> None:
         self.enter("gw_a")
-        return self.start(
-            kind,
-            agent,
-            idempotent=True,
-            waiter=None,
-            owner="gw_a",
-            tool="weather",
-            timeout=10,
-            expires_in=20_000,
-            via=0,
-        )
+        fields = {"idempotent": idempotent, "waiter": "gw_a", "tool": "weather", "expires_in": 1_000, "via": 0}
+        for kind in BEGINNINGS:
+            self.started(kind, agent, owner="gw_a", timeout=timeout, **fields)
 
     @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
     @rule(
-        target=calls,
         kind=st.sampled_from(tuple(BEGINNINGS)),
         agent=st.sampled_from(AGENTS),
         idempotent=st.booleans(),
@@ -147,30 +139,38 @@ class Moves(RuleBasedStateMachine):
         expires_in=st.sampled_from(SPANS),
         via=VIA,
     )
-    def start(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
+    def start(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> None:
         """T1"""
-        return self.started(kind, agent, owner=owner, via=via, **fields)
+        self.started(kind, agent, owner=owner, via=via, **fields)
 
-    def started(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
+    def started(self, kind: str, agent: str | None, *, owner: str, via: Any, **fields: Any) -> None:
         row = self.new_row(agent=agent, owner=owner if kind == "running" else None, **BEGINNINGS[kind], **fields)
         self.bench.do(lambda: self.store(via).start_call(to_call(row)))
         self.world = protocol.start(self.world, row)
-        return row.id
 
     @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
-    @rule(target=calls, agent=st.sampled_from(AGENTS), outcome=st.sampled_from(OUTCOMES))
-    def start_short(self, agent: str | None, outcome: str) -> str:
+    @rule(agent=st.sampled_from(AGENTS), outcome=st.sampled_from(OUTCOMES))
+    def start_short(self, agent: str | None, outcome: str) -> None:
         """T1 and T2 in one."""
         fields = {"idempotent": False, "waiter": None, "tool": "weather", "timeout": 10, "expires_in": 10}
         row = self.new_row(agent=agent, status="running", owner="gw_a", **fields)
         settled = to_outcome(outcome)
         self.bench.do(lambda: self.store(0).record_settled(to_call(row), settled, age_ms=0, duration_ms=1.0))
         self.world = protocol.start_settled(self.world, row, outcome)
-        return row.id
 
-    @rule(call=calls, name=st.sampled_from(tuple(TAKES)), values=VALUES, via=VIA)
-    def any_move(self, call: str, name: str, values: dict[str, Any], via: int) -> None:
-        self.one_move(call, self.move_of(call, name, values), via)
+    @rule(values=VALUES, via=VIA)
+    def nothing_else_is_let_through(self, values: dict[str, Any], via: int) -> None:
+        """Every move that the protocol refuses now, of every call: zero rows each."""
+        apt = self.apt_moves(tuple(TAKES), values)
+        pairs = [(call, self.move_of(call, name, values)) for call in self.world.rows for name in TAKES]
+        refused = [pair for pair in pairs if pair not in apt]
+
+        async def try_all() -> list[bool]:
+            played = (play(self.store(via), name, call, **given) for call, (name, given) in refused)
+            return list(await asyncio.gather(*played))
+
+        moved = self.bench.run(try_all())
+        assert not any(moved), [pair for pair, was_let in zip(refused, moved, strict=True) if was_let]
 
     for _group in GROUPS:
         locals()[_group] = rule_for(_group)
@@ -187,7 +187,7 @@ class Moves(RuleBasedStateMachine):
         """Through two gateways where there can be two: what comes out is one order or the other."""
         open_calls = self.open_calls() or list(self.world.rows)
         call = open_calls[picks[0] % len(open_calls)]
-        apt = [self.apt_moves(call, tuple(TAKES), given) for given in values]
+        apt = [self.apt_moves(tuple(TAKES), given, [call]) for given in values]
         if not all(apt):
             return
         first, second = (found[pick % len(found)][1] for found, pick in zip(apt, picks[1:], strict=True))
@@ -205,11 +205,13 @@ class Moves(RuleBasedStateMachine):
         assert fitting, f"{first} and {second} at once gave {moved} and {found[call]}: no order gives that"
         self.world = fitting[0]
 
-    def apt_moves(self, call: str, names: Sequence[str], values: dict[str, Any]) -> list[tuple[str, Move]]:
-        """Those of the moves that the protocol would let through now."""
-        moves = [self.move_of(call, name, values) for name in names]
-        row = self.world.rows[call]
-        return [(call, move) for move in moves if CALL_MOVES[move[0]](self.world, row, **move[1])]
+    def apt_moves(
+        self, names: Sequence[str], values: dict[str, Any], calls: Sequence[str] | None = None
+    ) -> list[tuple[str, Move]]:
+        """Those of the moves that the protocol would let through now, and for which call."""
+        pairs = [(call, self.move_of(call, name, values)) for call in calls or self.world.rows for name in names]
+        rows = self.world.rows
+        return [(call, move) for call, move in pairs if CALL_MOVES[move[0]](self.world, rows[call], **move[1])]
 
     def move_of(self, call: str, name: str, values: dict[str, Any]) -> Move:
         """The move with what it takes, attempts counted from the row's own."""

@@ -1,4 +1,5 @@
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -62,8 +63,8 @@ async def test_answers_of_one_round_trip_go_to_those_who_asked(store: PostgresSt
 async def test_two_moves_of_one_call_in_one_batch_keep_their_order(store: PostgresStore) -> None:
     call = a_call(idempotent=True)
     start = store.start_call(call)
-    again = asyncio.ensure_future(store.reclaim(call.id, owner="gw_b", seen=1))
-    once_more = asyncio.ensure_future(store.reclaim(call.id, owner="gw_c", seen=2))
+    again = store._write(partial(moves.move, "reclaim", call.id, owner="gw_b", seen=1))
+    once_more = store._write(partial(moves.move, "reclaim", call.id, owner="gw_c", seen=2))
     assert (await start).fresh
     assert (await again).moved
     moved = await once_more

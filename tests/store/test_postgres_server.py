@@ -1,5 +1,7 @@
 import asyncio
 import logging
+import os
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +11,8 @@ import pytest
 
 from jackfield.errors import ConfigError, Unavailable
 from jackfield.model.call import done
-from jackfield.store import open_store, postgres_server
+from jackfield.store import Started, open_store, postgres_batches
+from jackfield.store import postgres_server as reaching
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.postgres_server import WORDS
 from jackfield.store.statements import load_statements
@@ -45,7 +48,7 @@ async def test_after_a_restart_of_the_server_everything_works_again(
 async def test_while_the_server_is_away_writes_and_reads_are_refused_soon(
     store: PostgresStore, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_server_module(), "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(reaching, "PATIENCE_SECONDS", 0.3)
     call = a_call()
     await store.start_call(a_call())
     postgres_server.stop()
@@ -65,9 +68,39 @@ async def test_while_the_server_is_away_writes_and_reads_are_refused_soon(
     assert (await store.start_call(call)).fresh
 
 
-def postgres_server_module() -> object:
-    """The module; the fixture has the same name."""
-    return postgres_server
+async def test_a_server_that_does_not_answer_is_not_waited_for_without_end(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(reaching._HOW, "command_timeout", 0.3)
+    monkeypatch.setattr(postgres_batches, "ROLLBACK_SECONDS", 0.3)
+    async with opened(postgres_url) as store:
+        call = a_call()
+        await store.start_call(a_call())
+        assert store._writers is not None
+        async with store._server.lend(store._writers) as connection:
+            stopped = connection.get_server_pid()
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable, match="Nothing was changed"):
+                async with asyncio.timeout(5):
+                    await store.start_call(call)
+            assert (await store.start_call(call)).fresh
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+
+
+async def test_a_server_that_became_a_replica_is_left_for_the_next(
+    store: PostgresStore, postgres_server: PostgresServer, outside: "Connection"
+) -> None:
+    await store.start_call(a_call())
+    postgres_server.run("ALTER DATABASE swept SET default_transaction_read_only = on")
+    await outside.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    try:
+        with pytest.raises(Unavailable, match="Nothing was changed"):
+            await store.start_call(a_call())
+    finally:
+        postgres_server.run("SET default_transaction_read_only = off; ALTER DATABASE swept RESET ALL")
+    assert (await store.start_call(a_call())).fresh
 
 
 async def test_a_connection_lost_before_the_commit_writes_once_on_another(
@@ -92,6 +125,23 @@ async def test_a_read_that_loses_its_connection_is_asked_again(store: PostgresSt
     kept = await read
     assert kept is not None
     assert kept.id == call.id
+
+
+async def test_a_commit_that_the_server_refuses_is_known_to_have_failed(
+    postgres_server: PostgresServer, empty_database: str
+) -> None:
+    refuses = """
+    CREATE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+    CREATE CONSTRAINT TRIGGER refuses_at_commit AFTER INSERT ON calls DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.tool = 'bad') EXECUTE FUNCTION refuses()
+    """
+    async with opened(postgres_server.url(empty_database)) as store:
+        postgres_server.run(refuses, database=empty_database)
+        results = await asyncio.gather(
+            *(store.start_call(a_call(tool=tool)) for tool in ("good", "bad", "good")), return_exceptions=True
+        )
+    assert isinstance(results[1], asyncpg.RaiseError)
+    assert [isinstance(result, Started) for result in results] == [True, False, True]
 
 
 async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_nobody_knows(

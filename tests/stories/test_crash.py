@@ -370,8 +370,8 @@ def test_a_second_gateway_on_the_same_database_is_refused_and_the_first_goes_on(
 
         assert refused.returncode == 1
         assert refused.stderr.strip().splitlines()[-1] == (
-            f"error: Another gateway (pid {gateway.pid}) uses the database jackfield.db. Stop it, give this one "
-            "another --store, or use PostgreSQL for several gateways on one database."
+            f"error: Another gateway (pid {gateway.pid}) uses the database jackfield.db. Stop it, set "
+            "JACKFIELD_STORE to another database, or use PostgreSQL for several gateways on one database."
         )
         assert execute(gateway, "quick", n=4).json()["result"] == expected(4)
         found = run_cli("call", "quick", "n=5", cwd=tmp_path)

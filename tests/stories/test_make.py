@@ -94,7 +94,8 @@ def make_serve(folder: Path, port: int) -> Iterator[Path]:
         eventually(ready, within=SET_UP_WITHIN)
         yield output
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
 
 

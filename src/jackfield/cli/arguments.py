@@ -1,6 +1,7 @@
 """`key=value` words into a tool's arguments, each typed by the tool's schema.
 
-Above: `call.py`. Below: `schema.py`. Pure, but for reading the file or stdin that `--json` names.
+Above: `call.py`, and for JSON alone `approve.py` and `answer.py`. Below: `schema.py`. Pure, but for reading the file
+or stdin that stands for JSON.
 """
 
 import math
@@ -58,21 +59,35 @@ def typed(text: str, key: str, schema: Schema) -> Any:
 
 def from_json(given: str) -> dict[str, Any]:
     """`--json`: an object, or `@file`, or `-` for stdin."""
-    text, place = _text_of(given)
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise UsageError(f"{place} is not valid JSON: {fault}. Correct it.") from None
+    return object_from(given, what="The value of --json")
+
+
+def object_from(given: str, *, what: str) -> dict[str, Any]:
+    """Arguments as JSON, or where that stands."""
+    value, place = _read_json(given, what)
     if not isinstance(value, dict):
         raise UsageError(f'{place} must be an object of arguments, like {{"a": 1}}.')
     return value
 
 
-def _text_of(given: str) -> tuple[str | bytes, str]:
+def json_from(given: str, *, what: str) -> Any:
+    """Any JSON value: as it is, in the file after `@`, or on stdin (`-`)."""
+    return _read_json(given, what)[0]
+
+
+def _read_json(given: str, what: str) -> tuple[Any, str]:
+    text, place = _text_of(given, what)
+    try:
+        return msgspec.json.decode(text), place
+    except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError) as fault:
+        raise UsageError(f"{place} is not valid JSON: {fault}. Correct it; text needs quotes: '\"…\"'.") from None
+
+
+def _text_of(given: str, what: str) -> tuple[str | bytes, str]:
     if given == "-":
         return sys.stdin.buffer.read(), "What came on stdin"
     if not given.startswith("@"):
-        return given, "The value of --json"
+        return given, what
     try:
         return Path(given[1:]).read_bytes(), f"The file {given[1:]}"
     except OSError as fault:

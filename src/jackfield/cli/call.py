@@ -5,18 +5,16 @@ Above: `main.py`. Below: the SDK, by way of `reach.py`.
 
 import asyncio
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from jackfield.cli.arguments import from_json, from_pairs
+from jackfield.cli.outcome import answer_of, exit_code, show, waits_for
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import harmless, note, paint, put, put_json, put_result
+from jackfield.cli.show import harmless, note, paint, put_json
 from jackfield.cli.usage import UsageError, add_gateway_arguments
-from jackfield.sdk import CallAnswer, CallEvent, Client
-
-DONE = 0
-FAILED = 1
-PENDING = 3
+from jackfield.sdk import CallEvent, Client
 
 DESCRIPTION = """\
 Call a tool and print its result: text as it is, anything else as JSON.
@@ -30,6 +28,7 @@ EXAMPLES = """\
   jackfield call search words='red shoes' limit:=5
   jackfield call add --json '{"a": 1, "b": 2}'        (or --json @file, or --json - for stdin)
   jackfield call report --timeout 300 --follow
+  jackfield call transfer amount=50 --wait            (until somebody has allowed or answered it)
   jackfield call add a=1 b=2 --config jackfield.toml  (no gateway needed)"""
 
 
@@ -40,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--raw", action="store_true", help="print the gateway's whole answer as JSON")
     parser.add_argument("--follow", action="store_true", help="tell on stderr what happens while it runs")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="how long to wait for the answer")
+    parser.add_argument("--wait", action="store_true", help="wait for a pending call to be allowed or answered, too")
     parser.add_argument("--agent", help="the agent in whose name the call is made")
     parser.add_argument("--idempotency-key", metavar="KEY", help="the same key is the same call, also when sent twice")
     parser.add_argument(
@@ -55,6 +55,7 @@ def run(options: Namespace) -> int:
 
 
 async def _call(options: Namespace) -> int:
+    began = time.monotonic()
     async with gateway(options) as client:
         answer = await client.tools.start(
             options.name,
@@ -64,10 +65,14 @@ async def _call(options: Namespace) -> int:
             idempotency_key=options.idempotency_key,
             on_event=_tell if options.follow else None,
         )
+        if options.wait and not answer.is_settled:
+            note(f"{waits_for(answer)} Waiting.")
+            left = None if options.timeout is None else max(0.0, options.timeout - (time.monotonic() - began))
+            answer = answer_of(await client.calls.wait(answer.call_id, left))
     if options.raw:
         put_json(answer)
     else:
-        _show(options.name, answer)
+        show(options.name, answer)
     return exit_code(answer)
 
 
@@ -78,29 +83,6 @@ async def _arguments(options: Namespace, client: Client) -> dict[str, Any]:
         return {}
     tool = await client.tools.get(options.name)
     return from_pairs(options.pairs, tool.parameters, tool=tool.name)
-
-
-def exit_code(answer: CallAnswer) -> int:
-    """How a call went, for scripts."""
-    if not answer.is_settled:
-        return PENDING
-    return DONE if answer.success else FAILED
-
-
-def _show(tool: str, answer: CallAnswer) -> None:
-    if answer.success:
-        put_result(answer.result)
-    elif answer.is_settled:
-        reason = answer.error.message if answer.error else f"the call ended as {answer.status}"
-        code = answer.error.code if answer.error else answer.status
-        failed = paint(f"'{tool}' failed ({code}):", "red", "bold", stream=sys.stderr)
-        note(f"{failed} {harmless(reason)}")
-    else:
-        put(answer.call_id)
-        waits = (
-            "a person must allow it first" if answer.status == "pending_approval" else "somebody else will answer it"
-        )
-        note(f"The call is {answer.status}: {waits}. Its record: GET /api/v1/calls/{answer.call_id}.")
 
 
 def _tell(event: CallEvent) -> None:

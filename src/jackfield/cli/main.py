@@ -36,6 +36,10 @@ COMMANDS = {
     "init": Command(module="init", summary="write a small working project"),
     "tools": Command(module="tools", summary="list and search the tools, or show one whole"),
     "call": Command(module="call", summary="call a tool and print its result"),
+    "pending": Command(module="pending", summary="show the calls that wait for a person or an answer"),
+    "approve": Command(module="approve", summary="allow a call that waits for a person"),
+    "reject": Command(module="reject", summary="refuse a call that waits for a person"),
+    "answer": Command(module="answer", summary="give a call that waits its result"),
     "tail": Command(module="tail", summary="watch calls as they happen"),
     "doctor": Command(module="doctor", summary="check this machine, the config, the sources and the gateway"),
 }

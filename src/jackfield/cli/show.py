@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, TextIO
 
 import msgspec
@@ -98,6 +99,14 @@ def milliseconds(value: float | None) -> str:
     if value >= 1000:  # noqa: PLR2004 - a second
         return f"{value / 1000:.1f} s"
     return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"  # noqa: PLR2004 - one digit is enough from here
+
+
+def clock(at: str | None) -> str:
+    """A moment by this machine's clock: `12:30:05`"""
+    try:
+        return f"{datetime.fromisoformat(at or '').astimezone():%H:%M:%S}"
+    except ValueError:
+        return "--:--:--"
 
 
 def _filled(styles: Sequence[str], row: Sequence[str]) -> list[str]:

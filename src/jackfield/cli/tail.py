@@ -6,10 +6,9 @@ Above: `main.py`. Below: the SDK, whose stream comes back by itself after a brea
 import asyncio
 from argparse import ArgumentParser, Namespace
 from contextlib import aclosing
-from datetime import datetime
 
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import harmless, milliseconds, one_line, paint, put_json_line
+from jackfield.cli.show import clock, harmless, milliseconds, one_line, paint, put_json_line
 from jackfield.cli.usage import add_gateway_arguments
 from jackfield.sdk import CallError, CallEvent, CallNotFound, Client
 
@@ -18,7 +17,17 @@ EXAMPLES = """\
   jackfield tail
   jackfield tail --tool add --agent concierge
   jackfield tail --json | jq .tool"""
-_COLOURS = {"completed": "green", "failed": "red", "rejected": "red", "expired": "red", "cancelled": "yellow"}
+_COLOURS = {
+    "completed": "green",
+    "approved": "green",
+    "failed": "red",
+    "rejected": "red",
+    "expired": "red",
+    "cancelled": "yellow",
+    "pending_approval": "yellow",
+    "pending": "yellow",
+    "waiting": "yellow",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,21 +54,24 @@ async def _watch(options: Namespace) -> None:
                 print(line_of(event, await _error(event, client)), flush=True)
 
 
-async def _error(event: CallEvent, client: Client) -> CallError | None:
-    """Why a call failed, which its event does not say."""
+async def _error(event: CallEvent, client: Client) -> CallError | str | None:
+    """Why a call has no result: as its event says, else as its record does."""
     if event.type != "call.settled" or event.status == "completed":
         return None
+    if event.error is not None:
+        return event.error
     try:
         return (await client.calls.get(event.call_id)).error
     except CallNotFound:
         return None
 
 
-def line_of(event: CallEvent, error: CallError | None) -> str:
+def line_of(event: CallEvent, error: CallError | str | None) -> str:
     """`12:30:05  completed  add  1.2 ms  call_…`"""
-    status = event.status or event.type.removeprefix("call.")
+    happened = event.type.removeprefix("call.")
+    status = happened if happened == "approved" else event.status or happened
     words = [
-        paint(_clock(event.at), "dim"),
+        paint(clock(event.at), "dim"),
         paint(status.ljust(16), _COLOURS.get(status, "cyan")),
         paint(harmless(event.tool), "bold"),
     ]
@@ -72,13 +84,5 @@ def line_of(event: CallEvent, error: CallError | None) -> str:
         words.append(milliseconds(event.execution_time_ms))
     words.append(paint(event.call_id, "dim"))
     if error is not None:
-        words.append(f"{error.code}: {one_line(error.message)}")
+        words.append(one_line(error) if isinstance(error, str) else f"{error.code}: {one_line(error.message)}")
     return "  ".join(words)
-
-
-def _clock(at: str | None) -> str:
-    """The moment by this machine's clock."""
-    try:
-        return f"{datetime.fromisoformat(at or '').astimezone():%H:%M:%S}"
-    except ValueError:
-        return "--:--:--"

@@ -1,10 +1,13 @@
-"""For programs that use a gateway: its tools and its calls, from Python.
+"""For programs that use a gateway, or serve tools to one: its tools, calls and agents, from Python.
 
     async with Client() as client:
         total = await client.tools.call("add", a=1, b=2)
 
     with SyncClient() as client:
         total = client.tools.call("add", a=1, b=2)
+
+    def add(a: int, b: int) -> int: return a + b
+    SyncClient().tools.serve([add], declare="maths")        # answers calls of `add` until Ctrl-C
 
 Without arguments a client finds the gateway by `JACKFIELD_URL` and `JACKFIELD_KEY`, else the local one and its
 key file. May import: `errors`, whose classes it raises again by their codes. Never: any other room of ours, so
@@ -38,6 +41,8 @@ from jackfield.errors import (
 )
 from jackfield.sdk.client import Client
 from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, ToolFailed
+from jackfield.sdk.functions import ServedTool
+from jackfield.sdk.progress import progress
 from jackfield.sdk.sync import SyncClient
 from jackfield.sdk.types import (
     CallAnswer,
@@ -45,13 +50,18 @@ from jackfield.sdk.types import (
     CallEvent,
     CallPage,
     CallRecord,
+    EffectiveTool,
+    InboxEvent,
+    InboxPage,
     Notice,
     Progress,
     Readiness,
+    Receipt,
     SourceReport,
     ToolInfo,
     ToolMetadata,
     ToolsChanged,
+    Triggered,
 )
 
 __all__ = [
@@ -67,10 +77,13 @@ __all__ = [
     "Client",
     "Conflict",
     "DefinitionChanged",
+    "EffectiveTool",
     "Expired",
     "Forbidden",
     "GatewayFault",
     "GatewayUnreachable",
+    "InboxEvent",
+    "InboxPage",
     "InvalidArguments",
     "JackfieldError",
     "Misdirected",
@@ -81,8 +94,10 @@ __all__ = [
     "Progress",
     "RateLimited",
     "Readiness",
+    "Receipt",
     "Refused",
     "RunNotFound",
+    "ServedTool",
     "SourceReport",
     "SourceUnavailable",
     "StoreBusy",
@@ -94,7 +109,9 @@ __all__ = [
     "ToolMetadata",
     "ToolNotFound",
     "ToolsChanged",
+    "Triggered",
     "Unauthenticated",
     "Unavailable",
     "WrongMediaType",
+    "progress",
 ]

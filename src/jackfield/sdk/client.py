@@ -1,6 +1,6 @@
-"""The asynchronous client: one gateway, its tools and its calls.
+"""The asynchronous client: one gateway, its tools, its calls and its agents.
 
-Above: programs, and our own command line. Below: `tools.py`, `calls.py` and the connection they share.
+Above: programs, and our own command line. Below: `tools.py`, `calls.py`, `agents.py` and the connection they share.
 """
 
 from types import TracebackType
@@ -9,6 +9,7 @@ from typing import Self
 import httpx2
 
 from jackfield.sdk.address import find_address
+from jackfield.sdk.agents import Agents
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Patience, get
 from jackfield.sdk.tools import Tools
@@ -40,6 +41,7 @@ class Client:
         self._connection = Connection(find_address(url, key), patience=patience, transport=transport)
         self.tools = Tools(self._connection)
         self.calls = Calls(self._connection)
+        self.agents = Agents(self._connection)
 
     @property
     def url(self) -> str:

@@ -60,42 +60,68 @@ def get(path: str, params: Mapping[str, str | int | None] | None = None, *, also
 
 
 class Connection:
-    """One pool of connections to one gateway."""
+    """The connections to one gateway, in two pools.
+
+    Calls and streams may be open for long and fill theirs; what is asked beside them, such as the answer that ends a
+    call, must not wait for that.
+    """
 
     def __init__(
         self, address: Address, *, patience: Patience, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
         self.url = address.url
+        self._address = address
         self._patience = patience
-        self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {address.key}"} if address.key else {},
+        self._transport = transport
+        # Loading the certificate authorities takes longer than a call; plain http has no use for them.
+        trust = httpx2.create_ssl_context() if address.url.startswith("https") else _no_trust()
+        self._short = self._pool(trust)
+        self._long = self._pool(trust)
+
+    def _pool(self, trust: ssl.SSLContext) -> httpx2.AsyncClient:
+        key = self._address.key
+        return httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(None, connect=CONNECT_WITHIN),
             limits=httpx2.Limits(max_connections=256, max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE),
             # The operator's proxy is for the world outside, not for a gateway on this machine.
-            trust_env=not address.is_local,
-            # Loading the certificate authorities takes longer than a call; plain http has no use for them.
-            verify=True if address.url.startswith("https") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            transport=transport,
+            trust_env=not self._address.is_local,
+            verify=trust,
+            transport=self._transport,
         )
 
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator["Connection"]:
+        """The same road with pools of its own, for whoever must not be held up by other requests of this client."""
+        if self._transport is not None:
+            yield self
+            return
+        other = Connection(self._address, patience=self._patience)
+        try:
+            yield other
+        finally:
+            await other.close()
+
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._short.aclose()
+        await self._long.aclose()
 
     async def ask(self, message: Message) -> httpx2.Response:
         """The gateway's answer within the client's timeout, or the error it stands for."""
-        return await self.send(message, within=self._patience.timeout)
+        async with self.deadline(self._patience.timeout, message):
+            return await self._send_until_answered(message, self._short)
 
     async def send(self, message: Message, *, within: float | None) -> httpx2.Response:
-        """The same within `within` seconds; None waits as long as the gateway does, whose deadline ends every call."""
+        """The same for a request that the gateway may hold: within `within` seconds, or as long as the gateway does."""
         async with self.deadline(within, message):
-            return await self._send_until_answered(message)
+            return await self._send_until_answered(message, self._long)
 
-    async def _send_until_answered(self, message: Message) -> httpx2.Response:
+    async def _send_until_answered(self, message: Message, pool: httpx2.AsyncClient) -> httpx2.Response:
         attempt = 0
         while True:
             error: JackfieldError
             try:
-                response = await self._http.send(self._request(message))
+                response = await pool.send(self._request(message))
             except httpx2.TransportError as fault:
                 error = self._lost(fault)
                 pause = backoff(attempt) if message.repeatable else None
@@ -117,7 +143,7 @@ class Connection:
         if last_id:
             request.headers["Last-Event-ID"] = last_id
         try:
-            response = await self._http.send(request, stream=True)
+            response = await self._long.send(request, stream=True)
             try:
                 if not response.is_success:
                     await response.aread()
@@ -155,13 +181,13 @@ class Connection:
 
     def _request(self, message: Message, *, timeout: httpx2.Timeout | None = None) -> httpx2.Request:
         headers = message.headers if message.body is None else {"Content-Type": "application/json", **message.headers}
-        return self._http.build_request(
+        return self._long.build_request(
             message.method,
             f"{self.url}{message.path}",
             params=message.params or None,
             content=message.body,
             headers=headers,
-            timeout=timeout or self._http.timeout,
+            timeout=timeout or self._long.timeout,
         )
 
     def _lost(self, fault: httpx2.TransportError) -> GatewayUnreachable:
@@ -190,6 +216,10 @@ class Connection:
             return None
         wait = seconds(header)
         return wait if wait <= self._patience.retry_after else None
+
+
+def _no_trust() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def backoff(attempt: int) -> float:

@@ -95,7 +95,7 @@ def outcome_of(tool: str, answer: CallAnswer) -> Any:
     if not answer.is_settled:
         wait = "a person must allow it first" if answer.status == "pending_approval" else "somebody else will answer it"
         raise CallPending(
-            f"Call {answer.call_id} of '{tool}' is {answer.status}: {wait}. Look at it later by its call id.",
+            f"Call {answer.call_id} of '{tool}' is {answer.status}: {wait}. client.calls.wait(…) waits for its end.",
             call_id=answer.call_id,
             status=answer.status,
         )

@@ -36,6 +36,16 @@ class LoopThread:
             future.cancel()
             raise
 
+    def run_to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for work that tidies up: an interrupt cancels it and waits until it is over; a second one leaves."""
+        task = self.run(_started(work))
+        try:
+            return self.run(_outcome(task))
+        except BaseException:
+            if self.is_running:
+                self.run(_ended(task))
+            raise
+
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """The items one by one; leaving the iteration ends the asynchronous one."""
         try:
@@ -67,3 +77,16 @@ async def _next(items: AsyncGenerator[T, None]) -> tuple[T] | None:
         return (await anext(items),)
     except StopAsyncIteration:
         return None
+
+
+async def _started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    return asyncio.create_task(work)
+
+
+async def _outcome(task: asyncio.Task[T]) -> T:
+    return await asyncio.shield(task)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))

@@ -1,153 +1,36 @@
 """The blocking client: the same surface as `Client`, for programs without an event loop.
 
 Every method is the asynchronous one, run to its end on a private event loop's thread. Above: programs. Below:
-`client.py` and `loop.py`.
+`client.py`, `sync_tools.py`, `sync_calls.py` and `loop.py`.
 """
 
-from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from jackfield.sdk.calls import Calls
+from jackfield.sdk.agents import Agents
 from jackfield.sdk.client import Client
-from jackfield.sdk.failures import outcome_of
 from jackfield.sdk.loop import LoopThread
-from jackfield.sdk.tools import OnEvent, Tools
-from jackfield.sdk.types import CallAnswer, CallEvent, CallPage, CallRecord, Readiness, ToolInfo, ToolsChanged
+from jackfield.sdk.sync_calls import SyncCalls
+from jackfield.sdk.sync_tools import SyncTools
+from jackfield.sdk.types import InboxPage, Readiness, Triggered
 
 
-class SyncTools:
-    """`Tools`, blocking."""
+class SyncAgents:
+    """`Agents`, blocking."""
 
-    def __init__(self, tools: Tools, loop: LoopThread) -> None:
-        self._tools = tools
+    def __init__(self, agents: Agents, loop: LoopThread) -> None:
+        self._agents = agents
         self._loop = loop
 
-    def list(self) -> tuple[ToolInfo, ...]:
-        """Every tool, by name. A catalog that has not changed is not sent again."""
-        return self._loop.run(self._tools.list())
+    def inbox(
+        self, name: str, status: str | None = None, *, limit: int | None = None, cursor: str | None = None
+    ) -> InboxPage:
+        """Events in the order they came: all of them, or those that are `pending`, `processing` or `processed`."""
+        return self._loop.run(self._agents.inbox(name, status, limit=limit, cursor=cursor))
 
-    def get(self, name: str) -> ToolInfo:
-        """One tool. Raises `ToolNotFound`."""
-        return self._loop.run(self._tools.get(name))
-
-    def search(self, query: str, *, limit: int | None = None) -> tuple[ToolInfo, ...]:
-        """The tools that fit the words best, best first."""
-        return self._loop.run(self._tools.search(query, limit=limit))
-
-    def call(
-        self,
-        name: str,
-        /,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        agent: str | None = None,
-        space_id: str | None = None,
-        chat_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-        on_event: OnEvent | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """One call, and its plain result; raises as `Tools.call` does. `on_event` is told on another thread."""
-        answer = self.start(
-            name,
-            arguments,
-            timeout=timeout,
-            agent=agent,
-            space_id=space_id,
-            chat_id=chat_id,
-            run_id=run_id,
-            idempotency_key=idempotency_key,
-            on_event=on_event,
-            **kwargs,
-        )
-        return outcome_of(name, answer)
-
-    def start(
-        self,
-        name: str,
-        /,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        agent: str | None = None,
-        space_id: str | None = None,
-        chat_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-        on_event: OnEvent | None = None,
-        **kwargs: Any,
-    ) -> CallAnswer:
-        """The same call, and the gateway's whole answer, whether it is done, failed or pending."""
-        return self._loop.run(
-            self._tools.start(
-                name,
-                arguments,
-                timeout=timeout,
-                agent=agent,
-                space_id=space_id,
-                chat_id=chat_id,
-                run_id=run_id,
-                idempotency_key=idempotency_key,
-                on_event=on_event,
-                **kwargs,
-            )
-        )
-
-    def follow(self) -> Generator[ToolsChanged, None, None]:
-        """Every change of the catalog from now on, across reconnects, until the iteration is left."""
-        return self._loop.iterate(self._tools.follow())
-
-
-class SyncCalls:
-    """`Calls`, blocking."""
-
-    def __init__(self, calls: Calls, loop: LoopThread) -> None:
-        self._calls = calls
-        self._loop = loop
-
-    def get(self, call_id: str) -> CallRecord:
-        """One call's record. Raises `CallNotFound`."""
-        return self._loop.run(self._calls.get(call_id))
-
-    def list(
-        self,
-        *,
-        status: str | None = None,
-        tool: str | None = None,
-        agent: str | None = None,
-        run_id: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> CallPage:
-        """One page of calls, newest first; `cursor` is the page before's `next_cursor`."""
-        return self._loop.run(
-            self._calls.list(status=status, tool=tool, agent=agent, run_id=run_id, limit=limit, cursor=cursor)
-        )
-
-    def iterate(
-        self,
-        *,
-        status: str | None = None,
-        tool: str | None = None,
-        agent: str | None = None,
-        run_id: str | None = None,
-        page_size: int | None = None,
-    ) -> Generator[CallRecord, None, None]:
-        """Every call that fits, newest first, page after page."""
-        return self._loop.iterate(
-            self._calls.iterate(status=status, tool=tool, agent=agent, run_id=run_id, page_size=page_size)
-        )
-
-    def cancel(self, call_id: str) -> CallRecord:
-        """Stop a call that is not settled, and its record after that. Raises `Conflict` for a settled one."""
-        return self._loop.run(self._calls.cancel(call_id))
-
-    def follow(self, *, tool: str | None = None, agent: str | None = None) -> Generator[CallEvent, None, None]:
-        """What happens to calls from now on, across reconnects, until the iteration is left."""
-        return self._loop.iterate(self._calls.follow(tool=tool, agent=agent))
+    def trigger(self, name: str, service: str, payload: Any = None) -> Triggered:
+        """Put an event of `service` into the agent's inbox; `payload` is anything that JSON holds."""
+        return self._loop.run(self._agents.trigger(name, service, payload))
 
 
 class SyncClient:
@@ -166,6 +49,7 @@ class SyncClient:
         self._loop = LoopThread()
         self.tools = SyncTools(self._client.tools, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
+        self.agents = SyncAgents(self._client.agents, self._loop)
 
     @property
     def url(self) -> str:

@@ -1,22 +1,28 @@
-"""`client.tools`: what the gateway offers, and calling it.
+"""`client.tools`: what the gateway offers, calling it, what the key prefers, and serving tools of one's own.
 
-Above: the client. Below: `connection.py` and `streams.py`.
+Above: the client. Below: `connection.py`, `streams.py` and, for serving, `serving.py`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
+from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, outcome_of
+from jackfield.sdk.functions import Servable, callees_of
+from jackfield.sdk.serving import Terms, ToolServer
 from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import follow, read
-from jackfield.sdk.types import CallAnswer, CallEvent, ToolInfo, ToolsChanged
+from jackfield.sdk.types import CallAnswer, CallEvent, EffectiveTool, ToolInfo, ToolsChanged
 
+ApprovalOverride = Literal["", "require", "skip"]
+"""Whether a person is asked first: as the tool itself says, always, never."""
 OnEvent = Callable[[CallEvent], None]
 """Told every event of one call while it runs. Must not block."""
 
@@ -28,6 +34,14 @@ ANSWER = "call.result"
 
 class _Tools(Struct, frozen=True):
     tools: tuple[ToolInfo, ...] = ()
+
+
+class _EffectiveTools(Struct, frozen=True):
+    tools: tuple[EffectiveTool, ...] = ()
+
+
+class _Changed(Struct, frozen=True):
+    tool: EffectiveTool
 
 
 class Tools:
@@ -147,6 +161,65 @@ class Tools:
             async for event in events:
                 if event.type == "tools.changed":
                     yield self._connection.decode(event.data, ToolsChanged)
+
+    async def effective(self, chat_id: str | None = None) -> tuple[EffectiveTool, ...]:
+        """Every tool with this key's preferences applied, everywhere or in one chat."""
+        response = await self._connection.ask(get("/api/v1/tools/set", {"chat_id": chat_id}))
+        return self._connection.decode(response.content, _EffectiveTools).tools
+
+    async def set_enabled(self, name: str, enabled: bool, *, chat_id: str | None = None) -> EffectiveTool:  # noqa: FBT001 - the second word of the sentence
+        """Switch a tool on or off for this key. Whether it asks first stays as it was."""
+        return await self._prefer("/api/v1/tools/config", name, {"enabled": enabled, "chat_id": chat_id})
+
+    async def set_approval(self, name: str, override: ApprovalOverride, *, chat_id: str | None = None) -> EffectiveTool:
+        """Have a person asked before each call of a tool, or not. Whether it is on stays as it was."""
+        given = {"approval_override": override, "chat_id": chat_id}
+        return await self._prefer("/api/v1/tools/config/approval", name, given)
+
+    async def reset_preferences(self, name: str, *, chat_id: str | None = None) -> EffectiveTool:
+        """Forget what this key prefers of a tool, everywhere or in that chat."""
+        tool = await self.get(name)
+        params: dict[str, str | int] = {"scenario": tool.source, "tool_name": tool.name, "chat_id": chat_id or ""}
+        response = await self._connection.ask(Message(method="DELETE", path="/api/v1/tools/config", params=params))
+        return self._connection.decode(response.content, _Changed).tool
+
+    async def _prefer(self, path: str, name: str, given: Mapping[str, Any]) -> EffectiveTool:
+        tool = await self.get(name)
+        body = {"scenario": tool.source, "tool_name": tool.name, **given}
+        response = await self._connection.ask(Message(method="POST", path=path, body=msgspec.json.encode(body)))
+        return self._connection.decode(response.content, _Changed).tool
+
+    async def serve(
+        self,
+        functions: Mapping[str, Servable] | Iterable[Servable],
+        *,
+        client_id: str | None = None,
+        concurrency: int = 10,
+        declare: str | None = None,
+        grace: float = 10.0,
+        on_connected: Callable[[], None] | None = None,
+    ) -> None:
+        """Answer calls of `external` tools with these functions, until cancelled.
+
+        Functions may be `async`, or plain ones, which run in threads; they get their arguments as keywords, and what
+        they raise is the caller's error. At most `concurrency` run at once. A gateway that is away is waited for, one
+        that refuses raises. Every call is begun once: `client_id` is what the gateway knows this server by when it
+        comes back, so give a program that restarts an id of its own; two servers must not share one.
+
+        With `declare` the tools need not be in the gateway's config: they are declared as all the tools of the
+        source of that name, with schemas from the type hints. A `ServedTool` says more than a function can.
+
+        When cancelled, running calls have `grace` seconds to end; the others are answered as interrupted.
+        """
+        terms = Terms(
+            client_id=client_id or f"sdk-{secrets.token_hex(8)}",
+            concurrency=concurrency,
+            declare=declare,
+            grace=grace,
+            on_connected=on_connected,
+        )
+        async with self._connection.apart() as connection:
+            await ToolServer(connection, Calls(connection), callees_of(functions), terms).run()
 
 
 def path_of(tool: str) -> str:

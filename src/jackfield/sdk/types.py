@@ -10,6 +10,8 @@ from msgspec import Struct
 
 UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval"})
 """The statuses of a call that has no outcome yet; every other one is final."""
+FOR_OTHERS = ("pending_approval", "pending", "waiting")
+"""The statuses of a call that somebody outside the gateway must allow or answer."""
 
 
 class ToolMetadata(Struct, frozen=True, kw_only=True):
@@ -37,6 +39,20 @@ class ToolInfo(Struct, frozen=True, kw_only=True):
     version: str = ""
     """Digest of the definition: another version is another definition."""
     source: str = ""
+
+
+class EffectiveTool(Struct, frozen=True, kw_only=True):
+    """A tool as it stands for this key: everywhere, or in one chat."""
+
+    tool: ToolInfo
+    scenario: str = ""
+    enabled: bool = True
+    source: str = ""
+    """Where `enabled` comes from: `chat`, `global`, or empty for the tool's own metadata."""
+    requires_approval: bool = False
+    approval_source: str = ""
+    approval_override: str = ""
+    """`require`, `skip`, or empty when nothing overrides the metadata."""
 
 
 class ToolsChanged(Struct, frozen=True, kw_only=True):
@@ -89,6 +105,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     error: CallError | None = None
     delivery: str | None = None
     attempt: int = 0
+    callback_url: str | None = None
+    """While the call waits for an answer: who posts to this url answers it, once and without a key."""
     created_at: str | None = None
     finished_at: str | None = None
     deadline: str | None = None
@@ -126,7 +144,43 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     status: str | None = None
     progress: Progress | None = None
     execution_time_ms: float | None = None
+    error: CallError | str | None = None
+    """Why a settled call has no result; some gateways send only the sentence."""
     at: str | None = None
+
+
+class Receipt(Struct, frozen=True, kw_only=True, rename={"call_id": "callId", "agent": "agentEntityId"}):
+    """What the gateway says to an answer: it is on disk, and how it reaches whoever made the call."""
+
+    call_id: str
+    agent: str | None = None
+    delivery: str | None = None
+    """`inline`: somebody waits for it; `inbox`: an agent finds it there. None: the record alone has it."""
+
+
+class InboxEvent(Struct, frozen=True, kw_only=True, rename={"event_id": "eventId"}):
+    """Something that waits for an agent: `tool_result`, `space_message`, `plan` or `service`."""
+
+    event_id: str
+    type: str
+    timestamp: str | None = None
+    status: str | None = None
+    data: dict[str, Any] = {}
+
+
+class InboxPage(Struct, frozen=True, kw_only=True):
+    """Some events of one inbox, oldest first, and where the next ones begin."""
+
+    events: tuple[InboxEvent, ...] = ()
+    next_cursor: str | None = None
+
+
+class Triggered(Struct, frozen=True, kw_only=True, rename={"agent": "agentEntityId", "event_id": "eventId"}):
+    """What a trigger put into an agent's inbox."""
+
+    success: bool = True
+    agent: str | None = None
+    event_id: str | None = None
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ acknowledges them after COMMIT. If one raises, the batch is rolled back and its 
 of its own, so that the bad one fails alone. A connection lost before COMMIT was sent has written nothing, so the batch
 goes again on another; one lost after it may have written everything, so nothing goes again and the callers are told.
 That is right for a settle: a caller who repeats it gets 200 or, if it had been written, the 409 that means settled;
-repeated here, the 409 would reach a caller who never heard that a reply was lost.
+repeated here, the 409 would reach a caller who never heard that a reply was lost. Writes that nobody waited for in
+between may be in two batches at once and have no order, unlike SQLite's.
 Above: `base.py`. Below: `postgres_server.py` for connections, `listening.py` for wake-ups.
 """
 
@@ -24,7 +25,7 @@ from jackfield.store.base import Store
 from jackfield.store.listening import Listener
 from jackfield.store.moves import Script
 from jackfield.store.postgres_batches import Begun, CommitLost, Job, Scripts, drop
-from jackfield.store.postgres_server import PASSING, WORDS, Away, Server, is_lost, told
+from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
 from jackfield.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ class PostgresStore(Store):
 
     async def open(self) -> None:
         channel = await self._server.prepare()
-        await self._listener.open(channel)
+        try:
+            await self._listener.open(channel)
+        except FAULTS as fault:
+            raise self._server.unusable(fault) from None
         self._readers = await self._server.pool(READERS)
         self._writers = await self._server.pool(WRITERS)
 
@@ -140,9 +144,8 @@ class PostgresStore(Store):
         """See every job of a batch to its end: written, or its caller told why not."""
         try:
             apart = await self._commit_together(writers, self._begin(batch))
-            while apart:
-                await self._commit_alone(writers, apart[0])
-                apart.popleft()
+            for job in apart:
+                await self._commit_alone(writers, job)
         except Away as fault:
             log.warning("%d writes found no database: %s", len(batch), fault)
             self._refuse(batch, self._server.away)
@@ -156,12 +159,12 @@ class PostgresStore(Store):
                 self._refuse([job], partial(told, fault))
         return begun
 
-    async def _commit_together(self, writers: "Pool", begun: list[Begun]) -> "deque[Job]":
+    async def _commit_together(self, writers: "Pool", begun: list[Begun]) -> list[Job]:
         """One transaction for all that concern one row each; the jobs that are left to be done alone."""
         together = [one for one in begun if one.row is not None]
-        apart = deque(one.job for one in begun if one.row is None)
+        alone = [one.job for one in begun if one.row is None]
         if not together:
-            return apart
+            return alone
         try:
             self._acknowledge(await self._commit(writers, together))
         except CommitLost as lost:
@@ -170,8 +173,8 @@ class PostgresStore(Store):
             raise
         except Exception as fault:  # noqa: BLE001 - a border, as above; each job hears its own fault when it is alone
             log.debug("A batch of %d writes was rolled back: %s", len(together), fault)
-            apart.extendleft(one.job for one in reversed(together))
-        return apart
+            return [one.job for one in together] + alone
+        return alone
 
     async def _commit_alone(self, writers: "Pool", job: Job) -> None:
         for left in reversed(range(TRIES)):

@@ -91,9 +91,9 @@ class Scripts:
             raise
         try:
             said = await connection.execute("COMMIT")
-        except (asyncpg.IntegrityConstraintViolationError, asyncpg.TransactionRollbackError):
-            raise
         except Exception as fault:
+            if isinstance(fault, asyncpg.PostgresError) and fault.severity_en == "ERROR":
+                raise  # the server's own word that it rolled back
             drop(connection)
             raise CommitLost from fault
         assert said == "COMMIT", f"PostgreSQL answered {said} to a COMMIT"

@@ -85,14 +85,14 @@ class Server:
         try:
             connection = await self.connect()
         except (*FAULTS, ValueError) as fault:
-            raise self._unusable(fault) from None
+            raise self.unusable(fault) from None
         try:
             await self._check(connection)
             async with connection.transaction():
                 await migrate(connection, f"'{self.database}' at {self.host}")
             schema = await connection.fetchval("SELECT current_schema()::regnamespace::oid")
         except FAULTS as fault:
-            raise self._unusable(fault) from None
+            raise self.unusable(fault) from None
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
         return f"jackfield_{schema}"
@@ -158,7 +158,7 @@ class Server:
                 "Create the schema, or name another in [store] url: …?search_path=NAME."
             )
 
-    def _unusable(self, fault: Exception) -> ConfigError:
+    def unusable(self, fault: Exception) -> ConfigError:
         where = f"at {self.host}"
         match fault:
             case asyncpg.InvalidCatalogNameError():

@@ -280,8 +280,8 @@ def take_lock(path: Path) -> int:
         holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
         os.close(handle)
         raise ConfigError(
-            f"Another gateway (pid {holder}) uses the database {path.name}. Stop it, give this one another --store, "
-            "or use PostgreSQL for several gateways on one database."
+            f"Another gateway (pid {holder}) uses the database {path.name}. Stop it, set JACKFIELD_STORE to another "
+            "database, or use PostgreSQL for several gateways on one database."
         ) from None
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
@@ -295,7 +295,7 @@ def migrate(connection: sqlite3.Connection, name: str) -> None:
     if present > migrations[-1].number:
         raise ConfigError(
             f"The database {name} was written by a newer Jackfield (schema {present}, this one knows "
-            f"{migrations[-1].number}). Update Jackfield, or give another --store."
+            f"{migrations[-1].number}). Update Jackfield, or give it another database by JACKFIELD_STORE."
         )
     for migration in migrations:
         if migration.number > present:

@@ -4,6 +4,7 @@ Above: the doors that take a body. Below: the ASGI channel and msgspec.
 """
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,12 +17,14 @@ from jackfield.web.sentences import bad_value
 from jackfield.web.visit import Visit
 
 B = TypeVar("B", bound=Struct)
+T = TypeVar("T")
 
 DEEPEST = 200
 """Levels of nesting that a body may have; more is no honest request and would exhaust a parser's stack."""
 BODY_WITHIN = 60.0
 """Seconds in which a body must have come."""
 _PLAIN_JSON = b"application/json"
+_decode_any = msgspec.json.Decoder().decode
 
 
 class ClientGone(Exception):
@@ -44,19 +47,30 @@ class BodyReader(Generic[B]):
                 raise BadRequest("The request has no body. Send a JSON object.")
             return self._into()
         check_media_type(visit.headers.get(b"content-type"))
-        try:
-            value = self._decode(body)
-        except msgspec.ValidationError as fault:
-            raise bad_value(fault, what="The body", into=self._into) from None
-        except msgspec.DecodeError as fault:
-            raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
-        except UnicodeDecodeError:
-            raise BadRequest("The body is not UTF-8. Encode it so.") from None
-        except RecursionError:
-            raise _too_deep() from None
+        value = _decoded(body, self._decode, into=self._into)
         if body.count(b"{") + body.count(b"[") > DEEPEST:
-            _check_depth(value)
+            _check_depth(msgspec.structs.astuple(value))
         return value
+
+
+async def read_any(visit: Visit) -> Any:
+    """The body as whatever JSON it is; none at all is null."""
+    body = await read_bytes(visit)
+    if not body:
+        return None
+    check_media_type(visit.headers.get(b"content-type"))
+    value = _decoded(body, _decode_any, into=Struct)
+    if body.count(b"{") + body.count(b"[") > DEEPEST:
+        _check_depth((value,))
+    return value
+
+
+async def read_object(visit: Visit) -> dict[str, Any]:
+    """The body as a JSON object with any keys."""
+    value = await read_any(visit)
+    if not isinstance(value, dict):
+        raise BadRequest("The body is not a JSON object. Send one.")
+    return value
 
 
 async def read_bytes(visit: Visit) -> bytes:
@@ -106,8 +120,21 @@ async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
         raise TooSlow(f"The body did not come whole within {BODY_WITHIN:g} s. Send it again.") from None
 
 
-def _check_depth(body: Struct) -> None:
-    level: list[Any] = [value for value in msgspec.structs.astuple(body) if isinstance(value, (dict, list))]
+def _decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
+    try:
+        return decode(body)
+    except msgspec.ValidationError as fault:
+        raise bad_value(fault, what="The body", into=into) from None
+    except msgspec.DecodeError as fault:
+        raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
+    except UnicodeDecodeError:
+        raise BadRequest("The body is not UTF-8. Encode it so.") from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _check_depth(parts: Iterable[Any]) -> None:
+    level: list[Any] = [value for value in parts if isinstance(value, (dict, list))]
     for _ in range(DEEPEST - 1):
         level = [
             child

@@ -1,25 +1,34 @@
 """The records of calls: one, a page, live; and how to stop one.
 
-Above: `routes.py`. Below: the store for what was, the pipeline's events for what happens. A key without `admin` sees
-its own calls only, and another's is as if it did not exist.
+Above: `routes.py`. Below: the store for what was, the pipeline's events for what happens. Which calls a key sees is
+said in `calls/rights.py`; another's is as if it did not exist.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from jackfield.calls.events import CallEvent
+from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
+from jackfield.calls.rights import may_answer, may_see
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.store import CallFilter
 from jackfield.web.answers import Answer, json_reply
-from jackfield.web.records import CallPage, OneCall, call_record, event_record
+from jackfield.web.bodies import ClientGone
+from jackfield.web.records import CallPage, CallRecord, OneCall, call_record, event_record
 from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
+from jackfield.web.streams import stop
 from jackfield.web.visit import Name, Visit
 
 _STATUSES = tuple(status.value for status in CallStatus)
+_OPEN = tuple(status for status in CallStatus if not status.is_final)
+_ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
+_WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL)
+PAGE = 500
+LONGEST_WAIT = 60
 Statuses = Annotated[
     str,
     Meta(
@@ -38,12 +47,20 @@ class CallsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool: Name | None = None
     agent: Name | None = None
     run_id: Name | None = None
-    limit: Annotated[int, Meta(ge=1, le=500, description="How many calls at most")] = 50
+    limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many calls at most")] = 50
     cursor: Annotated[Name, Meta(description="The `next_cursor` of the page before")] | None = None
 
 
+class OneCallQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for its end."""
+
+    wait: Annotated[
+        float, Meta(ge=0, le=LONGEST_WAIT, description="Answer when the call is settled, or after so many seconds")
+    ] = 0
+
+
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which calls to follow."""
+    """Which calls to follow. With a status, those that are in it now come first; `pending` means all that wait."""
 
     status: Statuses | None = None
     tool: Name | None = None
@@ -54,58 +71,136 @@ async def list_calls(visit: Visit) -> Answer:
     """A page of records, newest first."""
     wanted = visit.query(CallsQuery)
     page = await visit.gateway.store.list_calls(
-        CallFilter(
+        filter_for(
+            visit.principal,
             status=parse_statuses(wanted.status),
             tool=wanted.tool,
             agent=wanted.agent,
             run_id=wanted.run_id,
-            principal=None if visit.principal.is_admin else visit.principal.name,
         ),
         limit=wanted.limit,
         cursor=wanted.cursor,
     )
-    return json_reply(CallPage(calls=[call_record(call) for call in page.calls], next_cursor=page.next_cursor))
+    shown = [record_for(visit, call) for call in page.calls if may_see(visit.principal, call)]
+    return json_reply(CallPage(calls=shown, next_cursor=page.next_cursor))
 
 
 async def show_call(visit: Visit) -> Answer:
-    """One record."""
+    """One record, at once or when the call is settled."""
+    seconds = visit.query(OneCallQuery).wait
     call_id = visit.part("id")
     call = await visit.gateway.store.get_call(call_id)
-    if call is None or not may_see(visit.principal, call.principal):
+    if call is None or not may_see(visit.principal, call):
         raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
-    return json_reply(OneCall(call=call_record(call)))
+    if seconds and not call.status.is_final:
+        call = await _settled(visit, call, seconds=seconds)
+    return one_call(visit, call)
 
 
 async def cancel_call(visit: Visit) -> Answer:
     """Stop a call that is not final."""
-    call: Call = await visit.gateway.pipeline.cancel(visit.part("id"), principal=visit.principal)
-    return json_reply(OneCall(call=call_record(call)))
+    return one_call(visit, await visit.gateway.pipeline.cancel(visit.part("id"), principal=visit.principal))
 
 
 async def follow_calls(visit: Visit) -> Answer:
-    """What happens to calls from now on."""
+    """What waits or runs now, if a status is asked for, then what happens to calls."""
     wanted = visit.query(StreamQuery)
-    messages = _messages(visit, wanted, parse_statuses(wanted.status))
-    return EventStream(messages, streams=visit.reception.streams)
+    statuses = parse_statuses(wanted.status)
+    if CallStatus.PENDING in statuses:
+        statuses = tuple(dict.fromkeys((*statuses, *_WAITS)))
+    return EventStream(_messages(visit, wanted, statuses), streams=visit.reception.streams)
+
+
+def one_call(visit: Visit, call: Call) -> Answer:
+    """A call in its envelope."""
+    return json_reply(OneCall(call=record_for(visit, call)))
+
+
+def record_for(visit: Visit, call: Call) -> CallRecord:
+    """The record as this key may see it: who may not answer the call is not shown the url that does."""
+    if call.status in _ANSWERABLE and may_answer(visit.principal, call):
+        gateway = visit.gateway
+        return call_record(
+            call, callback_url=f"{gateway.settings.url}/api/v1/callbacks/{gateway.callbacks.token_for(call.id)}"
+        )
+    return call_record(call)
+
+
+def filter_for(
+    principal: Principal,
+    *,
+    status: tuple[CallStatus, ...],
+    tool: str | None,
+    agent: str | None,
+    run_id: str | None = None,
+) -> CallFilter:
+    """`may_see` as far as a database can say it; what comes back is asked again."""
+    if principal.is_admin:
+        return CallFilter(status=status, tool=tool, agent=agent, run_id=run_id)
+    return CallFilter(
+        status=status,
+        tool=tool,
+        agent=agent,
+        run_id=run_id,
+        principal=principal.name,
+        or_for_others_of=("*",) if principal.may(Scope.ANSWER) else principal.named("worker"),
+    )
+
+
+async def _settled(visit: Visit, call: Call, *, seconds: float) -> Call:
+    """The call when it is settled, or as it is after `seconds` or when the gateway stops."""
+    waiting = asyncio.ensure_future(visit.gateway.pipeline.wait(call.id, seconds=seconds))
+    gone = visit.reception.streams.watch(visit.receive)
+    try:
+        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        if gone.cancelled():
+            return call
+        raise ClientGone
+    finally:
+        await stop(waiting)
+        await visit.reception.streams.release(gone)
 
 
 async def _messages(
     visit: Visit, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
 ) -> AsyncGenerator[Message | Comment]:
     """Events of calls in the wanted statuses, and the one that says that such a call has left them."""
-    shown: set[str] = set()
+    shown: dict[str, CallStatus] = {}
     async with visit.gateway.pipeline.events.follow(None) as events:
         yield CONNECTED
+        async for event in _there_now(visit, wanted, statuses):
+            shown[event.call_id] = event.status
+            yield Message(event=event.type, data=event_record(event))
         async for event in events:
-            if not (may_see(visit.principal, event.principal) and _is_wanted(event, wanted)):
+            if not (may_see(visit.principal, event) and _is_wanted(event, wanted)):
                 continue
+            if event.type == PENDING and shown.get(event.call_id) is event.status:
+                continue  # it came with those that were there
             matches = not statuses or event.status in statuses
             if matches or event.call_id in shown:
                 yield Message(event=event.type, data=event_record(event))
             if matches and not event.status.is_final:
-                shown.add(event.call_id)
+                shown[event.call_id] = event.status
             else:
-                shown.discard(event.call_id)
+                shown.pop(event.call_id, None)
+
+
+async def _there_now(visit: Visit, wanted: StreamQuery, statuses: tuple[CallStatus, ...]) -> AsyncGenerator[CallEvent]:
+    """The calls that are in the wanted statuses and may leave them, newest first."""
+    now = tuple(status for status in statuses if status in _OPEN)
+    cursor: str | None = None
+    while now:
+        found = filter_for(visit.principal, status=now, tool=wanted.tool, agent=wanted.agent)
+        page = await visit.gateway.store.list_calls(found, limit=PAGE, cursor=cursor)
+        for call in page.calls:
+            if may_see(visit.principal, call):
+                kind = STARTED if call.status is CallStatus.RUNNING else PENDING
+                yield event_of(kind, call, at=call.created_at)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
@@ -115,10 +210,6 @@ def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
         if word not in _STATUSES:
             raise BadRequest(f"'{word[:50]}' is no status of a call. Known: {', '.join(_STATUSES)}.", param="status")
     return tuple(CallStatus(word) for word in dict.fromkeys(words))
-
-
-def may_see(principal: Principal, owner: str) -> bool:
-    return principal.is_admin or principal.name == owner
 
 
 def _is_wanted(event: CallEvent, wanted: StreamQuery) -> bool:

@@ -14,11 +14,13 @@ from msgspec import Meta, Struct
 
 from jackfield.calls.events import CallEvent
 from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
+from jackfield.web.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.web.records import event_record, execute_answer
 from jackfield.web.sse import EventStream, Message
 from jackfield.web.streams import next_of, stop
@@ -45,6 +47,7 @@ _body = BodyReader(ExecuteBody, required=False)
 async def execute(visit: Visit) -> Answer:
     """Call the tool and say what came of it."""
     body = await _body.read(visit)
+    continue_trace(visit.headers)
     request = CallRequest(
         tool=visit.part("name"),
         arguments=body.arguments,
@@ -53,6 +56,8 @@ async def execute(visit: Visit) -> Answer:
         space_id=body.space_id,
         chat_id=body.chat_id,
         run_id=body.run_id,
+        through_door=True,
+        client_gone=visit.client_gone,
     )
     if (key := visit.headers.get(b"idempotency-key")) is not None:
         request = msgspec.structs.replace(
@@ -60,14 +65,16 @@ async def execute(visit: Visit) -> Answer:
         )
     if wants_events(visit.headers.get(b"accept")):
         return await _stream(visit, request)
-    return _answer(await visit.gateway.pipeline.call(request))
+    call_id = new_id("call")
+    call = await visit.gateway.pipeline.call(request, call_id=call_id)
+    answer = _answer(call)
+    return OwedAnswer(answer, call, visit.gateway.pipeline) if is_owed(call, call_id) else answer
 
 
 def _answer(call: Call) -> Answer:
+    answer = execute_answer(call)
     return raw_json_reply(
-        encode(execute_answer(call)),
-        status=200 if call.status.is_final else 202,
-        headers=((b"x-call-id", call.id.encode()),),
+        encode(answer), status=200 if answer.status.is_final else 202, headers=((b"x-call-id", call.id.encode()),)
     )
 
 
@@ -104,11 +111,16 @@ async def _stream(visit: Visit, request: CallRequest) -> Answer:
 
 async def _messages(visit: Visit, request: CallRequest, call_id: str) -> AsyncGenerator[Message]:
     pipeline = visit.gateway.pipeline
-    async with pipeline.events.follow(call_id) as events:
-        call = visit.reception.streams.keep(pipeline.call(request, call_id=call_id), name=f"Call {call_id}")
-        async for event in _until_done(events, call):
-            yield Message(event=event.type, data=event_record(event))
-    yield Message(event="call.result", data=execute_answer(await asyncio.shield(call)))
+    streamed = StreamedCall(pipeline)
+    try:
+        async with pipeline.events.follow(call_id) as events:
+            call = visit.reception.streams.keep(streamed.make(request, call_id=call_id), name=f"Call {call_id}")
+            async for event in _until_done(events, call):
+                yield Message(event=event.type, data=event_record(event))
+        answer = execute_answer(await asyncio.shield(call))
+        yield Message(event="call.result", data=answer, on_sent=streamed.sent)
+    finally:
+        await streamed.end()
 
 
 async def _until_done(events: AsyncIterator[CallEvent], call: asyncio.Task[Call]) -> AsyncGenerator[CallEvent]:

@@ -74,7 +74,7 @@ async def readiness(visit: Visit) -> Answer:
     report = Readiness(
         status="ready" if ready else "not_ready",
         store="ok" if store_answers else "unreachable",
-        sources=[_report(status, discretion, trusted=trusted) for status in gateway.panel.statuses()],
+        sources=[_report(status, discretion, trusted=trusted) for status in gateway.source_statuses()],
         notices=[
             NoticeReport(name=notice.public_name, sources=notice.sources, message=discretion.text(notice.message))
             for notice in gateway.catalog.notices
@@ -89,9 +89,9 @@ async def metrics(visit: Visit) -> Answer:
     gateway, principal = visit.gateway, visit.principal
     if principal.tools or principal.only_serves:
         names = {entry.name for entry in gateway.catalog.view(principal).entries}
-        text = metrics_text(gateway.pipeline.counters, gateway.panel.statuses(), shows=names.__contains__)
+        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=names.__contains__)
     else:
-        text = metrics_text(gateway.pipeline.counters, gateway.panel.statuses(), shows=lambda _tool: True)
+        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=lambda _tool: True)
     return Reply(200, (_METRICS_TYPE, NO_STORE), text.encode())
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 
 from jackfield.calls.events import CallEvent
-from jackfield.model.call import Call, CallError, CallStatus, Delivery
+from jackfield.calls.slots import Slot, slot_of
+from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
 from jackfield.sources.base import Progress
 from jackfield.web.answers import encode
 
@@ -57,6 +58,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     deadline: Time | None
     expires_at: Time | None
     execution_time_ms: float | None
+    callback_url: str | None
+    """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):
@@ -95,19 +98,33 @@ class _Waiting(Struct, frozen=True, kw_only=True, rename={"call_id": "pendingToo
 
 
 def execute_answer(call: Call) -> ExecuteAnswer:
-    """The answer to whoever made the call."""
+    """The answer to whoever made the call: its slot."""
+    if call.delivery is Delivery.INLINE:  # the same that `slot_of` says, on the road that must be fast
+        return _answer(call, call.status, call.result, call.error)
+    slot = slot_of(call)
+    match slot:
+        case Slot(status, Done(result)):
+            return _answer(call, status, result, None)
+        case Slot(status, Failed(code, message, result)):
+            return _answer(call, status, result, CallError(code, message))
+        case _:
+            status = call.status if slot is None else slot.status
+            return _answer(call, status, _waiting(call.id, status), None)
+
+
+def _answer(call: Call, status: CallStatus, result: Raw | None, error: CallError | None) -> ExecuteAnswer:
     return ExecuteAnswer(
-        success=call.status is CallStatus.COMPLETED,
+        success=status is CallStatus.COMPLETED,
         call_id=call.id,
         run_id=call.run_id,
-        status=call.status,
-        result=call.result if call.status.is_final else _waiting(call),
-        error=call.error,
-        execution_time_ms=_rounded(call.duration_ms),
+        status=status,
+        result=result,
+        error=error,
+        execution_time_ms=_took(call, until=_end_of_wait(call)) if status.is_final else None,
     )
 
 
-def call_record(call: Call) -> CallRecord:
+def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
     return CallRecord(
         id=call.id,
         call_id=call.id,
@@ -129,7 +146,8 @@ def call_record(call: Call) -> CallRecord:
         finished_at=_maybe_time(call.finished_at),
         deadline=_maybe_time(call.deadline),
         expires_at=_maybe_time(call.expires_at),
-        execution_time_ms=_rounded(call.duration_ms),
+        execution_time_ms=_took(call, until=call.finished_at),
+        callback_url=callback_url,
     )
 
 
@@ -157,12 +175,23 @@ def _maybe_time(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else iso_time(milliseconds)
 
 
+def _end_of_wait(call: Call) -> int | None:
+    """When whoever made the call was answered, by the database's clock."""
+    return call.deadline if call.first_reply is FirstReply.TIMEOUT else call.finished_at
+
+
+def _took(call: Call, *, until: int | None) -> float | None:
+    """How long the tool ran here, or how long somebody else took to answer."""
+    if call.duration_ms is not None or until is None:
+        return _rounded(call.duration_ms)
+    return float(until - call.created_at)
+
+
 def _rounded(milliseconds: float | None) -> float | None:
     """To the microsecond; what is behind that is noise."""
     return None if milliseconds is None else round(milliseconds, 3)
 
 
-def _waiting(call: Call) -> Raw:
-    status = CallStatus.PENDING_APPROVAL if call.status is CallStatus.PENDING_APPROVAL else CallStatus.PENDING
-    message = _WAITING_FOR.get(status, _WAITING)
-    return Raw(encode(_Waiting(status=status, call_id=call.id, message=message)))
+def _waiting(call_id: str, status: CallStatus) -> Raw:
+    shown = CallStatus.PENDING_APPROVAL if status is CallStatus.PENDING_APPROVAL else CallStatus.PENDING
+    return Raw(encode(_Waiting(status=shown, call_id=call_id, message=_WAITING_FOR.get(shown, _WAITING))))

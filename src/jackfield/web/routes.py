@@ -8,9 +8,12 @@ from typing import Any
 from jackfield.model.principal import Scope
 from jackfield.web import calls, changes, execute, health, login, tools
 from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
+from jackfield.web.needs import SEES_CALLS
 from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
+from jackfield.web.routes_pending import PENDING_DOORS
+from jackfield.web.routes_shelf import PREFERENCE_DOORS, SHELF_DOORS
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
 
@@ -88,6 +91,7 @@ DOORS: tuple[Door, ...] = (
         summary="Changes of the catalog, live (also as WebSocket)",
         answers={200: Body(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
     ),
+    *PREFERENCE_DOORS,
     Door(
         method="GET",
         path="/api/v1/tools/{name}",
@@ -98,10 +102,12 @@ DOORS: tuple[Door, ...] = (
         answers={200: Body(says="The tool", type=tools.ToolEntry)},
         refusals=(404,),
     ),
+    *SHELF_DOORS,
     Door(
         method="GET",
         path="/api/v1/calls",
         handler=calls.list_calls,
+        needs=SEES_CALLS,
         group="Calls",
         summary="The records of calls, newest first",
         query=calls.CallsQuery,
@@ -111,6 +117,7 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/v1/calls/stream",
         handler=calls.follow_calls,
+        needs=SEES_CALLS,
         group="Calls",
         summary="What happens to calls, live",
         query=calls.StreamQuery,
@@ -120,8 +127,10 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/v1/calls/{id}",
         handler=calls.show_call,
+        needs=SEES_CALLS,
         group="Calls",
-        summary="The record of one call",
+        summary="The record of one call, at once or when it is settled",
+        query=calls.OneCallQuery,
         answers={200: Body(says="The record", type=OneCall)},
         refusals=(404,),
     ),
@@ -135,6 +144,7 @@ DOORS: tuple[Door, ...] = (
         answers={200: Body(says="The record of the stopped call", type=OneCall)},
         refusals=(404, 409),
     ),
+    *PENDING_DOORS,
     Door(
         method="POST",
         path="/api/login",

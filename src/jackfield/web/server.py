@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -105,22 +105,37 @@ def bind(server: ServerSettings) -> socket.socket:
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     """One gateway after another: one that was declared dead stops its work and a new one takes the port."""
-    with _running_note(settings):
+    try:
         while await _serve_one(settings, listener):
             log.warning("Starting again under a new id.")
             listener = bind(settings.server)
+    finally:
+        await _leave_the_stubborn()
+
+
+async def _leave_the_stubborn() -> None:
+    """A tool that will not be cancelled must not keep the process: the loop would wait for it for ever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others and (await asyncio.wait(others, timeout=WORK_ENDS_WITHIN))[1]:
+        log.warning("Some tools would not stop; the gateway ends without them.")
+        logging.shutdown()
+        os._exit(0)
 
 
 async def _serve_one(settings: Settings, listener: socket.socket) -> bool:
     """Run one gateway to its end; whether another is to follow."""
     gateway = Gateway(settings)
-    server = _Server(gateway)
+    noted = ExitStack()
+    server = _Server(gateway, noted)
     watching = asyncio.create_task(_stop_when_dead(gateway, server))
     try:
         await server.serve(sockets=[listener])
         return gateway.declared_dead.is_set()
     finally:
         watching.cancel()
+        noted.close()
         try:
             async with asyncio.timeout(GATEWAY_STOPS_WITHIN):
                 await gateway.stop()
@@ -161,8 +176,9 @@ def _remove_note(path: Path, note: RunningNote) -> None:
 class _Server(uvicorn.Server):
     """uvicorn with our signals: the first stops gracefully, the second at once; and streams end with the server."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, noted: ExitStack) -> None:
         self._gateway = gateway
+        self._noted = noted
         self._streams = Streams()
         server = gateway.settings.server
         super().__init__(
@@ -188,6 +204,8 @@ class _Server(uvicorn.Server):
         """The doors open first, so that probes are answered while the gateway starts."""
         await super().startup(sockets)
         await self._gateway.start()
+        # Not before: a gateway that is refused its database must leave the note of the one that has it.
+        self._noted.enter_context(_running_note(self._gateway.settings))
         sys.stderr.write(banner(self._gateway))
         sys.stderr.flush()
 

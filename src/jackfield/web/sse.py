@@ -103,7 +103,6 @@ class EventStream:
             await self._messages.aclose()
             await self._streams.release(gone)
 
-
     async def _take_first(self) -> Message | Comment | None:
         return await next_of(self._messages) if self._first is None else self._first
 

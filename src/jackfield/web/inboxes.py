@@ -1,0 +1,105 @@
+"""An agent's inbox, and the door by which services put something into it.
+
+Above: `routes.py`. Below: the store. Results of calls arrive by themselves, when they are settled.
+"""
+
+import uuid
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from jackfield.errors import BadRequest, Forbidden
+from jackfield.web.answers import Answer, encode, json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.records import Time, iso_time
+from jackfield.web.visit import Name, Visit
+
+
+class InboxQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events to show; without a status all."""
+
+    status: Literal["pending", "processing", "processed"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many events at most")] = 100
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$", description="The `next_cursor` of the page before")] | None = (
+        None
+    )
+
+
+class InboxEventRecord(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that the agent should know: `tool_result`, `space_message`, `plan` or `service`."""
+
+    event_id: str
+    type: str
+    timestamp: Time
+    data: Raw
+    status: str
+
+
+class InboxPage(Struct, frozen=True, kw_only=True):
+    """Events in the order they came. `next_cursor` is where the next page begins; null: this was the last."""
+
+    events: list[InboxEventRecord]
+    next_cursor: str | None
+
+
+class TriggerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What a service has to say to an agent."""
+
+    service_name: Name
+    payload: Any = None
+
+
+class Triggered(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The event is in the inbox."""
+
+    success: Literal[True] = True
+    agent_entity_id: str
+    event_id: str
+
+
+_trigger = BodyReader(TriggerBody)
+
+
+async def show_inbox(visit: Visit) -> Answer:
+    """A page of the agent's events, the oldest first."""
+    wanted = visit.query(InboxQuery)
+    agent = _agent(visit)
+    if not (visit.principal.is_admin or agent in visit.principal.named("agent")):
+        raise Forbidden(f"The inbox of '{agent}' is read with the scope 'agent:{agent}' alone. Use that agent's key.")
+    events, rest = await visit.gateway.store.inbox.page(
+        agent, status=wanted.status, limit=wanted.limit, after=int(wanted.cursor or 0)
+    )
+    shown = [
+        InboxEventRecord(
+            event_id=event.event_id,
+            type=event.type,
+            timestamp=iso_time(event.created_at),
+            data=event.data,
+            status=event.status,
+        )
+        for event in events
+    ]
+    return json_reply(InboxPage(events=shown, next_cursor=None if rest is None else str(rest)))
+
+
+async def trigger_agent(visit: Visit) -> Answer:
+    """Put a `service` event into the agent's inbox."""
+    body = await _trigger.read(visit)
+    agent = _agent(visit)
+    if not visit.principal.may_act_as(agent):
+        raise Forbidden(f"Key '{visit.principal.name}' may not speak to agent '{agent}'. Use another key.")
+    event_id = f"svc:{uuid.uuid4()}"
+    data = encode({"serviceName": body.service_name, "payload": body.payload}).decode()
+    await visit.gateway.store.inbox.push(agent, event_id=event_id, type="service", data=data)
+    return json_reply(Triggered(agent_entity_id=agent, event_id=event_id))
+
+
+def _agent(visit: Visit) -> str:
+    """The agent in the path, if that can be a name at all."""
+    try:
+        return msgspec.convert(visit.part("id"), Name)
+    except msgspec.ValidationError:
+        raise BadRequest(
+            "An agent's id has 1 to 255 characters without control characters. Correct it.", param="id"
+        ) from None

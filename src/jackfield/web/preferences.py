@@ -1,0 +1,288 @@
+"""The consumer's side of discovery: which tools are on, which ask first, and how their sources are.
+
+A preference belongs to a key, everywhere or in one chat; chat goes before everywhere, everywhere before the tool's own
+metadata. An administrator may act for another key. Names and bodies are those of seed 004's consumer.
+Above: `routes.py`. Below: the store for what is kept, the catalog's book for what it means.
+"""
+
+import time
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta, Raw, Struct
+
+from jackfield.catalog.catalog import Entry
+from jackfield.catalog.preferences import EVERYWHERE, Origin
+from jackfield.errors import Forbidden, NotFound, ToolNotFound
+from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import Category
+from jackfield.settings import RESERVED_SOURCES
+from jackfield.sources.keeper import SourceState, SourceStatus
+from jackfield.web.answers import Answer, json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.records import Time, iso_time
+from jackfield.web.tools import Scenario, ToolEntry
+from jackfield.web.visit import Name, Visit
+
+REFRESH_WITHIN = 10.0
+"""Seconds that a refresh waits for slow sources; they are taken when they answer."""
+Chat = Annotated[
+    str, Meta(max_length=255, pattern="^[^\\u0000-\\u001f\\u007f]*(?![\\s\\S])", description="Empty: everywhere")
+]
+Override = Literal["", "require", "skip"]
+
+
+class ToolSetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """In which chat, and for an administrator whose."""
+
+    chat_id: Chat = EVERYWHERE
+    key: Name | None = None
+
+
+class EnabledBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Switch a tool on or off."""
+
+    chat_id: Chat | None = None
+    scenario: str
+    tool_name: str
+    enabled: bool
+    key: Name | None = None
+
+
+class ApprovalBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a person is asked first: always, never, or (empty) as the tool itself says."""
+
+    chat_id: Chat | None = None
+    scenario: str
+    tool_name: str
+    approval_override: Override
+    key: Name | None = None
+
+
+class ResetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which preference to forget."""
+
+    scenario: str
+    tool_name: str
+    chat_id: Chat = EVERYWHERE
+    key: Name | None = None
+
+
+class EffectiveTool(Struct, frozen=True, kw_only=True):
+    """A tool as it stands for a key in a chat, and where each of the two settings comes from."""
+
+    scenario: str
+    tool: ToolEntry
+    enabled: bool
+    source: Origin
+    requires_approval: bool
+    approval_source: Origin
+    approval_override: Override
+
+
+class ToolSet(Struct, frozen=True, kw_only=True):
+    """All tools of a key with its preferences applied."""
+
+    scenarios: list[Scenario]
+    tools: list[EffectiveTool]
+    categories: list[Category]
+    generated_at: Time
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """The preference is kept, and this is how the tool stands now."""
+
+    success: Literal[True] = True
+    tool: EffectiveTool
+
+
+class ScenarioState(Struct, frozen=True, kw_only=True):
+    """How one source is."""
+
+    scenario: str
+    available: bool
+    last_checked: Time | None
+    tool_count: int
+    error: str | None
+
+
+class Refreshed(Struct, frozen=True, kw_only=True):
+    """What there is after every source was read anew. Not a success when one of them could not be."""
+
+    success: bool
+    scenarios_count: int
+    tools_count: int
+
+
+class _Effective(Struct, frozen=True, kw_only=True):
+    scenario: str
+    tool: Raw
+    enabled: bool
+    source: Origin
+    requires_approval: bool
+    approval_source: Origin
+    approval_override: str
+
+
+class _ToolSet(Struct, frozen=True, kw_only=True):
+    scenarios: list[Scenario]
+    tools: list[_Effective]
+    categories: tuple[Category, ...]
+    generated_at: str
+
+
+class _Changed(Struct, frozen=True, kw_only=True):
+    success: bool = True
+    tool: _Effective
+
+
+_enabled = BodyReader(EnabledBody)
+_approval = BodyReader(ApprovalBody)
+
+
+async def show_tool_set(visit: Visit) -> Answer:
+    """Every tool of the key as it stands in this chat."""
+    wanted = visit.query(ToolSetQuery)
+    whose = _whose(visit, wanted.key)
+    view = visit.gateway.catalog.view(whose)
+    tools = [_effective(visit, entry, whose=whose, chat_id=wanted.chat_id) for entry in view.entries]
+    sources = dict.fromkeys(tool.scenario for tool in tools)
+    return json_reply(
+        _ToolSet(
+            scenarios=[_scenario(visit, name) for name in sources],
+            tools=tools,
+            categories=view.categories,
+            generated_at=iso_time(time.time_ns() // 1_000_000),
+        )
+    )
+
+
+async def show_scenarios(visit: Visit) -> Answer:
+    """The state of each source."""
+    discretion = visit.reception.discretion
+    return json_reply(
+        [
+            ScenarioState(
+                scenario=status.name,
+                available=status.status is SourceState.UP,
+                last_checked=None if status.checked_at is None else iso_time(status.checked_at),
+                tool_count=status.tools,
+                error=None if status.error is None else discretion.text(status.error),
+            )
+            for status in _scenarios(visit)
+        ]
+    )
+
+
+async def set_enabled(visit: Visit) -> Answer:
+    """Switch a tool on or off. Whether it asks first stays as it was."""
+    body = await _enabled.read(visit)
+    whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
+    entry = _find(visit, whose, body.scenario, body.tool_name)
+    await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), enabled=body.enabled)
+    return await _changed(visit, entry, whose=whose, chat_id=chat_id)
+
+
+async def set_approval(visit: Visit) -> Answer:
+    """Override whether a tool asks first. Whether it is on stays as it was."""
+    body = await _approval.read(visit)
+    whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
+    entry = _find(visit, whose, body.scenario, body.tool_name)
+    await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), approval=body.approval_override or None)
+    return await _changed(visit, entry, whose=whose, chat_id=chat_id)
+
+
+async def reset_preference(visit: Visit) -> Answer:
+    """Forget both settings; a key that may not answer cannot take away that somebody is asked."""
+    wanted = visit.query(ResetQuery)
+    whose = _whose(visit, wanted.key)
+    entry = _find(visit, whose, wanted.scenario, wanted.tool_name)
+    row = _row(entry, whose, wanted.chat_id)
+    if visit.principal.may(Scope.ANSWER):
+        await visit.gateway.store.preferences.delete(**row)
+    else:
+        await visit.gateway.store.preferences.put(**row, enabled=None)
+    return await _changed(visit, entry, whose=whose, chat_id=wanted.chat_id)
+
+
+async def refresh_tools(visit: Visit) -> Answer:
+    """Read every source anew, past every cache."""
+    in_time = await visit.gateway.refresh(within=REFRESH_WITHIN)
+    all_up = all(status.status is SourceState.UP for status in visit.gateway.panel.statuses())
+    return json_reply(
+        Refreshed(
+            success=in_time and all_up,
+            scenarios_count=len(_scenarios(visit)),
+            tools_count=len(visit.gateway.catalog.view(visit.principal).entries),
+        )
+    )
+
+
+def _whose(visit: Visit, key: str | None) -> Principal:
+    """The key whose preferences are meant: the asking one, or for an administrator the one it names."""
+    principal = visit.principal
+    if key is None or key == principal.name:
+        return principal
+    if not principal.is_admin:
+        raise Forbidden(f"Key '{principal.name}' may not act for key '{key}'. Leave 'key' out.", param="key")
+    found = visit.gateway.keyring.named(key)
+    if found is None:
+        raise NotFound(f"There is no key '{key}'. The config's [auth.keys] has those there are.", param="key")
+    return found
+
+
+def _find(visit: Visit, whose: Principal, scenario: str, tool_name: str) -> Entry:
+    """The tool, by its public name or its owner's spelling, as long as the key may see it."""
+    known = [entry for entry in visit.gateway.catalog.view(whose).entries if entry.tool.source == scenario]
+    if not known:
+        raise NotFound(f"There is no scenario '{scenario[:100]}' with tools for this key.", param="scenario")
+    for entry in known:
+        if tool_name in (entry.name, entry.tool.name):
+            return entry
+    raise ToolNotFound(f"Scenario '{scenario}' has no tool '{tool_name[:100]}' for this key.", param="tool_name")
+
+
+class _Row(TypedDict):
+    """Which row of the preferences is meant."""
+
+    principal: str
+    chat_id: str
+    scenario: str
+    tool: str
+
+
+def _row(entry: Entry, whose: Principal, chat_id: str) -> _Row:
+    return {"principal": whose.name, "chat_id": chat_id, "scenario": entry.tool.source, "tool": entry.tool.name}
+
+
+async def _changed(visit: Visit, entry: Entry, *, whose: Principal, chat_id: str) -> Answer:
+    await visit.gateway.reload_preferences()
+    return json_reply(_Changed(tool=_effective(visit, entry, whose=whose, chat_id=chat_id)))
+
+
+def _effective(visit: Visit, entry: Entry, *, whose: Principal, chat_id: str) -> _Effective:
+    stands = visit.gateway.preferences.effective(entry, principal=whose.name, chat_id=chat_id or None)
+    return _Effective(
+        scenario=entry.tool.source,
+        tool=Raw(entry.manifest),
+        enabled=stands.enabled,
+        source=stands.enabled_from,
+        requires_approval=stands.requires_approval,
+        approval_source=stands.approval_from,
+        approval_override=stands.approval_override,
+    )
+
+
+def _scenario(visit: Visit, name: str) -> Scenario:
+    settings = visit.gateway.settings
+    return Scenario(
+        name=name,
+        version=settings.scenario.version,
+        description=f"Tools of the source '{name}'",
+        base_url=settings.scenario.base_url or settings.url,
+    )
+
+
+def _scenarios(visit: Visit) -> list[SourceStatus]:
+    """The sources, without those of the gateway's own that have no tools."""
+    statuses = visit.gateway.source_statuses()
+    return [status for status in statuses if status.tools or status.name not in RESERVED_SOURCES]

@@ -1,0 +1,75 @@
+"""Whether an HTTP caller got the answer to its call: T11 and T12 of the pending protocol.
+
+Only the request that made the call counts; a repeat with the same Idempotency-Key reads the record, and reading is not
+delivery. A call without an agent owes nobody anything.
+Above: `execute.py`. Below: the pipeline.
+"""
+
+import asyncio
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.model.call import Call, Delivery
+from jackfield.web.answers import Answer
+from jackfield.web.streams import is_gone
+
+
+def is_owed(call: Call, call_id: str) -> bool:
+    """Whether the answer to the request that was to make call `call_id` is the delivery of its outcome."""
+    return call.waiter is not None and call.delivery is Delivery.INLINE and call.id == call_id
+
+
+class OwedAnswer:
+    """An answer that is marked after its last byte, or goes to the agent's inbox if the client is gone before."""
+
+    def __init__(self, answer: Answer, call: Call, pipeline: Pipeline) -> None:
+        self._answer = answer
+        self._call = call
+        self._pipeline = pipeline
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if await is_gone(receive):
+            await self._pipeline.not_sent(self._call)
+            return
+        try:
+            await self._answer(scope, receive, send)
+        except Exception:
+            await self._pipeline.not_sent(self._call)
+            raise
+        await self._pipeline.sent(self._call)
+
+
+class StreamedCall:
+    """A call whose client listens to it; the same two endings, whenever its stream ends."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._gone = asyncio.Event()
+        self._owed: Call | None = None
+
+    async def make(self, request: CallRequest, *, call_id: str) -> Call:
+        request = msgspec.structs.replace(request, client_gone=self._gone.wait)
+        call = await self._pipeline.call(request, call_id=call_id)
+        if is_owed(call, call_id):
+            self._owed = call
+        if self._gone.is_set():
+            await self._give()
+        return call
+
+    async def sent(self) -> None:
+        """The last message is on its way."""
+        call, self._owed = self._owed, None
+        if call is not None:
+            await self._pipeline.sent(call)
+
+    async def end(self) -> None:
+        """The stream is over. What was not sent goes to the inbox; what is not there yet will."""
+        self._gone.set()
+        await self._give()
+
+    async def _give(self) -> None:
+        call, self._owed = self._owed, None
+        if call is not None:
+            await self._pipeline.not_sent(call)
