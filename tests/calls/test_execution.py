@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jackfield.errors import Unavailable
-from jackfield.model.call import CallStatus, Outcome, done
+from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
 from tests.calls.house import OPS, FunctionSource, House, a_house
 
@@ -111,3 +112,30 @@ async def test_a_call_whose_outcome_cannot_be_written_is_refused_and_forgotten(t
         assert made.executor._running == {}
         async with asyncio.timeout(2):
             await made.pipeline.close(grace=1)
+
+
+async def test_an_outcome_outlives_a_store_that_is_away_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def quick(_: Invocation) -> Outcome:
+        return done("kept")
+
+    source = FunctionSource()
+    source.offer("quick", quick)
+    async with a_house(source, tmp_path) as house:
+        write, failures = house.store.record_settled, 2
+
+        def away(*arguments: Any, **named: Any) -> asyncio.Future[Call]:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                failed: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
+                failed.set_exception(Unavailable("The database is restarting."))
+                return failed
+            return write(*arguments, **named)
+
+        monkeypatch.setattr(house.store, "record_settled", away)
+        call = await house.call("quick")
+        assert failures == 0
+        assert call.status is CallStatus.COMPLETED
+        assert await house.store.get_call(call.id) == call

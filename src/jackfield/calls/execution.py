@@ -21,7 +21,7 @@ from jackfield.calls.rights import may_stop
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.errors import AlreadyResolved, CallNotFound, Refused
+from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Invocation, Progress
@@ -33,6 +33,8 @@ log = logging.getLogger("jackfield.calls")
 SHORT_SECONDS = 0.05
 """A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
 MAX_ATTEMPTS = 3
+STORE_PAUSES = (0.1, 0.3, 1.0, 2.0)
+"""Seconds between tries to write an outcome while the store is away."""
 
 
 class Executor:
@@ -134,6 +136,29 @@ class Executor:
         return settled
 
     async def _written(self, running: Running, outcome: Done | Failed) -> Call:
+        """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
+        for pause in STORE_PAUSES:
+            try:
+                return await self._write_once(running, outcome)
+            except NotReady:
+                raise  # the store is closed, and will not come back
+            except Unavailable as fault:
+                log.warning(
+                    "the outcome of %s could not be written; tried again in %g s: %s", running.call, pause, fault
+                )
+            await asyncio.sleep(pause)
+            await self._look_at_row(running)
+        return await self._write_once(running, outcome)
+
+    async def _look_at_row(self, running: Running) -> None:
+        """After a write of which nobody knows whether it happened: is the row there?"""
+        written = running.writing
+        if written is not None and written.done() and (written.cancelled() or written.exception() is not None):
+            running.writing = None
+            if await self._store.get_call(running.call.id) is not None:
+                running.mark_recorded()
+
+    async def _write_once(self, running: Running, outcome: Done | Failed) -> Call:
         call, duration = running.call, running.age_ms
         if running.writing is None:
             written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)

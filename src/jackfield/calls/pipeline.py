@@ -53,8 +53,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     depth: int = 0
     through_door: bool = False
     """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
-    client_gone: Callable[[], Coroutine[Any, Any, object]] | None = None
-    """Comes back when that caller has hung up."""
+    client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
+    """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
 
 
 class Pipeline:
@@ -194,8 +194,12 @@ class Pipeline:
         gone = asyncio.ensure_future(request.client_gone())
         try:
             await asyncio.wait((wait, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not wait.done():
+            if wait.done():
+                return await wait
+            if gone.result():
                 await self._store.abandon_wait(call_id)
+            elif (call := await self._store.get_call(call_id)) is not None:
+                return Started(call, fresh=True)  # it waits on, for a caller whose gateway is gone
             return await wait
         finally:
             gone.cancel()

@@ -37,13 +37,17 @@ class Running:
         self.writing: asyncio.Future[Any] | None = None
         """The write that makes, or made, this call's row."""
         if recorded:
-            self.writing = asyncio.get_running_loop().create_future()
-            self.writing.set_result(None)
+            self.mark_recorded()
         self._began = time.perf_counter()
 
     @property
     def age_ms(self) -> float:
         return (time.perf_counter() - self._began) * 1000
+
+    def mark_recorded(self) -> None:
+        """The row is there."""
+        self.writing = asyncio.get_running_loop().create_future()
+        self.writing.set_result(None)
 
     def run(self, task: asyncio.Task[Outcome]) -> None:
         """This task is the tool at work."""

@@ -125,7 +125,7 @@ async def check_store(settings: Settings) -> Finding:
             await store.close()
     except (JackfieldError, OSError) as error:
         return fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")
-    return ok("store", f"{kind}: opens, and no gateway uses it now")
+    return ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, and no gateway uses it now")
 
 
 async def try_sources(settings: Settings) -> list[Finding]:

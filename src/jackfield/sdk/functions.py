@@ -170,7 +170,10 @@ def _callee(key: str | None, given: Servable) -> Callee:
     name = key or tool.name or getattr(tool.function, "__name__", None)
     if not callable(tool.function) or not name:
         raise TypeError(f"{tool.function!r} cannot be served; give a function, or a mapping of names to functions")
-    parameters = _signature(tool.function).parameters
+    try:
+        parameters = _signature(tool.function).parameters
+    except ValueError:
+        raise TypeError(f"'{name}' cannot be served: which arguments it takes cannot be told; wrap it") from None
     for each in parameters.values():
         if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.default is inspect.Parameter.empty:
             raise TypeError(f"'{name}' cannot be served: its argument '{each.name}' cannot be given by name")

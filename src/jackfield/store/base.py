@@ -110,8 +110,8 @@ class Store(ABC):
         self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
     ) -> asyncio.Future[Call]:
         """T1 and T2 in one, for a call that ended before it was on record."""
-        script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
-        return self._write(script, wakes=call.id)
+        # Nobody can wait for a call that was never on record, so it wakes nobody.
+        return self._write(partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms))
 
     async def settle_executed(
         self, call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float | None
@@ -244,9 +244,9 @@ class Store(ABC):
         first_kept = f"call_{max(before, 0):012x}"
         gone = await self._write(partial(moves.run, "prune_calls", before_id=first_kept, limit=limit))
         for name, values in (
-            ("prune_idempotency", {}),
-            ("prune_logins", {}),
-            ("prune_inbox", {"before": before}),
+            ("prune_idempotency", {"limit": limit}),
+            ("prune_logins", {"limit": limit}),
+            ("prune_inbox", {"before": before, "limit": limit}),
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))

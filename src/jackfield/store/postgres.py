@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import asyncpg
 
-from jackfield.errors import StoreBusy, Unavailable
+from jackfield.errors import NotReady, StoreBusy, Unavailable
 from jackfield.store.base import Store
 from jackfield.store.listening import Listener
 from jackfield.store.moves import Script
@@ -89,7 +89,7 @@ class PostgresStore(Store):
 
     def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]:
         if self._writers is None:
-            raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
+            raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._accepted >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -106,7 +106,7 @@ class PostgresStore(Store):
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         """A read changes nothing, so one that lost its connection is asked again."""
         if self._readers is None:
-            raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
+            raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         try:
             for _ in range(TRIES):
                 async with self._server.lend(self._readers) as connection:

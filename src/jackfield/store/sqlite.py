@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from jackfield.errors import ConfigError, StoreBusy, Unavailable
+from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.model.call import Call, Done, Failed
 from jackfield.store import moves
 from jackfield.store.base import Store
@@ -117,13 +117,13 @@ class SqliteStore(Store):
         """The busiest write of all, so it has a way of its own: a batch of short calls is one INSERT."""
         script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
         short_call = ShortCall(call, outcome, age_ms, duration_ms)
-        return self._write(script, wakes=call.id, short_call=short_call)
+        return self._write(script, short_call=short_call)
 
     def _write(
         self, script: Callable[[], Script[T]], *, wakes: str | None = None, short_call: ShortCall | None = None
     ) -> asyncio.Future[T]:
         if self._writer is None or self._loop is None:
-            raise Unavailable("The store is closed: the gateway is stopping. Try again when it is back.")
+            raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the disk already. Try again in a moment.")
         reply: asyncio.Future[T] = self._loop.create_future()

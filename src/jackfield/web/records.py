@@ -108,7 +108,7 @@ def execute_answer(call: Call) -> ExecuteAnswer:
         case Slot(status, Failed(code, message, result)):
             return _answer(call, status, result, CallError(code, message))
         case _:
-            status = call.status if slot is None else slot.status
+            status = CallStatus.PENDING if slot is None else slot.status
             return _answer(call, status, _waiting(call.id, status), None)
 
 
@@ -193,5 +193,4 @@ def _rounded(milliseconds: float | None) -> float | None:
 
 
 def _waiting(call_id: str, status: CallStatus) -> Raw:
-    shown = CallStatus.PENDING_APPROVAL if status is CallStatus.PENDING_APPROVAL else CallStatus.PENDING
-    return Raw(encode(_Waiting(status=shown, call_id=call_id, message=_WAITING_FOR.get(shown, _WAITING))))
+    return Raw(encode(_Waiting(status=status, call_id=call_id, message=_WAITING_FOR.get(status, _WAITING))))

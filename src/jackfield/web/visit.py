@@ -3,6 +3,7 @@
 Above: every door. Below: the ASGI scope. `Reception` is what the doors share for the life of the server.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
@@ -19,7 +20,7 @@ from jackfield.web.discretion import Discretion
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
 from jackfield.web.sentences import bad_value
-from jackfield.web.streams import Streams, until_disconnect
+from jackfield.web.streams import Streams
 
 Q = TypeVar("Q", bound=Struct)
 
@@ -78,9 +79,17 @@ class Visit:
             raise BadRequest("The path has a NUL character. Correct it.", param=name)
         return value
 
-    async def client_gone(self) -> None:
-        """Comes back when the client has hung up. Only after the body was read."""
-        await until_disconnect(self.receive)
+    async def client_gone(self) -> bool:
+        """Comes back with True when the client has hung up, with False when the server stops.
+
+        Only to be asked after the body was read.
+        """
+        watch = self.reception.streams.watch(self.receive)
+        try:
+            await asyncio.wait((watch,))
+            return not watch.cancelled()
+        finally:
+            await self.reception.streams.release(watch)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

@@ -36,13 +36,14 @@ SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to = :cli
 -- name: release_offers
 -- A tool server is gone. What may be run twice can go to another at once; the rest waits for its return.
 UPDATE calls SET offered_to = NULL, offered_by = NULL
-WHERE status IN ('waiting', 'pending') AND offered_to = :client AND offered_by = :gateway AND idempotent = 1
+WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to = :client
+        AND offered_by = :gateway AND idempotent = 1 ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
 RETURNING id, tool
 
 -- name: release_offers_of_the_dead
 UPDATE calls SET offered_to = NULL, offered_by = NULL
-WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL AND idempotent = 1
-    AND offered_by IN (SELECT id FROM gateways WHERE dead = 1)
+WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL AND idempotent = 1
+        AND offered_by IN (SELECT id FROM gateways WHERE dead = 1) ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
 RETURNING id, tool
 
 -- name: due_waits

@@ -164,13 +164,15 @@ DELETE FROM calls WHERE id IN (
 RETURNING id
 
 -- name: prune_idempotency
-DELETE FROM idempotency WHERE created_at < clock_ms() - 86400000
+DELETE FROM idempotency WHERE (principal, key) IN (
+    SELECT principal, key FROM idempotency WHERE created_at < clock_ms() - 86400000 ORDER BY created_at LIMIT :limit)
 
 -- name: prune_logins
-DELETE FROM logins WHERE expires_at < clock_ms()
+DELETE FROM logins WHERE digest IN (SELECT digest FROM logins WHERE expires_at < clock_ms() LIMIT :limit)
 
 -- name: prune_inbox
-DELETE FROM inbox WHERE status = 'processed' AND created_at < :before
+DELETE FROM inbox WHERE seq IN (
+    SELECT seq FROM inbox WHERE status = 'processed' AND created_at < :before ORDER BY seq LIMIT :limit)
 
 -- name: prune_gateways
 DELETE FROM gateways WHERE dead = 1 AND alive_until < :before
