@@ -11,5 +11,8 @@ settings.register_profile("jackfield-ci", deadline=None, max_examples=100, deran
 settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")
 
 # `make test ARGS=…` hands its words down to every make that a test starts.
-for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL_", "MAKE", "PG"))] + ["ARGS", "PYTHON"]:
+for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL_", "MAKE", "PG"))] + [
+    "ARGS",
+    "PYTHON",
+]:
     os.environ.pop(name, None)

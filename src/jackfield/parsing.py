@@ -6,6 +6,7 @@ request. Below: msgspec.
 
 import difflib
 import re
+from enum import EnumType
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,7 +54,8 @@ def _sentence(fault: str, into: Any, where: str) -> str:
         return f"{_place(where, found['path'] or '')} needs the key '{found['key']}'. Add it."
     found = _FAULT.match(fault)
     what, path = (found["what"], found["path"] or "") if found else (fault, "")
-    return f"{_place(where, path)} is not right: {what[0].lower()}{what[1:]}. Correct it."
+    cure = f"Known: {', '.join(words)}." if (words := _words_at(into, path)) else "Correct it."
+    return f"{_place(where, path)} is not right: {what[0].lower()}{what[1:]}. {cure}"
 
 
 def _place(where: str, path: str) -> str:
@@ -63,14 +65,25 @@ def _place(where: str, path: str) -> str:
 
 def _fields_at(into: Any, path: str) -> list[str]:
     """The field names of the struct that `path` (msgspec's, below `into`) leads to; empty when unclear."""
+    return [field.encode_name for field in getattr(_type_at(into, path), "fields", ())]
+
+
+def _words_at(into: Any, path: str) -> list[str]:
+    """The words that may stand at `path`, where only certain ones may."""
+    choices: Any = getattr(_type_at(into, path), "cls", None)
+    members: list[Any] = list(choices) if isinstance(choices, EnumType) else []
+    return [str(member.value) for member in members]
+
+
+def _type_at(into: Any, path: str) -> Any:
+    """What msgspec expects at `path`, below `X | None` and the like; None when unclear."""
     try:
         info: Any = msgspec.inspect.type_info(into)
         for part in (part for part in re.split(r"\.|\[\.\.\.\]", path) if part):
             info = _below(info, part)
-        fields = getattr(_unwrapped(info), "fields", ())
+        return _unwrapped(info)
     except (TypeError, AttributeError, StopIteration):
-        return []
-    return [field.encode_name for field in fields]
+        return None
 
 
 def _below(info: Any, part: str) -> Any:

@@ -41,6 +41,12 @@ def test_every_command_has_a_help_with_an_example(name: str, capsys: pytest.Capt
         (["call", "add", "a=1", "--json", "{}"], "Arguments are given twice"),
         (["call", "add", "--timeout", "soon"], "Argument --timeout: invalid float value: 'soon'."),
         (["tools", "add", "--search", "x"], "Leave them or the name out"),
+        (["approve"], "The following arguments are required: id"),
+        (["approve", "call_1", "--edit", "[1]"], "The value of --edit must be an object of arguments"),
+        (["approve", "call_1", "--edit", "@/nowhere"], "The file /nowhere cannot be read"),
+        (["answer", "call_1"], "Give either a result as JSON or --error TEXT."),
+        (["answer", "call_1", "1", "--error", "x"], "Give either a result as JSON or --error TEXT."),
+        (["answer", "call_1", "yes"], "The result is not valid JSON"),
     ],
 )
 def test_a_wrong_line_is_one_sentence_on_stderr_and_exit_2(
@@ -54,7 +60,20 @@ def test_a_wrong_line_is_one_sentence_on_stderr_and_exit_2(
     assert len(captured.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("line", [["tools"], ["call", "add"], ["call", "add", "a=1"], ["tail"]])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["tools"],
+        ["call", "add"],
+        ["call", "add", "a=1"],
+        ["tail"],
+        ["pending"],
+        ["pending", "--watch"],
+        ["approve", "call_1"],
+        ["reject", "call_1"],
+        ["answer", "call_1", "null"],
+    ],
+)
 def test_a_gateway_that_is_away_is_said_with_the_cure_and_exit_1(
     line: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +81,16 @@ def test_a_gateway_that_is_away_is_said_with_the_cure_and_exit_1(
     assert "jackfield serve" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [["tools", "--json"], ["call", "add", "--raw"], ["tail", "--json"]])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["tools", "--json"],
+        ["call", "add", "--raw"],
+        ["tail", "--json"],
+        ["pending", "--json"],
+        ["answer", "c", "1", "--json"],
+    ],
+)
 def test_errors_are_json_where_json_was_asked_for(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line) == 1
     captured = capsys.readouterr()

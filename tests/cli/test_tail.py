@@ -30,10 +30,25 @@ from jackfield.sdk import CallError, CallEvent, Progress
             None,
             ["--:--:--", "running", "add", "1 of 2 half\\x1b", "call_1"],
         ),
+        (
+            CallEvent(type="call.pending", call_id="call_1", tool="add", status="pending_approval"),
+            None,
+            ["--:--:--", "pending_approval", "add", "call_1"],
+        ),
+        (
+            CallEvent(type="call.approved", call_id="call_1", tool="add", status="running"),
+            None,
+            ["--:--:--", "approved", "add", "call_1"],
+        ),
+        (
+            CallEvent(type="call.settled", call_id="call_1", tool="add", status="rejected"),
+            "A person rejected this call: no.\nMore.",
+            ["--:--:--", "rejected", "add", "call_1", "A person rejected this call: no."],
+        ),
     ],
 )
 def test_an_event_is_one_line_with_what_there_is_to_say(
-    event: CallEvent, error: CallError | None, words: list[str]
+    event: CallEvent, error: CallError | str | None, words: list[str]
 ) -> None:
     line = line_of(event, error)
     assert [word.strip() for word in line.split("  ") if word.strip()] == words

@@ -92,6 +92,13 @@ def streams(*chunks: bytes, then: Callable[[], Awaitable[None]] | None = None, b
     return handler
 
 
+async def until(ask: Callable[[], Any], *, within: float = 15.0) -> None:
+    """Wait for what happens on the server's thread."""
+    async with asyncio.timeout(within):
+        while not ask():  # noqa: ASYNC110 - another thread's doing, which sets no event of ours
+            await asyncio.sleep(0.01)
+
+
 @contextmanager
 def serving() -> Iterator[ScriptedGateway]:
     gateway = ScriptedGateway()

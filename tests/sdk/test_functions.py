@@ -1,8 +1,8 @@
 import asyncio
 import contextvars
-import datetime
 import threading
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ import pytest
 from msgspec import Meta
 
 from jackfield.sdk.answers import Answer
-from jackfield.sdk.functions import Callee, ServedTool, callees_of
+from jackfield.sdk.functions import Callee, Servable, ServedTool, callees_of
 
 
 @dataclass
@@ -38,7 +38,7 @@ def result_of(answer: Answer) -> bytes | None:
 
 def travel(
     place: Place,
-    day: datetime.date,
+    day: date,
     nights: Annotated[int, Meta(ge=1, description="How long")] = 1,
     mood: Literal["calm", "wild"] = "calm",
     colours: list[Colour] | None = None,
@@ -94,7 +94,8 @@ class TestDefinitions:
         }
 
     def test_a_name_in_the_mapping_goes_before_all(self) -> None:
-        assert list(callees_of({"go": travel, "come": ServedTool(function=travel, name="x")})) == ["go", "come"]
+        given: dict[str, Servable] = {"go": travel, "come": ServedTool(function=travel, name="x")}
+        assert list(callees_of(given)) == ["go", "come"]
 
     def test_a_function_without_hints_takes_anything_by_name(self) -> None:
         schema = one(lambda a, b=2: a + b, name="plus").definition()["inputSchema"]
@@ -139,7 +140,7 @@ class TestRunning:
         assert result_of(answer) == b'{"is_place":true,"weekday":4,"nights":1,"colours":["red"]}'
 
     async def test_defaults_that_are_no_json_are_the_functions_own(self) -> None:
-        def when(day: datetime.date = datetime.date(2026, 1, 1), tags: list[str] = ["a"]) -> Any:  # noqa: B006 - the point
+        def when(day: date = date(2026, 1, 1), tags: list[str] = ["a"]) -> Any:  # noqa: B006 - the point
             return [day, tags]
 
         assert result_of(await one(when).run({})) == b'["2026-01-01",["a"]]'

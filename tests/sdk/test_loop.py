@@ -1,7 +1,9 @@
 import asyncio
+import itertools
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import CancelledError
+from typing import Any
 
 import pytest
 
@@ -69,3 +71,41 @@ def test_closing_cancels_what_still_runs(loop: LoopThread) -> None:
     assert cancelled.is_set()
     assert not waiter.is_alive()
     assert not loop.is_running
+
+
+def test_an_interrupted_work_that_tidies_up_is_waited_for(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, tidied = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        try:
+            begun.set()
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            tidied.set()
+
+    plain, calls = loop.run, itertools.count(1)
+
+    def second_is_interrupted(work: Coroutine[Any, Any, Any]) -> Any:
+        if next(calls) != 2:
+            return plain(work)
+        assert begun.wait(10)
+        work.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "run", second_is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_to_its_end(serve())
+    assert tidied.is_set()
+
+
+def test_work_that_ends_by_itself_gives_its_result_or_its_error(loop: LoopThread) -> None:
+    async def fail() -> None:
+        raise LookupError("gone")
+
+    async def one() -> int:
+        return 1
+
+    assert loop.run_to_its_end(one()) == 1
+    with pytest.raises(LookupError, match="gone"):
+        loop.run_to_its_end(fail())

@@ -55,6 +55,14 @@ class Bench:
     def rows(self) -> dict[str, Row]:
         return {row.id: row for row in map(from_store, self.run(self._read("SELECT * FROM calls")))}
 
+    def event_ids(self) -> frozenset[str]:
+        return frozenset(row["event_id"] for row in self.run(self._read("SELECT event_id FROM inbox")))
+
+    def forget(self, call_id: str) -> None:
+        """As if this call had never been made."""
+        self._write("DELETE FROM calls WHERE id = :id", id=call_id)
+        self._write("DELETE FROM inbox WHERE event_id = :id", id=f"tr:{call_id}")
+
     async def look(self, *, tools: Sequence[str], clients: Sequence[str]) -> "Sight":
         """All there is to see now, by every query of the sweeper and the tool servers."""
         store = self.stores[0]

@@ -24,75 +24,35 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
+from jackfield.store import Store
 from jackfield.store.sqlite import SqliteStore
 from tests.requirement import requirement
 from tests.store import protocol
+from tests.store.drawn_moves import (
+    AGENTS,
+    BEGINNINGS,
+    CLIENTS,
+    GATEWAYS,
+    GROUPS,
+    MOST_OPEN,
+    NEW_CALL,
+    ORDINARY,
+    OUTCOMES,
+    PICK,
+    SPANS,
+    STEPS,
+    TAKES,
+    TOOLS,
+    VALUES,
+    VIA,
+)
 from tests.store.playing import EPOCH, Bench, a_bench, from_store, play, slot_in, to_call, to_outcome
 from tests.store.protocol import CALL_MOVES, FINAL, Row, World
 
-STORES = ("memory", "sqlite", "postgres")
-EXAMPLES = {"memory": 50, "sqlite": 40, "postgres": 30}
-STEPS = 40
-MOST_OPEN = 5
+STORES = {"memory": 50, "sqlite": 40, "postgres": 30}
+"""Each store, and how many plays it gets."""
 
-AGENTS = (None, "ada", "bob")
-GATEWAYS = ("gw_a", "gw_b", "gw_c")
-TOOLS = ("weather", "confirm")
-CLIENTS = ("server_1", "server_2")
-SPANS = (0, 10, 1_000, 20_000)
-OUTCOMES = ("done:null", "done:false", "done:0", 'done:""', "done:[]", 'done:{"a": 1}', "failed:tool_error")
-ARGUMENTS = (None, '{"text":"edited"}')
-
-BEGINNINGS: dict[str, dict[str, Any]] = {
-    "running": {"status": "running", "attempt": 1},
-    "waiting": {"status": "waiting"},
-    "pending": {"status": "pending", "delivery": "inbox", "first_reply": "pending"},
-    "approval": {"status": "pending_approval", "delivery": "inbox", "first_reply": "pending"},
-}
-"""T1's branches outside a cycle."""
-
-VIA = st.integers(0, 1)
-OFF_BY = st.sampled_from((0, 0, 0, -1, 1))
-"""How far the attempt that somebody means is from the one that the row has."""
-TAKES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("reject", "cancel", "expire", "overdue", "flip", "abandon", "mark_sent", "give"), ()),
-    "submit": ("outcome",),
-    "executed": ("outcome", "attempt"),
-    "extend": ("limit",),
-    "approve_to_run": ("arguments",),
-    "approve_to_wait": ("arguments",),
-    "claim": ("owner",),
-    "reclaim": ("owner", "seen"),
-    "offer": ("client", "gateway"),
-}
-"""What each move of one call is given."""
-VALUES = st.fixed_dictionaries(
-    {
-        "outcome": st.sampled_from(OUTCOMES),
-        "attempt": OFF_BY,
-        "seen": OFF_BY,
-        "limit": st.sampled_from((0, 500, 200_000)),
-        "arguments": st.sampled_from(ARGUMENTS),
-        "owner": st.sampled_from(GATEWAYS),
-        "client": st.sampled_from(CLIENTS),
-        "gateway": st.sampled_from(GATEWAYS),
-    }
-)
-PICK = st.integers(0, 1_000)
 Move = tuple[str, dict[str, Any]]
-
-ORDINARY = {"outcome": "done:1", "attempt": 0, "seen": 0, "limit": 0, "arguments": None, "owner": "gw_a"}
-ORDINARY |= {"client": "server_1", "gateway": "gw_a"}
-GROUPS = {
-    "answer": ("submit", "executed", "reject", "cancel"),
-    "time_out": ("flip", "expire", "overdue"),
-    "wait": ("abandon", "extend"),
-    "approve": ("approve_to_run", "approve_to_wait", "claim"),
-    "take_over": ("reclaim", "executed"),
-    "deliver": ("mark_sent", "give"),
-    "hand_out": ("offer",),
-}
-"""Moves of a kind. Each group is a rule of its own, so that Hypothesis can leave some out and go deep with others."""
 
 
 def rule_for(group: str) -> Callable[..., None]:
@@ -123,30 +83,15 @@ class Moves(RuleBasedStateMachine):
     @initialize(agent=st.sampled_from(AGENTS), timeout=st.sampled_from(SPANS), idempotent=st.booleans())
     def one_of_each(self, agent: str | None, timeout: int, *, idempotent: bool) -> None:
         self.enter("gw_a")
-        fields = {"idempotent": idempotent, "waiter": "gw_a", "tool": "weather", "expires_in": 1_000, "via": 0}
+        fields = {"idempotent": idempotent, "waiter": "gw_a", "tool": "weather", "expires_in": 1_000}
         for kind in BEGINNINGS:
-            self.started(kind, agent, owner="gw_a", timeout=timeout, **fields)
+            self.started(kind, agent, owner="gw_a", via=0, timeout=timeout, **fields)
 
     @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
-    @rule(
-        kind=st.sampled_from(tuple(BEGINNINGS)),
-        agent=st.sampled_from(AGENTS),
-        idempotent=st.booleans(),
-        waiter=st.sampled_from((None, *GATEWAYS)),
-        owner=st.sampled_from(GATEWAYS),
-        tool=st.sampled_from(TOOLS),
-        timeout=st.sampled_from(SPANS),
-        expires_in=st.sampled_from(SPANS),
-        via=VIA,
-    )
-    def start(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> None:
+    @rule(new=NEW_CALL)
+    def start(self, new: dict[str, Any]) -> None:
         """T1"""
-        self.started(kind, agent, owner=owner, via=via, **fields)
-
-    def started(self, kind: str, agent: str | None, *, owner: str, via: Any, **fields: Any) -> None:
-        row = self.new_row(agent=agent, owner=owner if kind == "running" else None, **BEGINNINGS[kind], **fields)
-        self.bench.do(lambda: self.store(via).start_call(to_call(row)))
-        self.world = protocol.start(self.world, row)
+        self.started(**new)
 
     @precondition(lambda self: len(self.open_calls()) < MOST_OPEN)
     @rule(agent=st.sampled_from(AGENTS), outcome=st.sampled_from(OUTCOMES))
@@ -157,6 +102,9 @@ class Moves(RuleBasedStateMachine):
         settled = to_outcome(outcome)
         self.bench.do(lambda: self.store(0).record_settled(to_call(row), settled, age_ms=0, duration_ms=1.0))
         self.world = protocol.start_settled(self.world, row, outcome)
+
+    for _group in GROUPS:
+        locals()[_group] = rule_for(_group)
 
     @rule(values=VALUES, via=VIA)
     def nothing_else_is_let_through(self, values: dict[str, Any], via: int) -> None:
@@ -172,25 +120,19 @@ class Moves(RuleBasedStateMachine):
         moved = self.bench.run(try_all())
         assert not any(moved), [pair for pair, was_let in zip(refused, moved, strict=True) if was_let]
 
-    for _group in GROUPS:
-        locals()[_group] = rule_for(_group)
+    @rule(new=NEW_CALL, before=st.lists(PICK, max_size=3), picks=st.tuples(PICK, PICK), values=VALUES, others=VALUES)
+    def two_moves_at_once(
+        self, new: dict[str, Any], before: list[int], picks: tuple[int, int], values: Any, others: Any
+    ) -> None:
+        """Of a call of their own, by two gateways where there can be two: what comes out is one order or the other.
 
-    def one_move(self, call: str, move: Move, via: int) -> None:
-        name, values = move
-        after = CALL_MOVES[name](self.world, self.world.rows[call], **values)
-        moved = self.bench.run(play(self.store(via), name, call, **values))
-        assert moved == (after is not None), f"{name} of {call}: the store says {moved}"
-        self.world = after or self.world
-
-    @rule(picks=st.tuples(PICK, PICK, PICK), values=st.tuples(VALUES, VALUES))
-    def two_moves_at_once(self, picks: tuple[int, int, int], values: tuple[Any, Any]) -> None:
-        """Through two gateways where there can be two: what comes out is one order or the other."""
-        open_calls = self.open_calls() or list(self.world.rows)
-        call = open_calls[picks[0] % len(open_calls)]
-        apt = [self.apt_moves(tuple(TAKES), given, [call]) for given in values]
-        if not all(apt):
-            return
-        first, second = (found[pick % len(found)][1] for found, pick in zip(apt, picks[1:], strict=True))
+        The call is taken away again: which order it was is chance, and Hypothesis wants to be able to repeat a play.
+        """
+        world = self.world
+        call = self.started(**new)
+        for pick in before:
+            self.one_move(call, self.picked(call, pick, values), pick)
+        first, second = self.picked(call, picks[0], values), self.picked(call, picks[1], others)
 
         async def both() -> list[bool]:
             one = play(self.store(0), first[0], call, **first[1])
@@ -198,34 +140,13 @@ class Moves(RuleBasedStateMachine):
             return list(await asyncio.gather(one, other))
 
         moved = self.bench.run(both())
-        found = self.bench.rows()
-        forwards, backwards = self.in_order(call, (first, second)), self.in_order(call, (second, first))
+        rows, events = self.bench.rows(), self.bench.event_ids()
+        forwards, backwards = self.in_order(call, first, second), self.in_order(call, second, first)
         orders = (forwards, (backwards[0], backwards[1][::-1]))
-        fitting = [world for world, answers in orders if answers == moved and world.rows == found]
-        assert fitting, f"{first} and {second} at once gave {moved} and {found[call]}: no order gives that"
-        self.world = fitting[0]
-
-    def apt_moves(
-        self, names: Sequence[str], values: dict[str, Any], calls: Sequence[str] | None = None
-    ) -> list[tuple[str, Move]]:
-        """Those of the moves that the protocol would let through now, and for which call."""
-        pairs = [(call, self.move_of(call, name, values)) for call in calls or self.world.rows for name in names]
-        rows = self.world.rows
-        return [(call, move) for call, move in pairs if CALL_MOVES[move[0]](self.world, rows[call], **move[1])]
-
-    def move_of(self, call: str, name: str, values: dict[str, Any]) -> Move:
-        """The move with what it takes, attempts counted from the row's own."""
-        attempt = self.world.rows[call].attempt
-        given = values | {"attempt": attempt + values["attempt"], "seen": attempt + values["seen"]}
-        return name, {key: given[key] for key in TAKES[name]}
-
-    def in_order(self, call: str, pair: tuple[Move, Move]) -> tuple[World, list[bool]]:
-        world, answers = self.world, []
-        for name, values in pair:
-            after = CALL_MOVES[name](world, world.rows[call], **values)
-            answers.append(after is not None)
-            world = after or world
-        return world, answers
+        fits = [answers == moved and (after.rows, after.events) == (rows, events) for after, answers in orders]
+        assert any(fits), f"{first} and {second} at once gave {moved} and {rows[call]}: no order gives that"
+        self.bench.forget(call)
+        self.world = world
 
     @rule(pick=PICK, offset=st.sampled_from((-1, 0, 1)))
     def time_goes_on(self, pick: int, offset: int) -> None:
@@ -245,10 +166,6 @@ class Moves(RuleBasedStateMachine):
             self.world = after or self.world
         elif gateway not in self.world.gateways:
             self.enter(gateway)
-
-    def enter(self, gateway: str) -> None:
-        self.bench.run(self.store(0).enter(gateway))
-        self.world = protocol.enter(self.world, gateway=gateway, shared=self.bench.is_shared)
 
     @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from(GATEWAYS), of_the_dead=st.booleans())
     def offers_are_released(self, client: str, gateway: str, *, of_the_dead: bool) -> None:
@@ -305,6 +222,49 @@ class Moves(RuleBasedStateMachine):
             assert self.slots[row.id] in {None, slot}, f"the slot of {row.id} changed"
         self.seen[row.id], self.slots[row.id] = row, slot
 
+    def one_move(self, call: str, move: Move, via: int) -> None:
+        name, values = move
+        after = CALL_MOVES[name](self.world, self.world.rows[call], **values)
+        moved = self.bench.run(play(self.store(via), name, call, **values))
+        assert moved == (after is not None), f"{name} of {call}: the store says {moved}"
+        self.world = after or self.world
+
+    def started(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
+        row = self.new_row(agent=agent, owner=owner if kind == "running" else None, **BEGINNINGS[kind], **fields)
+        self.bench.do(lambda: self.store(via).start_call(to_call(row)))
+        self.world = protocol.start(self.world, row)
+        return row.id
+
+    def enter(self, gateway: str) -> None:
+        self.bench.run(self.store(0).enter(gateway))
+        self.world = protocol.enter(self.world, gateway=gateway, shared=self.bench.is_shared)
+
+    def in_order(self, call: str, *moves: Move) -> tuple[World, list[bool]]:
+        world, answers = self.world, []
+        for name, values in moves:
+            after = CALL_MOVES[name](world, world.rows[call], **values)
+            answers.append(after is not None)
+            world = after or world
+        return world, answers
+
+    def picked(self, call: str, pick: int, values: dict[str, Any]) -> Move:
+        """One of the moves that would be let through; of all, if none would."""
+        apt = [move for found, move in self.apt_moves(tuple(TAKES), values) if found == call]
+        moves = apt or [self.move_of(call, name, values) for name in TAKES]
+        return moves[pick % len(moves)]
+
+    def apt_moves(self, names: Sequence[str], values: dict[str, Any]) -> list[tuple[str, Move]]:
+        """Those of the moves that the protocol would let through now, and for which call."""
+        rows = self.world.rows
+        pairs = [(call, self.move_of(call, name, values)) for call in rows for name in names]
+        return [(call, move) for call, move in pairs if CALL_MOVES[move[0]](self.world, rows[call], **move[1])]
+
+    def move_of(self, call: str, name: str, values: dict[str, Any]) -> Move:
+        """The move with what it takes, attempts counted from the row's own."""
+        attempt = self.world.rows[call].attempt
+        given = values | {"attempt": attempt + values["attempt"], "seen": attempt + values["seen"]}
+        return name, {key: given[key] for key in TAKES[name]}
+
     def open_calls(self) -> list[str]:
         return [row.id for row in self.world.rows.values() if row.status not in FINAL]
 
@@ -312,7 +272,7 @@ class Moves(RuleBasedStateMachine):
         call_id = f"call_{len(self.world.rows):03}"
         return Row(id=call_id, arguments='{"text":"hi"}', created=self.world.now, **fields)
 
-    def store(self, via: int) -> Any:
+    def store(self, via: int) -> Store:
         return self.bench.stores[via % len(self.bench.stores)]
 
 
@@ -357,7 +317,7 @@ def play_on(bench: Bench, limits: settings) -> None:
 @requirement("CON-one-deadline")
 @pytest.mark.timeout(600)
 def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None:
-    play_on(bench, settings(max_examples=EXAMPLES[kind], stateful_step_count=STEPS))
+    play_on(bench, settings(max_examples=STORES[kind], stateful_step_count=STEPS))
 
 
 @pytest.mark.parametrize("kind", ["memory"], indirect=True)

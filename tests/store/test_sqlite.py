@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
-from jackfield.model.call import CallStatus, Failed, done
+from jackfield.model.call import CallStatus, Done, Failed, done
 from jackfield.store import CallFilter, moves, open_store, sqlite
 from jackfield.store.moves import Script
 from jackfield.store.sqlite import SqliteStore
@@ -76,7 +76,12 @@ async def test_writes_that_gather_are_committed_together(store: SqliteStore, mon
 
 
 async def test_short_calls_in_one_statement_are_the_same_as_one_by_one(store: SqliteStore) -> None:
-    outcomes = [done({"n": 1}), done(None), Failed("tool_error", "no"), Failed("x", "y", Raw(b'{"error":"y"}'))] * 30
+    outcomes: list[Done | Failed] = [
+        done({"n": 1}),
+        done(None),
+        Failed("tool_error", "no"),
+        Failed("x", "y", Raw(b'{"error":"y"}')),
+    ] * 30
     calls = [a_call(agent="ada" if n % 2 else None, idempotent=n % 3 == 0) for n in range(len(outcomes))]
     held = HeldWriter(store)
     pairs = zip(calls, outcomes, strict=True)

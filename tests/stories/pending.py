@@ -122,7 +122,7 @@ def fleeting(path: str) -> str:
 
 async def nested(ctx: object) -> object:
     """Call another tool in the caller's name."""
-    return await ctx.call("add", a=1)
+    return await ctx.call_tool("add", a=1)
 '''
 
 
@@ -218,6 +218,7 @@ class Frames:
         self._chunks = answer.aiter_bytes()
         self._parser = EventParser()
         self._events: list[ServerEvent] = []
+        self._coming: asyncio.Future[bytes] | None = None
 
     async def next(self, *, within: float = WITHIN) -> dict[str, Any]:
         """The next frame's data."""
@@ -225,9 +226,17 @@ class Frames:
         return found
 
     async def next_event(self, *, within: float = WITHIN) -> ServerEvent:
-        async with asyncio.timeout(within):
-            while not self._events:
-                self._events += self._parser.feed(await anext(self._chunks))
+        end = time.monotonic() + within
+        while not self._events:
+            # What was being read goes on after a wait that was too short; cut off, the stream would be closed.
+            self._coming = self._coming or asyncio.ensure_future(_next_chunk(self._chunks))
+            done, _ = await asyncio.wait((self._coming,), timeout=end - time.monotonic())
+            if not done:
+                raise TimeoutError
+            chunk, self._coming = self._coming.result(), None
+            if not chunk:
+                raise EOFError
+            self._events += self._parser.feed(chunk)
         return self._events.pop(0)
 
     async def nothing(self, *, within: float) -> None:
@@ -237,6 +246,16 @@ class Frames:
         except TimeoutError:
             return
         raise AssertionError(f"a frame came: {event}")
+
+    async def close(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait((self._coming,))
+
+
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
+    """The next bytes; none when the stream has ended."""
+    return await anext(chunks, b"")
 
 
 @asynccontextmanager
@@ -248,7 +267,11 @@ async def stream(house: House, path: str, *, key: str, **params: Any) -> AsyncIt
         client.stream("GET", path, params=params, headers=headers) as answer,
     ):
         assert answer.status_code == 200, await answer.aread()
-        yield Frames(answer)
+        frames = Frames(answer)
+        try:
+            yield frames
+        finally:
+            await frames.close()
 
 
 @asynccontextmanager

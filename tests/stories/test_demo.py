@@ -1,6 +1,8 @@
 """The demo project, served: every one of its tools does what its description says."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ import msgspec
 import pytest
 
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, free_port, running_gateway
+from tests.stories.gateway import RunningGateway, free_port, run_cli, running_gateway
 
 DEMO = Path(__file__).parents[2] / "examples/demo"
 
 TOOLS = {
     "about_this_gateway",
+    "confirmAction",
     "convert_currency",
     "convert_units",
     "count_down",
@@ -27,6 +30,7 @@ TOOLS = {
     "greet",
     "hotel_quote",
     "hotel_search",
+    "read_thermometer",
     "roll_dice",
     "send_invoice",
     "tell_fortune",
@@ -72,7 +76,7 @@ def test_the_demo_publishes_its_tools_and_has_a_category_for_each(demo: RunningG
     assert {tool["name"] for tool in published["tools"]} == TOOLS
     assert {tool["category"] for tool in published["tools"]} == {entry["id"] for entry in published["categories"]}
     assert all(tool["description"] for tool in published["tools"])
-    assert {tool["source"] for tool in published["tools"]} == {"local", "http", "internal"}
+    assert {tool["source"] for tool in published["tools"]} == {"local", "http", "internal", "space", "external"}
 
 
 def test_no_source_of_the_demo_has_a_fault_and_no_tool_had_to_be_renamed(demo: RunningGateway) -> None:
@@ -190,3 +194,23 @@ def test_the_demo_has_a_tool_for_each_kind_of_policy(demo: RunningGateway) -> No
     assert needs_consent.status_code == 202
     fortunes = [execute(demo, "tell_fortune", {"name": "Ada"}).status_code for _ in range(4)]
     assert fortunes == [200, 200, 200, 429]
+
+
+def test_the_thermometer_of_the_demo_is_read_by_a_program_beside_the_gateway(demo: RunningGateway) -> None:
+    server = subprocess.Popen([sys.executable, demo.folder / "thermometer.py"], env=demo.environment)
+    try:
+        given = answer(demo, "read_thermometer", {"room": "cellar"})
+    finally:
+        server.terminate()
+        server.wait(15)
+    assert (given["status"], given["result"]) == ("completed", {"room": "cellar", "celsius": 12.0})
+
+
+def test_a_person_answers_the_question_of_the_demo(demo: RunningGateway) -> None:
+    asked = execute(demo, "confirmAction", {"question": "Ship it?"})
+    assert asked.status_code == 202
+    call_id = msgspec.json.decode(asked.content)["call_id"]
+    answered = run_cli("answer", call_id, '{"confirmed": true}', cwd=demo.folder)
+    assert answered.returncode == 0, answered.stderr
+    record = httpx2.get(f"{demo.url}/api/v1/calls/{call_id}", headers=demo.headers)
+    assert msgspec.json.decode(record.content)["call"]["result"] == {"confirmed": True}

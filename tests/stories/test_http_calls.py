@@ -38,6 +38,7 @@ FIELDS = {
     "deadline",
     "expires_at",
     "execution_time_ms",
+    "callback_url",
 }
 
 

@@ -1,9 +1,11 @@
 """A newcomer's commands, on a copy of this folder that has never been set up. Needs what they need: a package index."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -202,3 +204,13 @@ def test_the_locks_pin_with_hashes_and_name_no_host(name: str) -> None:
     for block in blocks:
         assert "==" in block, block
         assert "--hash=sha256:" in block, block
+
+
+def test_the_locks_pin_everything_that_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    serving = project["project"]["dependencies"] + project["build-system"]["requires"]
+    developing = serving + project["dependency-groups"]["dev"] + project["project"]["optional-dependencies"]["otel"]
+    for name, wanted in (("requirements.lock", serving), ("requirements-dev.lock", developing)):
+        pinned = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
+        missing = {re.split(r"[<>=;\[ ]", demand)[0] for demand in wanted} - pinned
+        assert missing == set(), f"{name} is behind pyproject.toml. Run 'make lock'."

@@ -4,7 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Generator
+from datetime import datetime
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -145,8 +147,6 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
 
 def _age(record: dict[str, str]) -> float:
     """How long ago the call was made, roughly; both clocks are this machine's."""
-    from datetime import datetime
-
     return max(0.0, min(0.25, time.time() - datetime.fromisoformat(record["created_at"]).timestamp()))
 
 
@@ -185,9 +185,9 @@ async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_th
     assert [(event["eventId"], event["data"]["result"]) for event in events] == [(f"tr:{running['call_id']}", "done")]
 
 
-async def _in_status(at: Desk, call_id: str, status: str) -> dict[str, str] | None:
+async def _in_status(at: Desk, call_id: str, status: str) -> dict[str, Any]:
     record = await at.record(call_id)
-    return record if record["status"] == status else None
+    return record if record["status"] == status else {}
 
 
 async def test_a_client_that_has_its_answer_finds_nothing_in_the_inbox(at: Desk) -> None:

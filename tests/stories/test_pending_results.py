@@ -11,7 +11,7 @@ from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, pending_house, stream
 from tests.web.house import House, error_of
 
-FALSY = [None, False, 0, "", [], {}, 0.0]
+FALSY: list[Any] = [None, False, 0, "", [], {}, 0.0]
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +296,8 @@ async def test_progress_stretches_a_wait_to_ten_times_the_timeout_and_no_further
     path = f"/api/v1/calls/{record['call_id']}/progress"
 
     async def tell() -> bool:
-        return (await at.ask("POST", path, key="crm", json={"progress": 1})).json()["call"]["status"] == "pending"
+        answer = await at.ask("POST", path, key="crm", json={"progress": 1})
+        return bool(answer.json()["call"]["status"] == "pending")
 
     await eventually(tell, within=10)
     told = (await call).json()

@@ -128,7 +128,7 @@ def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     note = msgspec.json.decode(body, type=Note)
     assert body.count(b"{") == depth + 2
     if fits:
-        bodies._check_depth(note)
+        bodies._check_depth(msgspec.structs.astuple(note))
     else:
         with pytest.raises(BadRequest, match="deep"):
-            bodies._check_depth(note)
+            bodies._check_depth(msgspec.structs.astuple(note))

@@ -30,7 +30,7 @@ class ToolFailed(JackfieldError):
 
     def __init__(self, message: str, *, code: str, result: Any = None) -> None:
         super().__init__(message)
-        self.code = code  # type: ignore[misc]  # each failure brings its own
+        self.code = code
         self.result = result
 
 

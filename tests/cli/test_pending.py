@@ -1,0 +1,80 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jackfield.cli.pending import event_line, next_lines, span, table_lines
+from jackfield.sdk import CallEvent, CallRecord
+
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+
+
+def call(number: int, status: str, **more: object) -> CallRecord:
+    return CallRecord(
+        id=f"call_{number}",
+        tool="transfer",
+        status=status,
+        arguments={"amount": 5, "note": "\x1b[2J"},
+        created_at=(NOW - timedelta(minutes=3)).isoformat(),
+        deadline=(NOW + timedelta(seconds=20)).isoformat(),
+        expires_at=(NOW + timedelta(hours=23)).isoformat(),
+    )
+
+
+def test_each_call_is_a_line_with_what_it_needs_its_age_its_time_left_and_its_arguments() -> None:
+    lines = table_lines([call(1, "pending_approval"), call(2, "pending"), call(3, "waiting")], now=NOW)
+    words = [[word.strip() for word in line.split("  ") if word.strip()] for line in lines]
+    arguments = '{"amount":5,"note":"\\u001b[2J"}'
+    assert words == [
+        ["call_1", "permission", "transfer", "3 min old", "23 h left", arguments],
+        ["call_2", "an answer", "transfer", "3 min old", "23 h left", arguments],
+        ["call_3", "an answer now", "transfer", "3 min old", "20 s left", arguments],
+    ]
+
+
+def test_nothing_that_waits_is_said_and_nothing_more() -> None:
+    assert table_lines([], now=NOW) == ["Nothing waits."]
+    assert list(next_lines([])) == []
+
+
+def test_what_to_type_next_can_be_pasted() -> None:
+    lines = list(next_lines([call(1, "pending"), call(2, "pending_approval"), call(3, "waiting")]))
+    assert lines == [
+        "",
+        "1 call to allow or refuse:",
+        "  jackfield approve call_2",
+        "  jackfield reject call_2 --reason '…'",
+        "2 calls to answer:",
+        "  jackfield answer call_1 JSON",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            CallEvent(type="call.pending", call_id="call_1", tool="transfer", status="pending_approval"),
+            ["--:--:--", "permission", "transfer", "call_1", "{}"],
+        ),
+        (
+            CallEvent(type="call.settled", call_id="call_1", tool="transfer", status="expired"),
+            ["--:--:--", "expired", "transfer", "call_1", "{}"],
+        ),
+    ],
+)
+def test_an_event_is_a_line(event: CallEvent, words: list[str]) -> None:
+    assert [word.strip() for word in event_line(event, "{}").split("  ") if word.strip()] == words
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (timedelta(seconds=-5), "0 s"),
+        (timedelta(seconds=59), "59 s"),
+        (timedelta(minutes=1), "1 min"),
+        (timedelta(minutes=59, seconds=20), "59 min"),
+        (timedelta(hours=5), "5 h"),
+        (timedelta(days=2), "2 d"),
+    ],
+)
+def test_a_span_is_said_in_its_largest_unit(time: timedelta, words: str) -> None:
+    assert span(time) == words

@@ -1,0 +1,218 @@
+"""Tools that come over the API: made, changed and deleted by an administrator, declared by tool servers."""
+
+import json
+from collections.abc import AsyncIterator, Generator
+from typing import Any
+
+import pytest
+
+from tests.requirement import requirement
+from tests.stories.pending import Desk, desk, pending_house, tool_server
+from tests.web.house import House, error_of
+
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def at(house: House) -> AsyncIterator[Desk]:
+    async with desk(house) as opened:
+        yield opened
+
+
+def tool(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"The tool {name}.", "inputSchema": SCHEMA, "executionType": "internal"} | more
+
+
+def declared(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"The tool {name}.", "inputSchema": SCHEMA, "visible": False} | more
+
+
+async def names_of(at: Desk, source: str) -> list[str]:
+    tools = (await at.ask("GET", "/api/v1/tools")).json()["tools"]
+    return [one["name"] for one in tools if one["source"] == source]
+
+
+@requirement("SPACE-flow-internal", "SPACE-field-execution-optional", "SPACE-field-description", "SPACE-field-input-schema")
+async def test_a_made_tool_is_listed_and_called_at_once(at: Desk) -> None:
+    answer = await at.ask("POST", "/api/v1/tools", json=tool("made"))
+    assert answer.status_code == 201
+    shown = answer.json()["tool"]
+    assert shown == (await at.ask("GET", "/api/v1/tools/made")).json()
+    assert (shown["name"], shown["description"], shown["parameters"]) == ("made", "The tool made.", SCHEMA)
+    body = (await at.execute("made", {"q": "x"})).json()
+    assert body["result"] == {"success": True, "args": {"q": "x"}}
+    assert (await at.execute("made", {})).status_code == 400
+
+
+async def test_a_made_tool_is_changed_and_deleted(at: Desk) -> None:
+    await at.ask("POST", "/api/v1/tools", json=tool("passing"))
+    version = (await at.ask("GET", "/api/v1/tools/passing")).json()["version"]
+    changed = await at.ask("PUT", "/api/v1/tools/passing", json=tool("passing", description="Other."))
+    assert (changed.status_code, changed.json()["tool"]["description"]) == (200, "Other.")
+    assert changed.json()["tool"]["version"] != version
+    assert (await at.ask("GET", "/api/v1/tools/passing")).json() == changed.json()["tool"]
+    nameless = {key: value for key, value in tool("passing").items() if key != "name"}
+    assert (await at.ask("PUT", "/api/v1/tools/passing", json=nameless)).status_code == 200
+    assert (await at.ask("DELETE", "/api/v1/tools/passing")).status_code == 204
+    assert (await at.ask("GET", "/api/v1/tools/passing")).status_code == 404
+    assert (await at.execute("passing", {"q": "x"})).status_code == 404
+    again = await at.ask("DELETE", "/api/v1/tools/passing")
+    assert (again.status_code, error_of(again)["code"]) == (404, "tool_not_found")
+
+
+async def test_a_made_tool_may_be_answered_by_others_and_change_its_kind(at: Desk) -> None:
+    await at.ask("POST", "/api/v1/tools", json=tool("ext_made", executionType="external", isAsync=True, visible=False))
+    call = (await at.execute("ext_made", {"q": "x"}, agent="made")).json()
+    assert (await at.submit(call, result=1)).status_code == 200
+    await at.ask("PUT", "/api/v1/tools/ext_made", json=tool("ext_made"))
+    assert (await at.execute("ext_made", {"q": "x"})).json()["status"] == "completed"
+
+
+@requirement("SPACE-field-name", "SPACE-field-description", "SPACE-field-input-schema", "SPACE-field-execution-type")
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("name", "name"),
+        ("description", "description"),
+        ("inputSchema", "input_schema"),
+        ("executionType", "execution_type"),
+    ],
+)
+async def test_a_tool_without_what_every_tool_needs_is_refused_and_the_key_named(at: Desk, key: str, told: str) -> None:
+    body = {name: value for name, value in tool("lacking").items() if name != key}
+    answer = await at.ask("POST", "/api/v1/tools", json=body)
+    assert answer.status_code == 400
+    assert f"needs the key '{told}'" in error_of(answer)["message"]
+
+
+@requirement("SPACE-field-execution-type-unknown", "SPACE-no-custom-ui")
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"name": None}, "name"),
+        ({"executionType": "magic"}, "Known: gateway, external, space, internal."),
+        ({"display": {"customUI": "x"}}, "unknown key 'display'"),
+        ({"inputSchema": {"type": "array"}}, "object"),
+        ({"inputSchema": {"type": "object", "properties": {"q": {"type": "nonsense"}}}}, "input schema"),
+        ({"inputSchema": {"type": "object", "$ref": "http://evil.example/x"}}, "input schema"),
+        ({"executionType": "gateway"}, "url"),
+        ({"executionType": "gateway", "execution": {"url": "ftp://x"}}, "ftp"),
+        ({"timeout": 0}, "timeout"),
+        ({"expiresIn": 10**30}, "expires"),
+        ({"name": ""}, "name"),
+        ({"name": "a\u0000b"}, "name"),
+    ],
+    ids=lambda value: json.dumps(value)[:40],
+)
+async def test_a_tool_that_cannot_be_used_is_refused_with_what_is_wrong(
+    at: Desk, wrong: dict[str, Any], says: str
+) -> None:
+    answer = await at.ask("POST", "/api/v1/tools", json=tool("wrong") | wrong)
+    assert (answer.status_code, error_of(answer)["code"]) == (400, "invalid_request")
+    assert says in error_of(answer)["message"]
+    assert (await at.ask("GET", "/api/v1/tools/wrong")).status_code == 404
+
+
+async def test_a_name_that_is_taken_is_409(at: Desk) -> None:
+    assert (await at.ask("POST", "/api/v1/tools", json=tool("taken"))).status_code == 201
+    for name in ("taken", "strict"):
+        answer = await at.ask("POST", "/api/v1/tools", json=tool(name))
+        assert (answer.status_code, error_of(answer)["code"]) == (409, "conflict")
+    assert (await at.ask("PUT", "/api/v1/tools/strict", json=tool("strict"))).status_code == 404
+    other = await at.ask("PUT", "/api/v1/tools/taken", json=tool("other"))
+    assert (other.status_code, error_of(other)["param"]) == (400, "name")
+
+
+async def test_a_made_tool_with_a_reserved_name_is_shown_and_changed_under_another(at: Desk) -> None:
+    answer = await at.ask("POST", "/api/v1/tools", json=tool("search"))
+    assert (answer.status_code, answer.json()["tool"]["name"]) == (201, "internal_search")
+    changed = await at.ask("PUT", "/api/v1/tools/internal_search", json=tool("search", description="New."))
+    assert changed.json()["tool"]["description"] == "New."
+    assert (await at.ask("DELETE", "/api/v1/tools/internal_search")).status_code == 204
+
+
+@pytest.mark.parametrize("key", ["caller", "crm", "answerer", "reader"])
+async def test_only_an_administrator_makes_tools(at: Desk, key: str) -> None:
+    assert (await at.ask("POST", "/api/v1/tools", key=key, json=tool("x"))).status_code == 403
+    assert (await at.ask("PUT", "/api/v1/tools/x", key=key, json=tool("x"))).status_code == 403
+    assert (await at.ask("DELETE", "/api/v1/tools/x", key=key)).status_code == 403
+
+
+async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(house: House, at: Desk) -> None:
+    async with tool_server(house, client="watcher") as server:
+        first = [declared("ext_a"), declared("ext_b", isAsync=True)]
+        answer = await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": first})
+        body = answer.json()
+        assert (answer.status_code, list(body)) == (200, ["source", "tools", "count"])
+        assert (body["source"], body["count"], [one["name"] for one in body["tools"]]) == ("crm", 2, ["ext_a", "ext_b"])
+        assert await names_of(at, "crm") == ["ext_a", "ext_b"]
+        call = (await at.execute("ext_b", {"q": "x"})).json()
+        assert (await server.next())["toolCallId"] == call["call_id"]
+        second = {"tools": [declared("ext_b", description="Another."), declared("ext_c")]}
+        await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json=second)
+        assert await names_of(at, "crm") == ["ext_b", "ext_c"]
+        assert (await at.ask("GET", "/api/v1/tools/ext_b")).json()["description"] == "Another."
+        assert (await at.submit(call, result=1)).status_code == 200
+    assert (await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": []})).json()["count"] == 0
+    assert await names_of(at, "crm") == []
+
+
+async def test_a_refused_declaration_changes_nothing(at: Desk) -> None:
+    await at.ask("PUT", "/api/v1/sources/steady/tools", key="crm", json={"tools": [declared("ext_s")]})
+    for status, tools in (
+        (400, [declared("ext_t"), {"name": "ext_broken"}]),
+        (400, [declared("ext_t"), declared("ext_t")]),
+        (400, [declared("ext_t"), declared("ext_u", executionType="internal")]),
+        (403, [declared("ext_t"), declared("not_mine")]),
+    ):
+        answer = await at.ask("PUT", "/api/v1/sources/steady/tools", key="crm", json={"tools": tools})
+        assert answer.status_code == status
+    assert await names_of(at, "steady") == ["ext_s"]
+
+
+async def test_a_source_belongs_to_the_key_that_declared_it(at: Desk) -> None:
+    await at.ask("PUT", "/api/v1/sources/owned/tools", key="crm", json={"tools": [declared("ext_o")]})
+    theirs = await at.ask("PUT", "/api/v1/sources/owned/tools", key="crm2", json={"tools": []})
+    assert (theirs.status_code, error_of(theirs)["code"]) == (403, "forbidden")
+    for taken in ("local", "external", "builtin", "no%20name"):
+        answer = await at.ask("PUT", f"/api/v1/sources/{taken}/tools", key="crm", json={"tools": []})
+        assert (answer.status_code, error_of(answer)["code"]) == (409, "conflict")
+    assert (await at.ask("PUT", "/api/v1/sources/x/tools", key="caller", json={"tools": []})).status_code == 403
+    assert await names_of(at, "owned") == ["ext_o"]
+
+
+async def test_a_declared_source_is_shown_with_its_state(house: House, at: Desk) -> None:
+    await at.ask("PUT", "/api/v1/sources/stated/tools", key="crm", json={"tools": [declared("ext_stated")]})
+
+    async def source() -> dict[str, Any]:
+        sources = (await at.ask("GET", "/readyz", key=None)).json()["sources"]
+        [found] = [one for one in sources if one["name"] == "stated"]
+        return dict(found)
+
+    without = await source()
+    assert (without["kind"], without["status"], without["tools"]) == ("external", "down", 1)
+    assert "No tool server" in without["error"]
+    async with tool_server(house, tools="ext_stated"):
+        assert (await source()) | {"status": "up", "error": None} == await source()
+    scenarios = {one["scenario"]: one for one in (await at.ask("GET", "/api/v1/tools/scenarios")).json()}
+    assert (scenarios["stated"]["available"], scenarios["stated"]["tool_count"]) == (False, 1)
+
+
+async def test_made_and_declared_tools_outlive_the_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("restart")
+    with pending_house(folder) as house:
+        async with desk(house) as at:
+            await at.ask("POST", "/api/v1/tools", json=tool("lasting"))
+            await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": [declared("ext_lasting")]})
+            before = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
+    with pending_house(folder) as house:
+        async with desk(house) as at:
+            after = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
+            assert after == before
+            assert (await at.ask("DELETE", "/api/v1/tools/lasting")).status_code == 204
