@@ -6,6 +6,7 @@ Above: the app and the doors that change tools. Below: the store for the text, s
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from jackfield.store import Store
 
 log = logging.getLogger("jackfield")
 
-LONGEST_NAME = 255
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 SOURCE_OF = {
     ExecutionType.GATEWAY: "http",
     ExecutionType.INTERNAL: "internal",
@@ -136,8 +137,8 @@ class Shelf:
             tool = parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
-        if not 1 <= len(tool.name) <= LONGEST_NAME or not tool.name.isprintable():
-            raise BadRequest(f"A tool's name has 1 to {LONGEST_NAME} printable characters.", param="name")
+        if not _NAME.fullmatch(tool.name):
+            raise BadRequest("A tool's name has 1 to 255 characters and no control characters.", param="name")
         for notice in check(_tool(tool, SOURCE_OF[tool.execution_type]), None).notices:
             raise BadRequest(notice.message)
         return tool

@@ -8,7 +8,7 @@ from jackfield.sdk import CallEvent, CallRecord
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
-def call(number: int, status: str, **more: object) -> CallRecord:
+def call(number: int, status: str) -> CallRecord:
     return CallRecord(
         id=f"call_{number}",
         tool="transfer",
@@ -71,7 +71,7 @@ def test_an_event_is_a_line(event: CallEvent, words: list[str]) -> None:
         (timedelta(seconds=-5), "0 s"),
         (timedelta(seconds=59), "59 s"),
         (timedelta(minutes=1), "1 min"),
-        (timedelta(minutes=59, seconds=20), "59 min"),
+        (timedelta(minutes=59, seconds=50), "59 min"),
         (timedelta(hours=5), "5 h"),
         (timedelta(days=2), "2 d"),
     ],

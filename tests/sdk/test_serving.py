@@ -98,12 +98,12 @@ def add(a: int, b: int = 2) -> int:
 
 async def test_a_call_is_answered_with_its_run_and_its_id(scene: Scene) -> None:
     scene.offers((offer(a=1),))
-    async with scene.serving([add], client_id="adder", concurrency=300):
+    async with scene.serving([add], client_id="adder", concurrency=30):
         await until(lambda: scene.answers)
     assert scene.answers == [{"callId": "call_1", "result": 3}]
     first = scene.gateway.seen[0]
     assert (first.query, first.headers["authorization"]) == (
-        {"tools": "add", "client": "adder", "limit": "500"},
+        {"tools": "add", "client": "adder", "limit": "30"},
         "Bearer k",
     )
 

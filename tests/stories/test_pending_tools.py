@@ -38,7 +38,9 @@ async def names_of(at: Desk, source: str) -> list[str]:
     return [one["name"] for one in tools if one["source"] == source]
 
 
-@requirement("SPACE-flow-internal", "SPACE-field-execution-optional", "SPACE-field-description", "SPACE-field-input-schema")
+@requirement(
+    "SPACE-flow-internal", "SPACE-field-execution-optional", "SPACE-field-description", "SPACE-field-input-schema"
+)
 async def test_a_made_tool_is_listed_and_called_at_once(at: Desk) -> None:
     answer = await at.ask("POST", "/api/v1/tools", json=tool("made"))
     assert answer.status_code == 201

@@ -181,7 +181,7 @@ class TestServing:
         assert (await client.calls.get(answer.call_id)).delivery == "inline"
         assert (await client.agents.inbox("ann")).events == ()
 
-    @requirement("SPACE-example-external-late", "SPACE-sync-flow-late-inbox")
+    @requirement("SPACE-sync-flow-late-inbox")
     async def test_a_result_after_the_timeout_is_in_the_agents_inbox(self, client: Client) -> None:
         release = threading.Event()
 
@@ -321,7 +321,7 @@ async def take_and_leave(gateway: RunningGateway, tool: str, *, client_id: str) 
 
 
 class TestBreaks:
-    @requirement("CON-sdk-serve", "CON-stream-one-server")
+    @SERVE
     async def test_the_server_comes_back_after_a_kill_of_the_gateway_and_begins_no_call_twice(
         self, tmp_path: Path
     ) -> None:
@@ -494,7 +494,6 @@ class TestAnswering:
         record = await client.calls.get(call.call_id)
         assert (record.status, record.result, type(record.result)) == ("completed", result, type(result))
 
-    @requirement("CON-results-statuses")
     async def test_the_second_answer_a_late_one_and_one_to_nobody_are_each_their_own_class(
         self, client: Client, gateway: RunningGateway
     ) -> None:
@@ -521,7 +520,7 @@ class TestAnswering:
         with pytest.raises(Expired):
             await client.calls.answer(fleeting.call_id, 1)
 
-    @requirement("CON-calls-approve", "DISC-meta-approval-acts")
+    @requirement("CON-calls-approve")
     async def test_a_person_allows_edits_or_refuses_once(self, client: Client) -> None:
         allowed, edited, refused = [(await client.tools.start("guarded", amount=5)).call_id for _ in range(3)]
         assert (await client.calls.get(allowed)).status == "pending_approval"

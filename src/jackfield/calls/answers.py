@@ -112,7 +112,16 @@ class Answers:
             if entry is not None and entry.version == call.tool_version:
                 await self._begin(call, entry)
                 begun += 1
+            elif entry is not None or await self._is_over(call):
+                outcome = texts.changed(call.tool)
+                moved = await self._store.settle_executed(call.id, outcome, attempt=0, duration_ms=None)
+                if moved.moved:
+                    self._settled(moved, call.id)
         return begun
+
+    async def _is_over(self, call: Call) -> bool:
+        """Whether its time is up; a tool that is not there may come back until then."""
+        return call.expires_at is not None and call.expires_at <= await self._store.now_ms()
 
     async def _begin(self, call: Call, entry: Entry) -> Call:
         """T5: this gateway runs it, unless another was quicker; in the caller's name, never in the approver's."""

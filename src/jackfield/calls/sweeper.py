@@ -39,7 +39,7 @@ class Sweeper:
         await self._each("overdue_calls", self._overdue)
         await self._take_over()
         await self._answers.run_unclaimed()
-        await self._each("undelivered_calls", self._store.give)
+        await self._each("undelivered_calls", self._store.give, tells=False)  # that it is settled was told before
         self._servers.look_again()
 
     async def wake_lost(self) -> None:
@@ -54,11 +54,11 @@ class Sweeper:
         await self._executor.recover()
         await self._store.release_offers_of_the_dead()
 
-    async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]]) -> None:
+    async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]], *, tells: bool = True) -> None:
         while due := await self._store.ids_in(query, limit=STEP):
             for call_id in due:
                 moved = await act(call_id)
-                if moved.moved and moved.call is not None:
+                if tells and moved.moved and moved.call is not None:
                     self._tell(moved.call)
             if len(due) < STEP:
                 return

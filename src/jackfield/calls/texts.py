@@ -31,6 +31,11 @@ def rejected(reason: str | None) -> Failed:
     return Failed("rejected", message, Raw(msgspec.json.encode(told)))
 
 
+def changed(tool: str) -> Failed:
+    message = f"Tool '{tool}' is gone or has changed since this call was approved, so it was not run. Call it again."
+    return Failed("definition_changed", message)
+
+
 def expired(call_id: str) -> Failed:
     message = "Expired: nobody answered this call in time."
     return Failed("expired", message, _told(message, call_id))

@@ -25,7 +25,13 @@ EXAMPLES = """\
   jackfield pending --json | jq '.calls[].id'"""
 NEEDS = {"pending_approval": "permission", "pending": "an answer", "waiting": "an answer now"}
 """What a call in this status needs; `waiting`: somebody holds the line for it."""
-_COLOURS = {"permission": "yellow", "an answer": "cyan", "an answer now": "cyan"}
+_COLOURS = {
+    "permission": "yellow",
+    "an answer": "cyan",
+    "an answer now": "cyan",
+    "allowed": "green",
+    "completed": "green",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -118,11 +124,13 @@ def next_lines(calls: Sequence[CallRecord]) -> Iterator[str]:
 
 
 def event_line(event: CallEvent, arguments: str) -> str:
-    """`12:30:05  permission  guarded  call_…  {"amount":5}`, and later `12:31:00  completed …`"""
+    """`12:30:05  permission  guarded  call_…  {"amount":5}`, and later `12:31:00  allowed …`"""
     said = NEEDS.get(event.status or "", event.status or event.type)
+    if event.type == "call.approved":
+        said = "allowed"
     words = [
         paint(clock(event.at), "dim"),
-        paint(said.ljust(13), _COLOURS.get(said, "green" if said == "completed" else "dim")),
+        paint(said.ljust(13), _COLOURS.get(said, "dim")),
         paint(harmless(event.tool), "bold"),
         event.call_id,
         arguments,
@@ -136,12 +144,12 @@ def ends_at(call: CallRecord) -> str | None:
 
 
 def span(time: timedelta) -> str:
-    """`4 s`, `12 min`, `3 h`, `2 d`; nothing is less than 0."""
-    seconds = max(0.0, time.total_seconds())
+    """`4 s`, `12 min`, `3 h`, `2 d`: whole ones, never less than 0."""
+    seconds = max(0, int(time.total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def moment(text: str | None) -> datetime | None:

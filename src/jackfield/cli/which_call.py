@@ -57,4 +57,4 @@ def too_late_is_said(call: CallRecord) -> Iterator[None]:
             f"Call {call.id} of '{call.tool}' has expired: nobody answered in time. It must be called again."
         ) from None
     except Conflict as fault:
-        raise Conflict(f"{fault.message} Nothing was changed. {_SEE}", param=fault.param) from None
+        raise type(fault)(f"{fault.message} Nothing was changed. {_SEE}", param=fault.param) from None

@@ -153,7 +153,8 @@ class Calls:
     ) -> AsyncGenerator[CallEvent, None]:
         """What happens to calls from now on, across reconnects, until the iteration is left.
 
-        With `status` (one, or several with commas) only calls in it, and the event that says that one has left it.
+        With `status` (one, or several with commas) only calls in it, those that are there now first and again after
+        a break, and the event that says that one has left it. `pending` means all that wait for somebody.
         """
         message = get("/api/v1/calls/stream", {"status": status, "tool": tool, "agent": agent})
         async with aclosing(follow(self._connection, message)) as events:

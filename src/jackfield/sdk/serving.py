@@ -44,8 +44,8 @@ LONG_QUEUE = 1.0
 """Seconds after which a call that waited for its turn is looked at before it is begun."""
 LAST_ANSWER_WITHIN = 2.0
 """Seconds at the end in which calls that were given up are answered."""
-FEWEST_OFFERED, MOST_OFFERED = 100, 500
-"""Unanswered calls that the gateway may give this server at once; those beyond its concurrency wait here."""
+MOST_OFFERED = 500
+"""Unanswered calls that a gateway gives one server at most."""
 AWAY = (GatewayUnreachable, GatewayFault, NoAnswer, Unavailable)
 """The gateway may be back in a moment."""
 INTERRUPTED = (
@@ -113,7 +113,8 @@ class ToolServer:
         await self._connection.ask(Message(method="PUT", path=path, body=body, repeatable=True))
 
     async def _listen(self) -> None:
-        limit = min(MOST_OFFERED, max(FEWEST_OFFERED, 2 * self._terms.concurrency))
+        # No more than can be begun at once: a call that waits here could not go to another server.
+        limit = min(MOST_OFFERED, self._terms.concurrency)
         wanted: dict[str, str | int | None] = {
             "tools": ",".join(self._callees),
             "client": self._terms.client_id,

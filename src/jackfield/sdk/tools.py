@@ -211,6 +211,8 @@ class Tools:
 
         When cancelled, running calls have `grace` seconds to end; the others are answered as interrupted.
         """
+        if concurrency < 1:
+            raise ValueError("concurrency must be at least 1")
         terms = Terms(
             client_id=client_id or f"sdk-{secrets.token_hex(8)}",
             concurrency=concurrency,

@@ -7,9 +7,9 @@ import uuid
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from jackfield.errors import BadRequest, Forbidden
+from jackfield.errors import Forbidden, NotFound
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time, iso_time
@@ -19,7 +19,7 @@ from jackfield.web.visit import Name, Visit
 class InboxQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which events to show; without a status all."""
 
-    status: Literal["pending", "processing", "processed"] | None = None
+    status: Literal["pending", "processing", "processed"] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=500, description="How many events at most")] = 100
     cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$", description="The `next_cursor` of the page before")] | None = (
         None
@@ -68,7 +68,7 @@ async def show_inbox(visit: Visit) -> Answer:
     if not (visit.principal.is_admin or agent in visit.principal.named("agent")):
         raise Forbidden(f"The inbox of '{agent}' is read with the scope 'agent:{agent}' alone. Use that agent's key.")
     events, rest = await visit.gateway.store.inbox.page(
-        agent, status=wanted.status, limit=wanted.limit, after=int(wanted.cursor or 0)
+        agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
     )
     shown = [
         InboxEventRecord(
@@ -96,10 +96,10 @@ async def trigger_agent(visit: Visit) -> Answer:
 
 
 def _agent(visit: Visit) -> str:
-    """The agent in the path, if that can be a name at all."""
+    """The agent in the path, if that can be one's name at all."""
     try:
         return msgspec.convert(visit.part("id"), Name)
     except msgspec.ValidationError:
-        raise BadRequest(
-            "An agent's id has 1 to 255 characters without control characters. Correct it.", param="id"
+        raise NotFound(
+            "No agent's id has control characters or more than 255 of any. Correct it.", param="id"
         ) from None

@@ -89,6 +89,7 @@ PENDING_DOORS: tuple[Door, ...] = (
         summary="What an agent has been told, the oldest first",
         query=inboxes.InboxQuery,
         answers={200: Body(says="A page of events", type=inboxes.InboxPage)},
+        refusals=(404,),
     ),
     Door(
         method="POST",
@@ -99,5 +100,6 @@ PENDING_DOORS: tuple[Door, ...] = (
         summary="Tell an agent something, in a service's name",
         body=inboxes.TriggerBody,
         answers={200: Body(says="The event is in the inbox", type=inboxes.Triggered)},
+        refusals=(404,),
     ),
 )

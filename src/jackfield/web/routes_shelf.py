@@ -115,6 +115,6 @@ SHELF_DOORS: tuple[Door, ...] = (
         summary="Declare the tools of a tool server, replacing all that it declared before",
         body=kept_tools.ToolsDeclared,
         answers={200: Body(says="What the catalog shows of them", type=kept_tools.Declared)},
-        refusals=(409,),
+        refusals=(404, 409),
     ),
 )

@@ -63,14 +63,14 @@ class EventStream:
         streams: Streams,
         first: Message | Comment | None = None,
         headers: Iterable[Header] = (),
-        ping_every: float = PING_EVERY,
+        ping_every: float | None = None,
     ) -> None:
         """`first` is a message that the door has already taken from `messages`."""
         self._messages = messages
         self._streams = streams
         self._first = first
         self._headers = (*_HEADERS, *headers)
-        self._ping_every = ping_every
+        self._ping_every = PING_EVERY if ping_every is None else ping_every
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from starlette.types import Receive, Scope
 
 from jackfield.app import Gateway
-from jackfield.errors import BadRequest
+from jackfield.errors import BadRequest, NotFound
 from jackfield.model.principal import Principal
 from jackfield.web.answers import Answer
 from jackfield.web.discretion import Discretion
@@ -76,7 +76,7 @@ class Visit:
         """A variable part of the path."""
         value: str = self.scope["path_params"][name]
         if "\x00" in value:  # the one character that no database takes
-            raise BadRequest("The path has a NUL character. Correct it.", param=name)
+            raise NotFound("There is nothing with a NUL character in its name. Correct the path.", param=name)
         return value
 
     async def client_gone(self) -> bool:

@@ -1,0 +1,368 @@
+"""Waiting inline for somebody else's answer: woken at once, never polling, and the row alone says how it ended."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackfield.calls import texts
+from jackfield.calls.slots import slot_of
+from jackfield.calls.waiting import start_and_wait, wait_for_slot
+from jackfield.errors import Conflict
+from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
+from jackfield.sources.base import Progress
+from jackfield.store import Moved, Started
+from tests.calls.house import OPS
+from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, status_of, until, within
+from tests.requirement import requirement
+from tests.store.making import a_pending_call, a_waiting_call, decoded
+
+SOON = 2.0
+"""Much less than the 30 s that these calls may wait."""
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHouse]:
+    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
+    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
+    async with a_pending_house(url, tmp_path) as opened:
+        yield opened
+
+
+@requirement("SPACE-status-sync-created", "SPACE-status-sync-resolved")
+async def test_an_answer_ends_the_wait_and_is_inline(house: PendingHouse) -> None:
+    call, waiting = await house.begin("ask", agent="ada")
+    assert status_of(call) == (CallStatus.WAITING, None)
+    await house.answer(call, {"temperature": 21})
+    ended = await within(waiting, SOON)
+    assert status_of(ended) == (CallStatus.COMPLETED, "inline")
+    assert decoded(ended.result) == {"temperature": 21}
+    assert await house.inbox("ada") == []
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}])
+async def test_a_falsy_result_ends_the_wait_as_the_result_it_is(house: PendingHouse, value: Any) -> None:
+    call, waiting = await house.begin("ask", agent="ada")
+    await house.answer(call, value)
+    ended = await within(waiting, SOON)
+    slot = slot_of(ended)
+    assert slot is not None
+    assert slot.outcome == done(value)
+    assert decoded(ended.result) == value
+
+
+async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once(house: PendingHouse) -> None:
+    """Committed and published after T1 and before the waiter looks: the subscription was there first."""
+    call = a_waiting_call(agent="ada")
+
+    async def start_and_be_answered() -> Started:
+        started = await house.store.start_call(call)
+        await house.store.settle_submitted(call.id, done("quick"))
+        return started
+
+    start = partial(asyncio.ensure_future, start_and_be_answered())
+    ended = await within(start_and_wait(house.store, call.id, start=start, on_start=lambda _: None), SOON)
+    assert ended.call is not None
+    assert decoded(ended.call.result) == "quick"
+
+
+@pytest.mark.parametrize("answered", ["before the row is read", "after the row was read"])
+async def test_a_result_between_subscribing_and_sleeping_is_answered_at_once(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, answered: str
+) -> None:
+    call = (await house.store.start_call(a_waiting_call(agent="ada"))).call
+    assert call is not None
+    read, reads = house.store.get_call, 0
+
+    async def read_with_an_answer_beside_it(call_id: str) -> Call | None:
+        nonlocal reads
+        reads += 1
+        before = await read(call_id)
+        if reads == 1:
+            await house.store.settle_submitted(call_id, done("beside"))
+        return before if answered == "after the row was read" else await read(call_id)
+
+    monkeypatch.setattr(house.store, "get_call", read_with_an_answer_beside_it)
+    ended = await within(wait_for_slot(house.store, call.id), SOON)
+    assert decoded(ended.result) == "beside"
+    assert reads <= 2
+
+
+@requirement("CON-one-deadline", "SPACE-sync-flow-flip", "SPACE-status-sync-expired", "SPACE-never-forever")
+async def test_a_wait_that_nobody_answers_ends_at_the_deadline_with_the_error_and_goes_on_as_pending(
+    house: PendingHouse,
+) -> None:
+    began = time.monotonic()
+    ended = await within(house.call("ask_briefly", agent="ada"))
+    waited = time.monotonic() - began
+    slot = slot_of(ended)
+    assert slot is not None
+    assert slot.outcome == texts.timed_out(ended.id, 150)
+    assert status_of(await house.record(ended.id)) == (CallStatus.PENDING, "inbox")
+    assert ended.deadline == ended.created_at + 150
+    assert 0.145 <= waited < 2
+
+
+@requirement("SPACE-status-late-resolved", "SPACE-sync-flow-late-inbox")
+async def test_a_result_after_the_deadline_goes_to_the_inbox_and_leaves_the_slot_as_it_was(house: PendingHouse) -> None:
+    ended = await within(house.call("ask_briefly", agent="ada"))
+    told = slot_of(ended)
+    late = await house.answer(ended, "late")
+    assert status_of(late) == (CallStatus.COMPLETED, "inbox")
+    assert slot_of(late) == told
+    assert await house.inbox("ada") == [(f"tr:{ended.id}", "late")]
+
+
+@pytest.mark.parametrize("first", ["result", "deadline"])
+async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_and_never_both(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """The waiter's timer goes off while the result is on its way; whichever the store takes first decides."""
+    flip, flipping = house.store.flip, asyncio.Event()
+    answered: list[Call] = []
+
+    async def flip_beside_a_result(call_id: str) -> Moved:
+        flipping.set()
+        if first == "result":
+            answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
+            return await flip(call_id)
+        flipped = await flip(call_id)
+        answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
+        return flipped
+
+    monkeypatch.setattr(house.store, "flip", flip_beside_a_result)
+    ended = await within(house.call("ask_briefly", agent="ada"))
+    slot = slot_of(ended)
+    assert slot is not None
+    assert flipping.is_set()
+    if first == "result":
+        assert slot.outcome == done("just")
+        assert await house.inbox("ada") == []
+    else:
+        assert slot.outcome == texts.timed_out(ended.id, 150)
+        assert await house.inbox("ada") == [(f"tr:{ended.id}", "just")]
+    assert [call.delivery for call in answered] == [Delivery.INLINE if first == "result" else Delivery.INBOX]
+
+
+class Questions:
+    """Counts what a store is asked, reads and writes alike."""
+
+    def __init__(self, house: PendingHouse, patch: pytest.MonkeyPatch) -> None:
+        self.asked = 0
+        self._read, self._write = house.store._read, house.store._write
+        patch.setattr(house.store, "_read", self.read)
+        patch.setattr(house.store, "_write", self.write)
+
+    async def read(self, script: Any) -> Any:
+        self.asked += 1
+        return await self._read(script)
+
+    def write(self, script: Any, **more: Any) -> Any:
+        self.asked += 1
+        return self._write(script, **more)
+
+    async def of_a_round(self, house: PendingHouse) -> int:
+        """What the sweeper and the heartbeat ask in one round."""
+        before = self.asked
+        await house.sweep()
+        await house.sweeper.wake_lost()
+        return self.asked - before
+
+
+async def test_no_query_runs_for_a_waiting_call(house: PendingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = Questions(house, monkeypatch)
+    waits = [await house.begin("ask", agent="ada")]
+    for_one = await questions.of_a_round(house)
+    waits += [await house.begin("ask") for _ in range(200)]
+    asked = questions.asked
+    assert await questions.of_a_round(house) == for_one
+    assert questions.asked == asked + for_one
+    await asyncio.gather(*(house.answer(call, 1) for call, _ in waits))
+    ended = await within(asyncio.gather(*(waiting for _, waiting in waits)))
+    assert {call.status for call in ended} == {CallStatus.COMPLETED}
+
+
+@pytest.fixture
+def deaf(house: PendingHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """No wake-up arrives until this is undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(house.store.bus, "publish", lambda _: None)
+        yield patch
+
+
+@pytest.mark.parametrize("agent", ["ada", None])
+async def test_without_any_wake_up_an_answered_call_still_ends_inline_at_its_deadline(
+    house: PendingHouse, deaf: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    call, waiting = await house.begin("ask_briefly", agent=agent)
+    await house.answer(call, "unheard")
+    ended = await within(waiting, SOON)
+    assert status_of(ended) == (CallStatus.COMPLETED, "inline")
+    assert decoded(ended.result) == "unheard"
+    assert await house.inbox("ada") == []
+
+
+@pytest.mark.parametrize("agent", ["ada", None])
+async def test_a_waiter_whose_wake_up_was_lost_is_woken_by_the_heartbeat(
+    house: PendingHouse, deaf: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    call, waiting = await house.begin("ask", agent=agent, through_door=True)
+    other, still_waiting = await house.begin("ask", agent=agent, through_door=True)
+    await house.answer(call, "unheard")
+    deaf.undo()
+    await house.sweeper.wake_lost()
+    assert decoded((await within(waiting, SOON)).result) == "unheard"
+    assert not still_waiting.done()
+    await house.answer(other, "heard")
+    await within(still_waiting, SOON)
+
+
+async def test_a_lost_wake_up_is_found_however_many_calls_went_to_the_inbox_before(
+    house: PendingHouse, deaf: pytest.MonkeyPatch
+) -> None:
+    """Answers that nobody came for must not hide one that somebody waits for."""
+    call, waiting = await house.begin("ask", agent="ada", through_door=True)
+    await asyncio.gather(*(house.store.start_call(_given_up(house.id)) for _ in range(600)))
+    await house.answer(call, "unheard")
+    deaf.undo()
+    await house.sweeper.wake_lost()
+    assert decoded((await within(waiting, SOON)).result) == "unheard"
+
+
+def _given_up(waiter: str) -> Call:
+    return a_pending_call(agent="ada", waiter=waiter, first_reply=FirstReply.TIMEOUT)
+
+
+async def test_without_any_wake_up_the_sweeper_decides_for_a_caller_that_is_gone(
+    house: PendingHouse, deaf: pytest.MonkeyPatch
+) -> None:
+    call, waiting = await house.begin("ask_briefly", agent="ada")
+    waiting.cancel()
+    await until(waiting.done)
+    assert (await house.record(call.id)).status is CallStatus.WAITING
+    await until_due(house, call)
+    await house.sweep()
+    assert status_of(await house.record(call.id)) == (CallStatus.PENDING, "inbox")
+
+
+async def until_due(house: PendingHouse, call: Call) -> None:
+    """Until the database's clock has passed the call's deadline."""
+    assert call.deadline is not None
+    async with asyncio.timeout(5):
+        while await house.store.now_ms() < call.deadline:
+            await asyncio.sleep(0.01)
+
+
+async def test_progress_lengthens_the_wait_up_to_its_limit_and_no_further(house: PendingHouse) -> None:
+    call, waiting = await house.begin("ask_briefly", agent="ada")
+    began = time.monotonic()
+    while not waiting.done():
+        with suppress(Conflict):
+            await house.answers.progress(call.id, Progress(progress=1), principal=OPS)
+        await asyncio.wait((waiting,), timeout=0.05)
+    waited = time.monotonic() - began
+    ended = await waiting
+    assert ended.deadline == call.created_at + 10 * 150
+    assert slot_of(ended) == slot_of(await house.record(call.id))
+    assert status_of(ended) == (CallStatus.PENDING, "inbox")
+    assert 1.2 < waited < 4
+
+
+async def test_an_answer_after_progress_is_inline_though_the_first_deadline_has_passed(house: PendingHouse) -> None:
+    call, waiting = await house.begin("ask_briefly", agent="ada")
+    for _ in range(4):
+        await house.answers.progress(call.id, Progress(progress=1), principal=OPS)
+        await asyncio.wait((waiting,), timeout=0.06)
+    await house.answer(call, "slow but alive")
+    ended = await within(waiting, SOON)
+    assert decoded(ended.result) == "slow but alive"
+    assert ended.delivery is Delivery.INLINE
+
+
+@pytest.mark.parametrize("agent", ["ada", None])
+@requirement("CON-late-result-home")
+async def test_a_client_that_hangs_up_while_it_waits_leaves_the_answer_to_the_inbox(
+    house: PendingHouse, agent: str | None
+) -> None:
+    hung_up = asyncio.Event()
+    call, waiting = await house.begin("ask", agent=agent, through_door=True, client_gone=hung_up.wait)
+    hung_up.set()
+    ended = await within(waiting, SOON)
+    assert status_of(ended) == (CallStatus.PENDING, "inbox")
+    answered = await house.answer(call, "for nobody here")
+    assert status_of(answered) == (CallStatus.COMPLETED, "inbox")
+    assert await house.inbox("ada") == ([(f"tr:{call.id}", "for nobody here")] if agent else [])
+
+
+async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is taken first; then nobody is there for the reply, and it goes to the inbox."""
+    hung_up = asyncio.Event()
+    abandon = house.store.abandon_wait
+
+    async def abandon_after_a_result(call_id: str) -> Moved:
+        await house.store.settle_submitted(call_id, done("just"))
+        return await abandon(call_id)
+
+    monkeypatch.setattr(house.store, "abandon_wait", abandon_after_a_result)
+    _, waiting = await house.begin("ask", agent="ada", through_door=True, client_gone=hung_up.wait)
+    hung_up.set()
+    ended = await within(waiting, SOON)
+    assert status_of(ended) == (CallStatus.COMPLETED, "inline")
+    assert await house.inbox("ada") == []
+    await house.pipeline.not_sent(ended)
+    await house.pipeline.not_sent(ended)
+    assert await house.inbox("ada") == [(f"tr:{ended.id}", "just")]
+
+
+async def test_what_was_sent_does_not_go_to_the_inbox_as_well(house: PendingHouse) -> None:
+    call, waiting = await house.begin("ask", agent="ada", through_door=True)
+    await house.answer(call, "sent")
+    ended = await within(waiting, SOON)
+    await house.pipeline.sent(ended)
+    await house.pipeline.not_sent(ended)
+    await house.sweep()
+    assert await house.inbox("ada") == []
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_gateway_whose_clock_is_an_hour_off_waits_as_long_and_delivers_the_same(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + hours * HOUR_MS * 1_000_000)
+    call, waiting = await house.begin("ask", agent="ada")
+    await house.sweep()
+    await house.answer(call, "in time")
+    assert status_of(await within(waiting, SOON)) == (CallStatus.COMPLETED, "inline")
+    began = time.monotonic()
+    ended = await within(house.call("ask_briefly", agent="ada"))
+    assert status_of(ended) == (CallStatus.PENDING, "inbox")
+    assert 0.145 <= time.monotonic() - began < 2
+
+
+async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHouse, deaf: pytest.MonkeyPatch) -> None:
+    """A repeat with the same Idempotency-Key waits for the rest of the time, not for all of it again."""
+    made = await house.store.start_call(a_waiting_call(timeout_ms=1_000), age_ms=800)
+    assert made.call is not None
+    began = time.monotonic()
+    ended = await within(wait_for_slot(house.store, made.call.id))
+    assert ended.first_reply is FirstReply.TIMEOUT
+    assert time.monotonic() - began < 0.9
+
+
+async def test_a_repeat_of_the_request_waits_for_the_same_call(house: PendingHouse) -> None:
+    same: dict[str, Any] = {"agent": "ada", "idempotency_key": "k", "digest": "d"}
+    call, waiting = await house.begin("ask", **same)
+    repeat = asyncio.create_task(house.call("ask", **same))
+    await until(lambda: len(house.store.bus._waiting[call.id]) == 2)
+    await house.answer(call, "for both")
+    first, second = await within(asyncio.gather(waiting, repeat), SOON)
+    assert first.id == second.id == call.id
+    assert decoded(second.result) == "for both"
