@@ -23,6 +23,7 @@ from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.errors import ConfigError
 from jackfield.keys import ADMIN, Keyring
 from jackfield.model.ids import new_id
 from jackfield.settings import Settings
@@ -56,7 +57,6 @@ class Gateway:
         self.ready = False
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
-        self.keyring = Keyring.from_settings(settings)
         self.store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = Catalog(
@@ -86,7 +86,7 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             offer=lambda call: self.store.bus.publish(offer_topic(call.tool)),
-            find_key=self.keyring.named,
+            find_key=lambda name: self.keyring.named(name),
         )
         self.callbacks = Callbacks(secrets.token_hex(32))
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
@@ -98,6 +98,8 @@ class Gateway:
             gateway_id=self.id,
         )
         self._sources = self._make_sources()
+        # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
+        self.keyring = Keyring.from_settings(settings)
         self._listings_changed = asyncio.Event()
         self._reading_preferences = asyncio.Lock()
         self._chores: list[asyncio.Task[None]] = []
@@ -153,9 +155,12 @@ class Gateway:
 
     def _make_sources(self) -> list[Source]:
         surroundings = self._surroundings()
-        configured = [
-            make_source(source.kind, source.name, source.options, surroundings) for source in self.settings.sources
-        ]
+        try:
+            configured = [
+                make_source(source.kind, source.name, source.options, surroundings) for source in self.settings.sources
+            ]
+        except ConfigError as fault:
+            raise ConfigError(f"{self.settings.path}: {fault}") from None
         return [BuiltinSource(Registry()), *configured, *self.shelf.sources]
 
     def _surroundings(self) -> Surroundings:

@@ -4,12 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirement import requirement
 from tests.stories.gateway import free_port, run_cli
-
-NAMES_NO_FILE = pytest.mark.xfail(
-    strict=True,
-    reason="What a source's own factory finds wrong is said without the file. When it is: CON-config-fault.",
-)
 
 FAULTS = {
     "not TOML": ("[server\n", ["is not valid TOML", "Correct that place."]),
@@ -40,15 +36,11 @@ FAULTS = {
     ),
 }
 
-FOUND_BY_A_SOURCE = {"an unknown key of a source", "an unknown kind"}
 
-
+@requirement("CON-config-fault")
 @pytest.mark.parametrize(
     ("config", "said"),
-    [
-        pytest.param(*given, id=name, marks=[NAMES_NO_FILE] if name in FOUND_BY_A_SOURCE else [])
-        for name, given in FAULTS.items()
-    ],
+    [pytest.param(*given, id=name) for name, given in FAULTS.items()],
 )
 def test_the_start_stops_with_one_sentence(tmp_path: Path, config: str, said: list[str]) -> None:
     path = tmp_path / "jackfield.toml"

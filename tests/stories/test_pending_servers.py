@@ -167,6 +167,18 @@ async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(house: Ho
         assert time.monotonic() - began < 2, "each call came with a sweep and not with the answer before it"
 
 
+async def test_a_server_without_room_does_not_hold_up_calls_for_another(house: House, at: Desk) -> None:
+    async with (
+        tool_server(house, client="full", tools="ext_job", limit=1) as full,
+        tool_server(house, client="free", tools="ext_job") as free,
+    ):
+        calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(6)]
+        offers = [await full.next(), *[await free.next(within=2) for _ in range(5)]]
+        assert sorted(offer["toolCallId"] for offer in offers) == sorted(calls)
+        for offer in offers:
+            await at.submit(offer, result=1)
+
+
 async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(house: House, at: Desk) -> None:
     async with tool_server(house, client="single", tools="ext_job", limit=1) as server:
         for number in range(2):

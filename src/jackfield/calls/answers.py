@@ -15,6 +15,7 @@ from jackfield.calls.execution import Executor, now_ms, still_there
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import in_reach, may_answer
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.wording import told
 from jackfield.errors import (
     AlreadyResolved,
     BadRequest,
@@ -22,7 +23,6 @@ from jackfield.errors import (
     Conflict,
     Expired,
     Forbidden,
-    InvalidArguments,
     Refused,
 )
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
@@ -78,7 +78,7 @@ class Answers:
         call = await self._waiting_for_a_person(call_id, principal)
         entry = self._entry_as_asked(call)
         if arguments is not None:
-            self._check_arguments(entry, arguments)
+            self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.tool.answered_by_others
         moved = await self._store.approve(call_id, runs_here=runs_here, arguments=edited)
@@ -148,12 +148,6 @@ class Answers:
             raise Conflict(f"Tool '{call.tool}' {what} since this call was made. Reject it and have it called again.")
         return entry
 
-    def _check_arguments(self, entry: Entry, arguments: dict[str, Any]) -> None:
-        faults = self._catalog.check_arguments(entry, arguments)
-        if faults:
-            said = "; ".join(fault["message"] for fault in faults[:3])
-            raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {said}.", details=list(faults))
-
     def _check_result(self, call: Call, outcome: Done | Failed) -> None:
         """A result that breaks the tool's own schema is sent back to whoever brought it; the call stays open."""
         entry = self._catalog.entry(call.tool)
@@ -161,8 +155,7 @@ class Answers:
             return
         faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))
         if faults:
-            said = "; ".join(fault["message"] for fault in faults[:3])
-            raise BadRequest(f"The result does not fit what '{call.tool}' promises: {said}.", param="result")
+            raise BadRequest(f"The result does not fit what '{call.tool}' promises: {told(faults)}", param="result")
 
     def _settled(self, moved: Moved, call_id: str) -> Call:
         call = _moved(moved, call_id)

@@ -23,7 +23,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.limits import RateLimiter
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
-from jackfield.errors import Conflict, Forbidden, InvalidArguments, NotReady, Refused, RunNotFound
+from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
@@ -74,7 +74,7 @@ class Pipeline:
     async def call(self, request: CallRequest, *, call_id: str | None = None) -> Call:
         """One call, from a request to its outcome. A refusal raises; a failing tool is an outcome."""
         entry = self._find(request)
-        self._validate(entry, request)
+        self._catalog.require_arguments(entry, request.arguments)
         await self._check_run(request)
         decision = self._decide(entry, request)
         call = self._new_call(entry, request, call_id)
@@ -94,12 +94,6 @@ class Pipeline:
         if not self._open:
             raise NotReady("The gateway is stopping and takes no more calls. Try again when it is back.")
         return self._catalog.view(request.principal).get(request.tool)
-
-    def _validate(self, entry: Entry, request: CallRequest) -> None:
-        faults = self._catalog.check_arguments(entry, request.arguments)
-        if faults:
-            said = "; ".join(fault["message"] for fault in faults[:3])
-            raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {said}.", details=list(faults))
 
     async def _check_run(self, request: CallRequest) -> None:
         if request.run_id is None or request.depth:

@@ -19,7 +19,8 @@ from jackfield.catalog.names import Notice
 from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
-from jackfield.catalog.wording import Fault
+from jackfield.catalog.wording import Fault, told
+from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category, ExecutionType
 from jackfield.settings import ScenarioSettings
@@ -123,6 +124,12 @@ class Catalog:
     def check_arguments(self, entry: Entry, arguments: Any) -> list[Fault]:
         """What is wrong with a call's arguments, as `{"path", "message"}` each."""
         return self._checkers.get(entry.version, entry.tool.input_schema, whole=ARGUMENTS).check(arguments)
+
+    def require_arguments(self, entry: Entry, arguments: Any) -> None:
+        """Raise `InvalidArguments`, in words a model can act on, unless the tool can take these arguments."""
+        faults = self.check_arguments(entry, arguments)
+        if faults:
+            raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {told(faults)}", details=faults)
 
     def check_result(self, entry: Entry, result: Any) -> list[Fault]:
         """What is wrong with a call's result; nothing where the tool has no output schema."""

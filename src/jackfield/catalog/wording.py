@@ -35,6 +35,11 @@ _ARTICLE = {
 }
 
 
+def told(faults: list[Fault]) -> str:
+    """The first few faults as one sentence."""
+    return "; ".join(str(fault["message"]).rstrip(".") for fault in faults[:3]) + "."
+
+
 def explain(errors: Iterable[ValidationError], *, schema: JsonSchema, whole: str) -> list[Fault]:
     """The first faults, one sentence each. `whole` is what the value at the root is called."""
     faults = (fault for error in errors for fault in _faults(error, schema, whole))

@@ -167,10 +167,10 @@ class SqliteStore(Store):
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        self._opened.append(connection)
         connection.row_factory = sqlite3.Row
         for pragma in SETUP:
             connection.execute(pragma)
-        self._opened.append(connection)
         return connection
 
     def _write_batches(self, connection: sqlite3.Connection) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 import httpcore2
 import pytest
@@ -95,7 +96,7 @@ async def test_a_refusal_of_an_address_does_not_say_it_twice() -> None:
 
     assert str(refused.value) == (
         "The request to '::ffff:169.254.169.254' was refused: that is a cloud metadata address. "
-        'To permit it, add "::ffff:a9fe:a9fe" to allow under [outgoing] in the config.'
+        f'To permit it, add "{ip_address("::ffff:a9fe:a9fe")}" to allow under [outgoing] in the config.'
     )
 
 

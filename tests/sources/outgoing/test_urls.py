@@ -1,3 +1,5 @@
+from ipaddress import ip_address
+
 import pytest
 
 from jackfield.sources.outgoing import OutgoingBadUrl
@@ -15,7 +17,7 @@ from jackfield.sources.outgoing.urls import Origin, named_origin, parse_url, tak
         ("http://0x7f.1:8080/", "http://127.0.0.1:8080/"),
         ("http://127。0。0。1/", "http://127.0.0.1/"),
         ("http://[0:0:0:0:0:0:0:1]/", "http://[::1]/"),
-        ("http://[::FFFF:127.0.0.1]/", "http://[::ffff:7f00:1]/"),
+        ("http://[::FFFF:127.0.0.1]/", f"http://[{ip_address('::ffff:7f00:1')}]/"),
         ("http://müller.example/ü", "http://xn--mller-kva.example/%C3%BC"),
         ("http://a.example\\@127.0.0.1/", "http://a.example%5C@127.0.0.1/"),
         ("http://a.example/x?y=1#z", "http://a.example/x?y=1"),
