@@ -17,7 +17,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     connections: int = 64
 
 
-QUICK = Budget(rounds=3, seconds=0.8, recorded=100_000)
+QUICK = Budget(rounds=3, seconds=0.6, recorded=100_000)
 FULL = Budget(rounds=7, seconds=2.5, recorded=1_000_000)
 
 

@@ -36,9 +36,9 @@ class Figure(Struct, frozen=True, kw_only=True):
 
     @property
     def spread(self) -> float:
-        """How far the rounds lie around their median, as a part of it: half of what lies between the outer ones."""
-        values = [sample.value for sample in self.samples]
-        return (max(values) - min(values)) / 2 / self.value
+        """How far rounds lie apart, as a part of the median: half the way between the 10th and the 90th percentile."""
+        values = sorted(sample.value for sample in self.samples)
+        return (percentile(values, 0.9) - percentile(values, 0.1)) / 2 / self.value
 
     @property
     def cpu_us(self) -> float | None:

@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 
 from bench.budget import Bench
-from bench.figures import MICROSECONDS, Bar, Figure, Line, take_turns
+from bench.figures import MICROSECONDS, Bar, Figure, Line, Sample, take_turns
 from bench.inprocess import calling, cost, gateway_here, open_store, runner
 from bench.subjects import ECHO, write_echo_project
 
 FEW = 100
+SHARE = 4
+"""Rounds are that much shorter and more: each leaves its own calls on record, and few must stay few."""
 
 # Ids as `new_id` makes them, ten a millisecond up to now, in the order in which calls come in.
 FILL = """
@@ -40,11 +42,14 @@ def measure(bench: Bench) -> list[Line]:
             gateway_here(loop, folder, store="sqlite:///few.db") as few,
             gateway_here(loop, folder, store="sqlite:///many.db") as many,
         ):
-            measured = partial(cost, at_once=budget.connections, seconds=budget.seconds)
+            measured = partial(cost, at_once=budget.connections, seconds=budget.seconds / SHARE)
+
+            def cost_with_few() -> Sample:
+                forget(folder / "few.db", all_but=FEW)
+                return loop.run(measured(calling(few.pipeline)))
+
             ours, reference = take_turns(
-                budget.rounds,
-                lambda: loop.run(measured(calling(many.pipeline))),
-                lambda: loop.run(measured(calling(few.pipeline))),
+                budget.rounds * SHARE, lambda: loop.run(measured(calling(many.pipeline))), cost_with_few
             )
     return [
         Line(
@@ -55,6 +60,14 @@ def measure(bench: Bench) -> list[Line]:
             bar=Bar(limit=1.1),
         )
     ]
+
+
+def forget(database: Path, *, all_but: int) -> None:
+    """Delete what the last round left."""
+    with closing(sqlite3.connect(database, timeout=10)) as connection, connection:
+        connection.execute(
+            "DELETE FROM calls WHERE id NOT IN (SELECT id FROM calls ORDER BY id LIMIT :kept)", {"kept": all_but}
+        )
 
 
 def fill(database: Path, *, calls: int) -> None:

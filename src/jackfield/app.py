@@ -86,12 +86,13 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             offer=lambda call: self.store.bus.publish(offer_topic(call.tool)),
-            find_key=lambda name: self.keyring.named(name),
+            find_key=lambda name: self.keyring.named(name),  # noqa: PLW0108 - the keyring is made later
         )
         self.callbacks = Callbacks(secrets.token_hex(32))
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
             store=self.store,
+            pipeline=self.pipeline,
             executor=self._executor,
             answers=self.answers,
             servers=self.servers,

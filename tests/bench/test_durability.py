@@ -5,7 +5,7 @@ import pytest
 from msgspec import Raw
 
 from bench.durability import written
-from bench.rows.growth import fill
+from bench.rows.growth import fill, forget
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
 from jackfield.store.base import CallFilter
@@ -61,3 +61,19 @@ async def test_filled_records_are_read_by_the_store_like_its_own(tmp_path: Path)
     assert len({call.id for call in page.calls}) == 250
     assert {call.status for call in page.calls} == {CallStatus.COMPLETED}
     assert all(len(call.id) == len(newest) and call.id < newest for call in page.calls)
+
+
+async def test_of_filled_records_the_oldest_stay_when_the_rest_is_forgotten(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "few.db")
+    await store.open()
+    await store.close()
+    fill(tmp_path / "few.db", calls=10)
+
+    store = SqliteStore(tmp_path / "few.db")
+    await store.open()
+    try:
+        oldest = (await store.list_calls(CallFilter(), limit=10)).calls[-3:]
+        forget(tmp_path / "few.db", all_but=3)
+        assert (await store.list_calls(CallFilter(), limit=10)).calls == oldest
+    finally:
+        await store.close()

@@ -28,8 +28,9 @@ def test_a_ratio_compares_within_rounds_so_that_a_slow_round_does_not_count() ->
     assert line.ours.value == 40
 
 
-def test_the_spread_is_half_of_what_lies_between_the_outer_rounds() -> None:
+def test_the_spread_is_half_of_what_lies_between_the_outer_rounds_without_the_odd_one() -> None:
     assert figure(90, 100, 130).spread == pytest.approx(0.2)
+    assert figure(1, *[90] * 9, *[100] * 2, *[110] * 9, 900).spread == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ TOOLS = (
     external("ask_briefly", timeout_ms=150),
     external("ask_later", is_async=True),
     external("ask_later_again", is_async=True, metadata=AGAIN),
-    external("ask_in_vain", is_async=True, expires_in_ms=0),
+    external("ask_in_vain", is_async=True, expires_in_ms=1),
     external("ask_number", output_schema={"type": "integer"}),
     external("ask_boss", metadata=APPROVAL),
 )
@@ -112,6 +112,13 @@ class PendingHouse(Struct, frozen=True, kw_only=True):
         assert call.status.is_final, call
         return call
 
+    async def until_clock(self, moment: int | None) -> None:
+        """Until the database's clock has passed that moment."""
+        assert moment is not None
+        async with asyncio.timeout(WITHIN):
+            while await self.store.now_ms() < moment:  # noqa: ASYNC110 - that clock tells nobody
+                await asyncio.sleep(0.005)
+
     async def list_tools(self, *tools: Tool) -> None:
         """From now on these are all external tools."""
         self.others.replace(tools)
@@ -144,7 +151,7 @@ async def a_pending_house(
         await store.close()
 
 
-def _put_together(
+def _put_together(  # noqa: PLR0917 - a list of rooms
     store: Store,
     catalog: Catalog,
     panel: Panel,
@@ -167,7 +174,9 @@ def _put_together(
         offer=lambda call: store.bus.publish(offer_topic(call.tool)),
         find_key={OPS.name: OPS}.get,
     )
-    sweeper = Sweeper(store=store, executor=executor, answers=answers, servers=servers, gateway_id=gateway_id)
+    sweeper = Sweeper(
+        store=store, pipeline=pipeline, executor=executor, answers=answers, servers=servers, gateway_id=gateway_id
+    )
     return PendingHouse(
         id=gateway_id,
         store=store,
@@ -207,7 +216,7 @@ async def within(coming: Awaitable[Any], seconds: float = WITHIN) -> Any:
 async def until(ask: Callable[[], bool]) -> None:
     """Let the loop go round until `ask` is true: for what happens in this process without anybody to wait for."""
     async with asyncio.timeout(WITHIN):
-        while not ask():
+        while not ask():  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.005)
 
 

@@ -1,54 +1,316 @@
-"""Which external tools a tool server is given, and by what name."""
+"""Tool servers: a call goes to one of them, comes again when that one returns, and none gets more than it asked for."""
 
-from jackfield.calls.servers import ToolServer, spellings_of
-from jackfield.catalog.catalog import Catalog
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackfield.calls.servers import Offer, ToolServer
+from jackfield.errors import Unavailable
+from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
-from jackfield.model.tool import ExecutionType, Tool
-from jackfield.sources.base import Listing
+from tests.calls.house import OPS
+from tests.calls.pending_house import PendingHouse, a_pending_house, external, until, within
+from tests.requirement import requirement
+
+ASK = ("ask", "ask_again", "ask_later", "ask_later_again")
+LATER = "ask_later"
+LATER_AGAIN = "ask_later_again"
 
 
-def external(source: str, *names: str) -> tuple[str, Listing]:
-    tools = (Tool(source=source, name=name, execution_type=ExecutionType.EXTERNAL) for name in names)
-    return source, Listing(tools=tuple(tools))
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHouse]:
+    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
+    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
+    async with a_pending_house(url, tmp_path) as opened:
+        yield opened
 
 
-def spelled(tools: tuple[str, ...] | None, *listings: tuple[str, Listing], scope: str = "worker:*") -> dict[str, str]:
-    catalog = Catalog()
-    catalog.update(listings)
-    principal = Principal(name="crm", scopes=frozenset({scope}))
-    return spellings_of(ToolServer("c", tools, principal=principal, limit=1), catalog.external_tools())
+async def offered(server: ToolServer) -> Offer:
+    """The next offer."""
+    offer = await within(server.offers.get())
+    assert offer is not None, "the stream ended"
+    found: Offer = offer
+    return found
 
 
-LOCAL = ("local", Listing(tools=(Tool(source="local", name="lookup"),)))
+async def nothing_more(house: PendingHouse, *servers: ToolServer) -> None:
+    """After everybody has looked again, nobody has been offered anything else."""
+    for _ in range(2):
+        house.servers.look_again()
+        await until(lambda: not any(server.woken.is_set() for server in servers))
+        await house.store.now_ms()
+    assert [server.offers.qsize() for server in servers] == [0] * len(servers)
 
 
-def test_a_server_that_names_no_tools_gets_all_that_its_key_serves() -> None:
-    assert spelled(None, LOCAL, external("crm", "a", "b-c")) == {"a": "a", "b_c": "b_c"}
-    assert spelled(None, external("crm", "a", "b"), scope="worker:b") == {"b": "b"}
+async def made(house: PendingHouse, count: int, tool: str = LATER) -> list[Call]:
+    return [await house.call(tool, agent="ada") for _ in range(count)]
 
 
-def test_a_server_is_answered_in_the_spelling_it_asked_for() -> None:
-    assert spelled(("b-c", "a"), external("crm", "a", "b-c")) == {"b_c": "b-c", "a": "a"}
-    assert spelled(("b_c",), external("crm", "b-c")) == {"b_c": "b_c"}
+async def test_a_call_is_offered_with_its_arguments_and_the_name_that_the_server_knows(house: PendingHouse) -> None:
+    async with house.servers.connect("one", ASK, principal=OPS) as server:
+        call, waiting = await house.begin("ask", {"city": "Bern"}, agent="ada")
+        offer = await offered(server)
+        assert (offer.call.id, offer.tool, offer.call.arguments) == (call.id, "ask", call.arguments)
+        assert (offer.call.offers, offer.call.offered_to) == (1, "ops/one")
+        await house.answer(call, 1)
+        assert (await within(waiting)).status is CallStatus.COMPLETED
 
 
-def test_a_tool_that_lost_its_name_to_another_source_is_still_found_by_it() -> None:
-    assert spelled(("lookup",), LOCAL, external("crm", "lookup")) == {"crm_lookup": "lookup"}
+@requirement("CON-stream-one-server")
+async def test_each_call_goes_to_one_server_and_not_to_all(house: PendingHouse) -> None:
+    async with AsyncExitStack() as stack:
+        servers = [
+            await stack.enter_async_context(house.servers.connect(f"s{n}", ASK, principal=OPS)) for n in range(3)
+        ]
+        calls = await made(house, 30)
+        await until(lambda: sum(server.offers.qsize() for server in servers) >= 30)
+        await nothing_more_than(house, servers, 30)
+        taken = Counter(offer.call.id for server in servers for offer in drained(server))
+        assert taken == Counter({call.id: 1 for call in calls})
 
 
-def test_a_public_name_goes_before_another_owners_spelling() -> None:
-    listings = external("one", "lookup"), external("two", "lookup")
-    assert spelled(("lookup",), *listings) == {"lookup": "lookup"}
-    assert spelled(("two_lookup",), *listings) == {"two_lookup": "two_lookup"}
+async def nothing_more_than(house: PendingHouse, servers: list[ToolServer], count: int) -> None:
+    for _ in range(2):
+        house.servers.look_again()
+        await until(lambda: not any(server.woken.is_set() for server in servers))
+        await house.store.now_ms()
+    assert sum(server.offers.qsize() for server in servers) == count
 
 
-def test_tools_that_the_gateway_runs_or_that_the_key_may_not_serve_are_not_given() -> None:
-    assert spelled(("lookup", "a"), LOCAL, external("crm", "a"), scope="worker:lookup") == {}
-    assert spelled(("unknown",), external("crm", "a")) == {}
+def drained(server: ToolServer) -> list[Offer]:
+    found = [server.offers.get_nowait() for _ in range(server.offers.qsize())]
+    return [offer for offer in found if offer is not None]
 
 
-def test_a_servers_id_has_its_keys_name_in_it() -> None:
-    ids = {
-        ToolServer("same", None, principal=Principal(name=name, scopes=frozenset()), limit=1).id for name in ("a", "b")
-    }
-    assert len(ids) == 2
+async def test_calls_that_waited_for_a_server_go_to_the_first_that_connects(house: PendingHouse) -> None:
+    calls = await made(house, 3)
+    async with house.servers.connect("first", ASK, principal=OPS) as server:
+        assert {(await offered(server)).call.id for _ in calls} == {call.id for call in calls}
+
+
+@requirement("CON-stream-one-server")
+async def test_a_server_that_returns_is_offered_again_what_it_has_not_answered(house: PendingHouse) -> None:
+    answered, open_ = await made(house, 2)
+    async with house.servers.connect("one", ASK, principal=OPS) as server:
+        for _ in range(2):
+            await offered(server)
+        await house.answer(answered, 1)
+    async with (
+        house.servers.connect("two", ASK, principal=OPS) as other,
+        house.servers.connect("one", ASK, principal=OPS) as again,
+    ):
+        offer = await offered(again)
+        assert (offer.call.id, offer.call.offers) == (open_.id, 2)
+        await nothing_more(house, other, again)
+
+
+async def test_a_call_that_may_run_twice_goes_to_another_server_as_soon_as_its_own_is_gone(house: PendingHouse) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS, limit=1) as stays:
+        busy = (await made(house, 1, LATER_AGAIN))[0]
+        assert (await offered(stays)).call.id == busy.id
+        async with house.servers.connect("leaves", ASK, principal=OPS) as leaves:
+            call = (await made(house, 1, LATER_AGAIN))[0]
+            assert (await offered(leaves)).call.id == call.id
+            await house.answer(busy, "done")
+        offer = await offered(stays)
+        assert (offer.call.id, offer.call.offers, offer.call.offered_to) == (call.id, 2, "ops/stays")
+
+
+async def test_a_call_that_may_not_run_twice_waits_for_its_own_server(house: PendingHouse) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS) as stays:
+        async with house.servers.connect("leaves", ("ask_later",), principal=OPS) as leaves:
+            stays.limit = 0
+            call = (await made(house, 1))[0]
+            assert (await offered(leaves)).call.id == call.id
+        stays.limit = 10
+        await nothing_more(house, stays)
+        assert (await house.answer(call, "by anybody")).status is CallStatus.COMPLETED
+
+
+@requirement("CON-sdk-serve")
+async def test_a_server_gets_no_more_than_its_limit_and_the_next_as_soon_as_one_is_answered(
+    house: PendingHouse,
+) -> None:
+    calls = await made(house, 5)
+    async with house.servers.connect("one", ASK, principal=OPS, limit=2) as server:
+        given = [(await offered(server)).call for _ in range(2)]
+        await nothing_more(house, server)
+        for answered in range(3):
+            await house.answer(given[answered], "done")
+            given.append((await within(offered(server), 0.9)).call)
+            await nothing_more(house, server)
+        assert sorted(call.id for call in given) == sorted(call.id for call in calls)
+
+
+async def test_the_server_with_less_to_do_gets_the_next_call(house: PendingHouse) -> None:
+    async with house.servers.connect("busy", ASK, principal=OPS) as busy:
+        await made(house, 3)
+        for _ in range(3):
+            await offered(busy)
+        async with house.servers.connect("idle", ASK, principal=OPS) as idle:
+            calls = await made(house, 3)
+            assert {(await offered(idle)).call.id for _ in calls} == {call.id for call in calls}
+            await nothing_more(house, busy, idle)
+
+
+async def test_a_server_that_is_full_does_not_keep_calls_from_a_busier_one_with_room(house: PendingHouse) -> None:
+    async with (
+        house.servers.connect("small", ASK, principal=OPS, limit=1) as small,
+        house.servers.connect("large", ASK, principal=OPS, limit=50) as large,
+    ):
+        calls = await made(house, 10)
+        await until(lambda: small.offers.qsize() + large.offers.qsize() == 10)
+        assert small.offers.qsize() == 1
+        assert {offer.call.id for server in (small, large) for offer in drained(server)} == {c.id for c in calls}
+
+
+async def test_a_second_connection_of_a_client_ends_the_first_and_takes_over_its_calls(house: PendingHouse) -> None:
+    async with house.servers.connect("one", ASK, principal=OPS) as first:
+        call = (await made(house, 1))[0]
+        await offered(first)
+        async with house.servers.connect("one", ASK, principal=OPS) as second:
+            assert await within(first.offers.get()) is None
+            offer = await offered(second)
+            assert (offer.call.id, offer.call.offers) == (call.id, 2)
+            later = (await made(house, 1))[0]
+            assert (await offered(second)).call.id == later.id
+            assert first.offers.qsize() == 0
+
+
+async def test_the_end_of_a_replaced_connection_releases_nothing(house: PendingHouse) -> None:
+    async with AsyncExitStack() as second_stack:
+        async with house.servers.connect("one", ASK, principal=OPS) as first:
+            call = (await made(house, 1, LATER_AGAIN))[0]
+            await offered(first)
+            second = await second_stack.enter_async_context(house.servers.connect("one", ASK, principal=OPS))
+            await offered(second)
+        assert (await house.record(call.id)).offered_to == "ops/one"
+
+
+async def test_an_offer_that_was_being_written_when_the_connection_was_replaced_is_made_again(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first connection takes the call and is cut off before it could pass it on."""
+    offer, writing, cut = house.store.offer, asyncio.Event(), asyncio.Event()
+
+    async def slow_offer(call_id: str, **who: Any) -> Any:
+        moved = await offer(call_id, **who)
+        if not cut.is_set():
+            writing.set()
+            await asyncio.Event().wait()
+        return moved
+
+    monkeypatch.setattr(house.store, "offer", slow_offer)
+    async with house.servers.connect("one", ASK, principal=OPS):
+        call = (await made(house, 1))[0]
+        await within(writing.wait())
+        cut.set()
+        async with house.servers.connect("one", ASK, principal=OPS) as second:
+            assert (await offered(second)).call.id == call.id
+
+
+@asynccontextmanager
+async def worker(house: PendingHouse, name: str, scope: str, client: str = "same") -> AsyncIterator[ToolServer]:
+    principal = Principal(name=name, scopes=frozenset({scope}))
+    async with house.servers.connect(client, ASK, principal=principal) as server:
+        yield server
+
+
+async def test_a_server_gets_only_what_its_key_may_serve(house: PendingHouse) -> None:
+    async with worker(house, "crm", "worker:ask_again") as limited:
+        await made(house, 1, LATER)
+        wanted = await house.begin("ask_again")
+        assert (await offered(limited)).call.id == wanted[0].id
+        await nothing_more(house, limited)
+        await house.answer(wanted[0], 1)
+        await within(wanted[1])
+
+
+async def test_a_key_does_not_get_another_keys_calls_by_saying_its_client_id(house: PendingHouse) -> None:
+    call = (await made(house, 1))[0]
+    async with worker(house, "honest", "worker:ask_*") as honest:
+        assert (await offered(honest)).call.id == call.id
+    async with worker(house, "thief", "worker:ask_*") as thief:
+        await nothing_more(house, thief)
+
+
+async def test_a_server_that_names_no_tools_gets_all_that_its_key_may_serve(house: PendingHouse) -> None:
+    principal = Principal(name="crm", scopes=frozenset({"worker:ask_later*"}))
+    async with house.servers.connect("one", None, principal=principal) as server:
+        calls = [*await made(house, 1, LATER), *await made(house, 1, LATER_AGAIN)]
+        assert {(await offered(server)).call.id for _ in calls} == {call.id for call in calls}
+
+
+async def test_a_server_that_just_connected_can_be_woken_at_once(house: PendingHouse) -> None:
+    async with house.servers.connect("one", ASK, principal=OPS) as server:
+        house.servers.look_again()
+        call = (await made(house, 1))[0]
+        assert (await offered(server)).call.id == call.id
+
+
+async def test_a_tool_that_a_server_serves_may_be_listed_after_it_connected(house: PendingHouse) -> None:
+    async with house.servers.connect("one", ("new",), principal=OPS) as server:
+        await house.list_tools(external("new", is_async=True))
+        call = (await made(house, 1, "new"))[0]
+        await house.sweep()
+        assert (await offered(server)).call.id == call.id
+
+
+async def test_a_server_whose_offers_break_off_is_told_by_the_end_of_its_stream(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It connects again and gets what it missed; a stream that stays open in silence would starve it."""
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise Unavailable("The database is away.")
+
+    async with house.servers.connect("one", ASK, principal=OPS) as server:
+        await nothing_more(house, server)
+        monkeypatch.setattr(house.store, "calls_to_offer", away)
+        call = (await made(house, 1))[0]
+        assert await within(server.offers.get()) is None
+        monkeypatch.undo()
+    async with house.servers.connect("one", ASK, principal=OPS) as again:
+        assert (await offered(again)).call.id == call.id
+
+
+async def test_closing_ends_every_stream(house: PendingHouse) -> None:
+    async with house.servers.connect("one", ASK, principal=OPS) as server:
+        house.servers.close()
+        assert await within(server.offers.get()) is None
+
+
+@requirement("CON-replicas")
+async def test_a_call_made_at_one_gateway_is_offered_at_another_without_waiting_for_a_round(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with (
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+        b.servers.connect("one", ASK, principal=OPS) as server,
+    ):
+        await nothing_more(b, server)
+        call, waiting = await a.begin("ask", agent="ada")
+        assert (await within(offered(server), 2)).call.id == call.id
+        await b.answer(call, "from b")
+        assert (await within(waiting, 2)).status is CallStatus.COMPLETED
+
+
+@requirement("CON-replicas")
+async def test_servers_at_two_gateways_never_get_the_same_call(postgres_url: str, tmp_path: Path) -> None:
+    async with (
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+        a.servers.connect("at_a", ASK, principal=OPS) as at_a,
+        b.servers.connect("at_b", ASK, principal=OPS) as at_b,
+    ):
+        calls = await asyncio.gather(*(a.call(LATER) for _ in range(50)))
+        await until(lambda: at_a.offers.qsize() + at_b.offers.qsize() >= 50)
+        await asyncio.gather(nothing_more_than(a, [at_a], at_a.offers.qsize()), b.store.now_ms())
+        taken = Counter(offer.call.id for server in (at_a, at_b) for offer in drained(server))
+        assert taken == Counter({call.id: 1 for call in calls})

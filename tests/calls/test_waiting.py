@@ -245,17 +245,9 @@ async def test_without_any_wake_up_the_sweeper_decides_for_a_caller_that_is_gone
     waiting.cancel()
     await until(waiting.done)
     assert (await house.record(call.id)).status is CallStatus.WAITING
-    await until_due(house, call)
+    await house.until_clock(call.deadline)
     await house.sweep()
     assert status_of(await house.record(call.id)) == (CallStatus.PENDING, "inbox")
-
-
-async def until_due(house: PendingHouse, call: Call) -> None:
-    """Until the database's clock has passed the call's deadline."""
-    assert call.deadline is not None
-    async with asyncio.timeout(5):
-        while await house.store.now_ms() < call.deadline:
-            await asyncio.sleep(0.01)
 
 
 async def test_progress_lengthens_the_wait_up_to_its_limit_and_no_further(house: PendingHouse) -> None:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from jackfield.sdk import Client, Forbidden, GatewayFault, ServedTool, progress
 from jackfield.sdk import serving as serving_module
@@ -215,6 +217,10 @@ class TestCallsOfAServerBefore:
 
 
 class TestConnecting:
+    async def test_a_server_that_could_run_nothing_is_refused(self, scene: Scene) -> None:
+        with pytest.raises(ValueError, match="at least 1"):
+            await scene.client.tools.serve([add], concurrency=0)
+
     async def test_a_gateway_that_refuses_ends_the_serving_with_its_error(self, scene: Scene) -> None:
         scene.gateway.on(STREAM, refuses(403, "forbidden", "Key 'k' may not serve 'add'."))
         with pytest.raises(Forbidden, match="may not serve"):
@@ -256,6 +262,19 @@ class TestConnecting:
         assert all(top / 2 <= pause <= top for pause, top in zip(pauses, tops, strict=True))
         assert (tops[0], tops[-1]) == (0.5, 30.0)
         assert len({pause_before(11) for _ in range(5)}) > 1
+
+
+async def test_a_server_is_not_held_up_by_the_calls_that_its_own_client_waits_for(scene: Scene) -> None:
+    async def held(_request: Request) -> Response:
+        await until(lambda: scene.answers, within=60)
+        return JSONResponse({"success": True, "call_id": "call_1", "status": "completed", "result": 3})
+
+    scene.gateway.on("/api/v1/tools/add/execute", held)
+    scene.offers((offer(a=1),))
+    calls = [asyncio.create_task(scene.client.tools.call("add")) for _ in range(300)]
+    await until(lambda: scene.asked("/api/v1/tools/add/execute") >= 250, within=60)
+    async with scene.serving([add]), asyncio.timeout(30):
+        assert await asyncio.gather(*calls) == [3] * 300
 
 
 async def test_no_more_than_the_given_number_run_at_once(scene: Scene) -> None:

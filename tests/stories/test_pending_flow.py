@@ -59,6 +59,21 @@ async def test_a_person_in_a_space_answers_a_confirmation_later(at: Desk) -> Non
     assert [event["data"]["result"] for event in await at.inbox("tokyo")] == [{"confirmed": True}]
 
 
+@requirement("SPACE-tools-agnostic")
+async def test_a_tool_works_the_same_with_and_without_a_space(at: Desk) -> None:
+    told = []
+    places: list[dict[str, Any]] = [{}, {"space_id": "lobby"}]
+    for where in places:
+        call = at.begin("ask_person", {"n": 1}, agent="anywhere", **where)
+        record = await at.waiting("ask_person")
+        assert record["arguments"] == {"n": 1}, "no tool is told where it is shown"
+        await at.submit(record, key="answerer", result="yes")
+        told.append((await call).json())
+    for one in told:
+        del one["call_id"], one["run_id"], one["execution_time_ms"]
+    assert told[0] == told[1]
+
+
 async def test_a_sync_space_tool_waits_for_a_person(at: Desk) -> None:
     call = at.begin("ask_person", agent="asker")
     record = await at.waiting("ask_person")

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import AsyncIterator, Generator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from jackfield.parsing import snake_case
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, pending_house, tool_server
 from tests.web.house import House, error_of
@@ -52,6 +54,68 @@ async def test_a_made_tool_is_listed_and_called_at_once(at: Desk) -> None:
     assert (await at.execute("made", {})).status_code == 400
 
 
+@requirement("SPACE-flow-internal")
+async def test_an_internal_tool_gives_its_arguments_back_whatever_else_its_config_says(at: Desk) -> None:
+    more = {"isAsync": True, "timeout": 1, "execution": {"url": "http://127.0.0.1:1/nobody"}}
+    assert (await at.ask("POST", "/api/v1/tools", json=tool("chart", **more))).status_code == 201
+    answer = await at.execute("chart", {"q": "x"})
+    assert answer.status_code == 200
+    assert answer.json()["result"] == {"success": True, "args": {"q": "x"}}
+
+
+@requirement("SPACE-field-visible-default-true", "SPACE-field-visible-default-internal")
+@pytest.mark.parametrize(
+    ("kind", "visible"), [("external", True), ("space", True), ("gateway", True), ("internal", False)]
+)
+async def test_a_tool_is_visible_unless_it_is_internal_or_says_otherwise(at: Desk, kind: str, *, visible: bool) -> None:
+    name = f"ext_seen_{kind}"
+    execution = {"execution": {"url": "http://127.0.0.1:1/nobody"}} if kind == "gateway" else {}
+    made = tool(name, executionType=kind, isAsync=True, **execution)
+    assert (await at.ask("POST", "/api/v1/tools", json=made)).status_code == 201
+    body = (await at.execute(name, {"q": "x"}, agent="nowhere")).json()
+    text = f'Tool "{name}" is visible but you are not in a space. Call enter_space first.'
+    assert (body["result"] == {"error": text}) is visible
+    assert (await at.execute(name, {"q": "x"}, agent="somewhere", space_id="lobby")).json()["result"] != {"error": text}
+    await at.ask("PUT", f"/api/v1/tools/{name}", json=made | {"visible": False})
+    assert (await at.execute(name, {"q": "x"}, agent="nowhere")).json()["result"] != {"error": text}
+
+
+@requirement("SPACE-field-is-async-default", "SPACE-field-timeout-default")
+async def test_a_tool_that_says_nothing_is_waited_for_thirty_seconds(at: Desk) -> None:
+    await at.ask("POST", "/api/v1/tools", json=tool("ext_plain", executionType="external"))
+    call = at.begin("ext_plain", {"q": "x"})
+    record = await at.waiting("ext_plain")
+    lasts = datetime.fromisoformat(record["deadline"]) - datetime.fromisoformat(record["created_at"])
+    assert lasts.total_seconds() == 30
+    await at.submit(record, result=1)
+    assert (await call).json()["result"] == 1
+
+
+@requirement("SPACE-async-independent", "SPACE-principle-sync-async")
+async def test_a_timeout_makes_no_tool_sync_and_being_async_sets_none(at: Desk) -> None:
+    for name, more in (("ext_both", {"isAsync": True, "timeout": 1}), ("ext_sync", {"isAsync": False, "timeout": 1})):
+        await at.ask("POST", "/api/v1/tools", json=tool(name, executionType="external", visible=False, **more))
+    both = await at.execute("ext_both", {"q": "x"}, agent="apart")
+    assert (both.status_code, both.json()["status"]) == (202, "pending")
+    sync = (await at.execute("ext_sync", {"q": "x"}, agent="apart")).json()
+    assert sync["error"] == {"code": "timeout", "message": "Tool timed out after 1ms"}
+    record = await at.record(both.json()["call_id"])
+    assert (record["status"], record["deadline"]) == ("pending", None)
+
+
+@requirement("CON-config-cases")
+async def test_keys_may_be_in_camel_or_in_snake_case(at: Desk) -> None:
+    camel = tool("cased", executionType="external", isAsync=True, expiresIn=1000, outputSchema={"type": "integer"})
+    snake = {snake_case(key): value for key, value in camel.items()}
+    assert {"input_schema", "execution_type", "is_async", "expires_in", "output_schema"} <= set(snake)
+    first = await at.ask("POST", "/api/v1/tools", json=camel)
+    second = await at.ask("PUT", "/api/v1/tools/cased", json=snake)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json() == second.json()
+    both = await at.ask("PUT", "/api/v1/tools/cased", json=camel | {"expiresin": 1})
+    assert both.status_code == 400
+
+
 async def test_a_made_tool_is_changed_and_deleted(at: Desk) -> None:
     await at.ask("POST", "/api/v1/tools", json=tool("passing"))
     version = (await at.ask("GET", "/api/v1/tools/passing")).json()["version"]
@@ -68,6 +132,7 @@ async def test_a_made_tool_is_changed_and_deleted(at: Desk) -> None:
     assert (again.status_code, error_of(again)["code"]) == (404, "tool_not_found")
 
 
+@requirement("SPACE-no-special-routing")
 async def test_a_made_tool_may_be_answered_by_others_and_change_its_kind(at: Desk) -> None:
     await at.ask("POST", "/api/v1/tools", json=tool("ext_made", executionType="external", isAsync=True, visible=False))
     call = (await at.execute("ext_made", {"q": "x"}, agent="made")).json()
@@ -147,7 +212,7 @@ async def test_only_an_administrator_makes_tools(at: Desk, key: str) -> None:
 
 
 async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(house: House, at: Desk) -> None:
-    async with tool_server(house, client="watcher") as server:
+    async with tool_server(house, client="watcher", tools="ext_a,ext_b,ext_c") as server:
         first = [declared("ext_a"), declared("ext_b", isAsync=True)]
         answer = await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": first})
         body = answer.json()

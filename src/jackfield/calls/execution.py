@@ -208,7 +208,10 @@ class Executor:
                 self.begin(moved.call, entry, principal=nobody)
             return
         outcome = texts.interrupted(call.id)
-        await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
+        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
+        if moved.moved and moved.call is not None:
+            self.counters.count(moved.call)
+            self.events.tell(events.SETTLED, moved.call, at=now_ms())
 
     async def close(self, *, grace: float) -> None:
         """Let the running calls end, and after `grace` seconds stop and settle the rest."""

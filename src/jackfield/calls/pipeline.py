@@ -5,7 +5,8 @@ store remembers. `Pipeline.call` is the whole story; the methods after it are it
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -69,6 +70,8 @@ class Pipeline:
         self._gateway_id = gateway_id
         self._executor = executor
         self._limiter = RateLimiter()
+        self._broken_off: set[str] = set()
+        """Calls whose HTTP caller is not waited with any more, though this gateway lives on."""
         self._open = True
 
     async def call(self, request: CallRequest, *, call_id: str | None = None) -> Call:
@@ -86,9 +89,11 @@ class Pipeline:
             case Ask():
                 return await self._ask(call, request)
             case Allow() if entry.tool.answered_by_others:
-                return await self._hand_over(call, entry, request)
+                with self._owing(call):
+                    return await self._hand_over(call, entry, request)
             case Allow():
-                return await self._execute(call, entry, request)
+                with self._owing(call):
+                    return await self._execute(call, entry, request)
 
     def _find(self, request: CallRequest) -> Entry:
         if not self._open:
@@ -246,7 +251,26 @@ class Pipeline:
     async def not_sent(self, call: Call) -> None:
         """T12: the HTTP caller was gone before it had its answer, so the agent finds it in its inbox."""
         if call.waiter is not None:
-            await self._store.give(call.id)
+            self._broken_off.add(call.id)
+            await self.give_broken_off()
+
+    async def give_broken_off(self) -> None:
+        """T3 and T12 for callers that are gone: what is still waited for and what is over goes to the inbox."""
+        for call_id in tuple(self._broken_off):
+            await self._store.abandon_wait(call_id)
+            call = (await self._store.give(call_id)).call
+            if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
+                self._broken_off.discard(call_id)
+
+    @contextmanager
+    def _owing(self, call: Call) -> Iterator[None]:
+        """An HTTP caller is to get the outcome. If that breaks off here, no death of a gateway would give it away."""
+        try:
+            yield
+        except BaseException:
+            if call.waiter is not None:
+                self._broken_off.add(call.id)
+            raise
 
     async def call_from(self, name: str, arguments: dict[str, object], *, parent: Invocation) -> Outcome:
         """A tool calls another tool, in the name of its own caller and within the same run."""

@@ -4,12 +4,14 @@ What a dead gateway left, what nobody answered, what nobody came for: each is on
 how many gateways try. Above: the app. Below: the store.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 from jackfield.calls import events, texts
 from jackfield.calls.answers import Answers
 from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.servers import ToolServers
 from jackfield.model.call import Call
 from jackfield.store import Moved, Store
@@ -24,9 +26,17 @@ class Sweeper:
     """One round over everything that is due."""
 
     def __init__(
-        self, *, store: Store, executor: Executor, answers: Answers, servers: ToolServers, gateway_id: str
+        self,
+        *,
+        store: Store,
+        pipeline: Pipeline,
+        executor: Executor,
+        answers: Answers,
+        servers: ToolServers,
+        gateway_id: str,
     ) -> None:
         self._store = store
+        self._pipeline = pipeline
         self._executor = executor
         self._answers = answers
         self._servers = servers
@@ -40,27 +50,33 @@ class Sweeper:
         await self._take_over()
         await self._answers.run_unclaimed()
         await self._each("undelivered_calls", self._store.give, tells=False)  # that it is settled was told before
+        await self._pipeline.give_broken_off()
         self._servers.look_again()
 
     async def wake_lost(self) -> None:
         """Wake the waiters whose wake-up was lost: one query for all that this gateway waits for."""
-        for call_id in await self._store.ids_in("decided_waits", gateway=self._gateway_id):
-            self._store.bus.publish(call_id)
+        bus = self._store.bus
+        for call_id in await self._store.settled_among(bus.topics):
+            bus.publish(call_id)
 
     async def _take_over(self) -> None:
-        buried = await self._store.bury_late()
+        buried = await self._store.bury_late(besides=self._gateway_id)
         if buried:
             log.warning("gateways that did not answer any more were declared dead: %s", ", ".join(buried))
         await self._executor.recover()
         await self._store.release_offers_of_the_dead()
 
     async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]], *, tells: bool = True) -> None:
+        """Act on all that a query finds, a step at a time. What cannot be done is logged and does not stop the rest."""
         while due := await self._store.ids_in(query, limit=STEP):
-            for call_id in due:
-                moved = await act(call_id)
+            done = await asyncio.gather(*map(act, due), return_exceptions=True)
+            moves = [moved for moved in done if isinstance(moved, Moved)]
+            for fault in (fault for fault in done if isinstance(fault, Exception)):
+                log.error("one of the %s could not be dealt with", query, exc_info=fault)
+            for moved in moves:
                 if tells and moved.moved and moved.call is not None:
                     self._tell(moved.call)
-            if len(due) < STEP:
+            if len(due) < STEP or not any(moved.moved for moved in moves):
                 return
 
     async def _expire(self, call_id: str) -> Moved:

@@ -37,7 +37,10 @@ async def wait_for_slot(store: Store, call_id: str) -> Call:
     """The call when its slot is decided, for whoever takes up a wait that another began."""
     with store.bus.listen(call_id) as written:
         call = await _read(store, call_id)
-        return call if slot_of(call) else await _until_decided(store, call, written)
+        if slot_of(call):
+            return call
+        age_ms = await store.now_ms() - call.created_at
+        return await _until_decided(store, call, written, waited=age_ms / 1000)
 
 
 async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Call:
@@ -52,8 +55,9 @@ async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Cal
             await _sleep(written, left)
 
 
-async def _until_decided(store: Store, call: Call, written: asyncio.Event) -> Call:
-    began = time.monotonic()
+async def _until_decided(store: Store, call: Call, written: asyncio.Event, *, waited: float = 0.0) -> Call:
+    """The call when its slot is decided; somebody has `waited` for it already, in seconds."""
+    began = time.monotonic() - waited
     while True:
         left = _allowed_seconds(call) - (time.monotonic() - began)
         if left > 0 and not await _sleep(written, left):

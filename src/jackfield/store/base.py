@@ -7,10 +7,11 @@ Above: calls, web, app. Below: `moves.py`, run by whichever store this is. A new
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Call, CallStatus, Done, Failed
@@ -91,9 +92,9 @@ class Store(ABC):
         else:
             await self._write(partial(moves.enter_alone, gateway))
 
-    async def bury_late(self) -> list[str]:
-        """Declare those gateways dead that have not beaten in time."""
-        rows = await self._write(partial(moves.run, "bury_late_gateways"))
+    async def bury_late(self, *, besides: str = "") -> list[str]:
+        """Declare those gateways dead that have not beaten in time; never the one that asks, which is at work again."""
+        rows = await self._write(partial(moves.run, "bury_late_gateways", besides=besides))
         return [str(row["id"]) for row in rows]
 
     async def beat(self, gateway: str) -> bool:
@@ -180,6 +181,11 @@ class Store(ABC):
     async def ids_in(self, query: str, *, limit: int = 500, **values: Any) -> list[str]:
         """The call ids that one of the sweeper's queries finds."""
         rows = await self._read(partial(moves.run, query, limit=limit, **values))
+        return [str(row["id"]) for row in rows]
+
+    async def settled_among(self, call_ids: Iterable[str]) -> list[str]:
+        """Those of the calls that are over, by one query for all."""
+        rows = await self._read(partial(moves.run, "settled_among", ids=msgspec.json.encode(call_ids).decode()))
         return [str(row["id"]) for row in rows]
 
     async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:

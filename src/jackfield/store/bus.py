@@ -29,6 +29,11 @@ class Bus:
                 if not self._waiting[topic]:
                     del self._waiting[topic]
 
+    @property
+    def topics(self) -> list[str]:
+        """What somebody listens for now."""
+        return list(self._waiting)
+
     def publish(self, topic: str) -> None:
         for event in self._waiting.get(topic, ()):
             event.set()

@@ -25,6 +25,7 @@ WORDS = {
     # One instant within a statement, as SQLite's, and in a long batch not the batch's beginning. A statement that
     # waited for a row judges deadlines by when it was sent: a little early, so it may find nothing due, never too much.
     "clock_ms()": "CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS BIGINT)",
+    "each_of(:ids)": "SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))",
 }
 SCHEMA_WORDS = WORDS | {
     "serial_key": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",

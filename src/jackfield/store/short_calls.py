@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from jackfield.model.call import Call, Done, Failed
-from jackfield.store.moves import final_status, settled_copy
+from jackfield.store.moves import settled_copy
+from jackfield.store.sqlite_words import WORDS
 
 COLUMNS = (
     "id",
@@ -33,33 +34,31 @@ COLUMNS = (
     "owner",
     "timeout_ms",
     "expires_in_ms",
+    "duration_ms",
     "created_at",
     "finished_at",
-    "duration_ms",
 )
 SIZES = (64, 16, 4, 1)
 """Rows per statement: few different ones, so that each stays prepared."""
-_ONE_ROW = f"({', '.join('?' * len(COLUMNS))})"
+_CLOCK = WORDS["clock_ms()"]
+_ONE_ROW = f"({', '.join('?' * (len(COLUMNS) - 2))}, {_CLOCK} - ?, {_CLOCK})"
 _HEAD = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES "  # noqa: S608 - our own column names
 _STATEMENTS = {size: _HEAD + ", ".join([_ONE_ROW] * size) for size in SIZES}
+_FINISHED_AT = "SELECT finished_at FROM calls WHERE id = ?"
 
 
 class ShortCall:
-    """A call that ended before it was on record."""
+    """A call that ended before it was on record. Made on the event loop, so that the writer has nothing to compute."""
 
-    __slots__ = ("_age_ms", "_call", "_duration_ms", "_outcome")
+    __slots__ = ("_age_ms", "_call", "_duration_ms", "_outcome", "values")
 
     def __init__(self, call: Call, outcome: Done | Failed, age_ms: int, duration_ms: float) -> None:
         self._call = call
         self._outcome = outcome
         self._age_ms = age_ms
         self._duration_ms = duration_ms
-
-    def row(self, now: int) -> tuple[object, ...]:
-        """Its values in the order of `COLUMNS`."""
-        call, outcome = self._call, self._outcome
         failed = outcome if isinstance(outcome, Failed) else None
-        return (
+        self.values: tuple[object, ...] = (
             call.id,
             call.run_id,
             call.tool,
@@ -70,7 +69,7 @@ class ShortCall:
             call.agent,
             call.space_id,
             call.chat_id,
-            final_status(outcome).value,
+            "completed" if failed is None else "failed",
             "inline",
             None if outcome.result is None else bytes(outcome.result).decode(),
             failed and failed.code,
@@ -80,23 +79,26 @@ class ShortCall:
             call.owner,
             call.timeout_ms,
             call.expires_in_ms,
-            now - self._age_ms,
-            now,
-            self._duration_ms,
+            duration_ms,
+            age_ms,
         )
+        """In the order of `COLUMNS`, but for the times, which are the database's."""
 
-    def settled(self, now: int) -> Call:
+    def settled(self, finished_at: int) -> Call:
         """The call as its row has it."""
         return settled_copy(
-            self._call, self._outcome, finished_at=now, age_ms=self._age_ms, duration_ms=self._duration_ms
+            self._call, self._outcome, finished_at=finished_at, age_ms=self._age_ms, duration_ms=self._duration_ms
         )
 
 
-def insert_short_calls(connection: sqlite3.Connection, calls: Sequence[ShortCall], now: int) -> None:
-    """Write them all, in as few statements as can be."""
-    done = 0
+def insert_short_calls(connection: sqlite3.Connection, calls: Sequence[ShortCall]) -> list[int]:
+    """Write them all, in as few statements as can be; when each was finished, by the database's clock."""
+    finished: list[int] = []
     for size in SIZES:
-        while len(calls) - done >= size:
-            rows = (call.row(now) for call in calls[done : done + size])
-            connection.execute(_STATEMENTS[size], tuple(chain.from_iterable(rows)))
-            done += size
+        while len(calls) - len(finished) >= size:
+            chunk = calls[len(finished) : len(finished) + size]
+            connection.execute(_STATEMENTS[size], tuple(chain.from_iterable(call.values for call in chunk)))
+            # Within one statement the clock stands still, so one row tells for all.
+            row = connection.execute(_FINISHED_AT, chunk[0].values[:1]).fetchone()
+            finished += [row[0]] * size
+    return finished

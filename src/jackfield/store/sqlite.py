@@ -28,6 +28,7 @@ from jackfield.store.base import Store
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row
 from jackfield.store.short_calls import ShortCall, insert_short_calls
+from jackfield.store.sqlite_words import WORDS
 from jackfield.store.statements import Statement, load_migrations, load_statements
 
 log = logging.getLogger("jackfield.store")
@@ -38,13 +39,6 @@ FEW = 4
 """Fewer short calls than this in a batch are not worth a statement of their own."""
 BATCH_LIMIT = 1_000
 READERS = 2
-WORDS = {
-    # julianday is good to 0.05 ms, needs no Python callback, and is one instant within a statement.
-    "clock_ms()": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
-    " FOR UPDATE SKIP LOCKED": "",
-    "serial_key": "INTEGER PRIMARY KEY AUTOINCREMENT",
-    "DOUBLE PRECISION": "REAL",
-}
 SETUP = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -188,10 +182,12 @@ class SqliteStore(Store):
             self._drained.set()
         for job, value, error in results:
             if not job.reply.done():
-                if error is None:
-                    job.reply.set_result(value)
-                else:
+                if error is not None:
                     job.reply.set_exception(error)
+                elif job.short_call is not None and isinstance(value, int):
+                    job.reply.set_result(job.short_call.settled(value))
+                else:
+                    job.reply.set_result(value)
             if job.wakes is not None and error is None:
                 self.bus.publish(job.wakes)
 
@@ -230,11 +226,9 @@ def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str,
     short = [job.short_call for job in batch if job.short_call is not None]
     if len(short) < FEW:
         return [(job, run_script(connection, job.script, known), None) for job in batch]
-    now = int(run_script(connection, partial(moves.run, "ping"), known)[0]["now"])
-    insert_short_calls(connection, short, now)
+    finished = iter(insert_short_calls(connection, short))
     return [
-        (job, job.short_call.settled(now) if job.short_call else run_script(connection, job.script, known), None)
-        for job in batch
+        (job, next(finished) if job.short_call else run_script(connection, job.script, known), None) for job in batch
     ]
 
 

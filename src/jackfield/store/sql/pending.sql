@@ -67,10 +67,9 @@ WHERE calls.waiter IS NOT NULL AND calls.agent IS NOT NULL AND calls.delivery = 
     AND (gateways.id IS NULL OR gateways.dead = 1)
 ORDER BY calls.id LIMIT :limit
 
--- name: decided_waits
--- Of the calls that this gateway waits for, those whose slot is filled: for wake-ups that were lost.
-SELECT id FROM calls WHERE waiter = :gateway AND status <> 'waiting' AND sent_at IS NULL
-ORDER BY id DESC LIMIT :limit
+-- name: settled_among
+-- Of the calls that somebody waits for here, those that are over: for wake-ups that were lost.
+SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
 
 -- name: push_event
 -- An event that is there already stays as it is.

@@ -1,5 +1,5 @@
 -- Named statements, the same text for every database. `clock_ms()` is the database's clock in milliseconds;
--- `FOR UPDATE` is left out where one writer makes it needless. The T numbers are those of pending-protocol.md.
+-- `each_of(:ids)` the elements of a JSON array; `FOR UPDATE` is left out where one writer makes it needless. The T numbers are those of pending-protocol.md.
 
 -- name: insert_call
 -- T1, for one call that is not over yet.
@@ -144,7 +144,8 @@ UPDATE gateways SET alive_until = clock_ms() + 15000 WHERE id = :id AND dead = 0
 -- name: bury_late_gateways
 -- One whose row is locked is beating just now, or being buried by somebody else.
 UPDATE gateways SET dead = 1 WHERE id IN (
-    SELECT id FROM gateways WHERE alive_until < clock_ms() AND dead = 0 ORDER BY id FOR UPDATE SKIP LOCKED)
+    SELECT id FROM gateways WHERE alive_until < clock_ms() AND dead = 0 AND id <> :besides
+    ORDER BY id FOR UPDATE SKIP LOCKED)
 RETURNING id
 
 -- name: put_login
