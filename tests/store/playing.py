@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
-from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite
+from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite_words
 from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
 from jackfield.store.statements import make_statement
@@ -109,7 +109,7 @@ def _ids(calls: Sequence[Call]) -> set[str]:
 def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
     """Open a store for each url, on a clock of the test's own."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        for words in (sqlite.WORDS, postgres_server.WORDS):
+        for words in (sqlite_words.WORDS, postgres_server.WORDS):
             patch.setitem(words, "clock_ms()", CLOCK)
         stores = [open_store(url, folder=folder, data=folder) for url in urls]
         for store in stores:

@@ -84,6 +84,19 @@ async def test_an_error_is_an_answer_too(at: Desk) -> None:
     assert told.json()["result"] == {"error": "no luck"}
 
 
+@pytest.mark.parametrize(
+    "text", ["", "a\u0000b", "\U0001f600 \u2028", "x" * 100_000], ids=["none", "nul", "odd", "long"]
+)
+async def test_any_text_is_an_error_or_a_reason(at: Desk, text: str) -> None:
+    call = (await at.execute("ext_job")).json()
+    assert (await at.submit(call, error=text)).status_code == 200
+    kept = await at.record(call["call_id"])
+    assert (kept["status"], kept["result"]) == ("failed", {"error": text})
+    other = (await at.execute("ext_job")).json()
+    assert (await at.submit(other, result={"deep": [text]})).status_code == 200
+    assert (await at.record(other["call_id"]))["result"] == {"deep": [text]}
+
+
 @requirement("CON-results-statuses")
 async def test_of_two_submissions_at_once_one_wins_and_the_other_is_told_so(at: Desk) -> None:
     for trial in range(50):
