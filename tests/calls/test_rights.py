@@ -58,7 +58,7 @@ def test_a_limited_key_answers_the_tools_it_is_limited_to() -> None:
     assert not may_answer(LIMITED, a_pending_call(tool="anything"))
 
 
-@pytest.mark.parametrize("call", [RUN_HERE, WAITING, PENDING, ASKING], ids=str)
+@pytest.mark.parametrize("call", [RUN_HERE, WAITING, PENDING, ASKING], ids=lambda call: call.status.value)
 def test_a_call_is_stopped_by_its_owner_and_an_administrator(call: Call) -> None:
     stoppers = (ADMIN, OWNER, RIVAL, PERSON, SERVER)
     assert [may_stop(principal, call) for principal in stoppers] == [True, True, False, False, False]
