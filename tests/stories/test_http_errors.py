@@ -53,7 +53,7 @@ def test_every_error_has_the_shape_and_the_right_status(
 
 def test_a_405_and_an_options_say_what_is_allowed(house: House) -> None:
     assert house.ask("DELETE", EXECUTE).headers["allow"] == "POST, OPTIONS"
-    options = house.ask("OPTIONS", "/api/v1/tools", key=None)
+    options = house.ask("OPTIONS", "/api/v1/calls", key=None)
     assert (options.status_code, options.content, options.headers["allow"]) == (204, b"", "GET, HEAD, OPTIONS")
     assert not [name for name in options.headers if name.lower().startswith("access-control")]
 

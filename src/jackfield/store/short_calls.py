@@ -38,12 +38,13 @@ COLUMNS = (
     "created_at",
     "finished_at",
 )
-SIZES = (64, 16, 4, 1)
-"""Rows per statement: few different ones, so that each stays prepared."""
+MOST = 64
+"""Rows in one statement at most."""
 _CLOCK = WORDS["clock_ms()"]
 _ONE_ROW = f"({', '.join('?' * (len(COLUMNS) - 2))}, {_CLOCK} - ?, {_CLOCK})"
 _HEAD = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES "  # noqa: S608 - our own column names
-_STATEMENTS = {size: _HEAD + ", ".join([_ONE_ROW] * size) for size in SIZES}
+_STATEMENTS = [_HEAD + ", ".join([_ONE_ROW] * size) for size in range(MOST + 1)]
+"""One for each number of rows; the connection keeps them prepared."""
 _FINISHED_AT = "SELECT finished_at FROM calls WHERE id = ?"
 
 
@@ -91,14 +92,20 @@ class ShortCall:
         )
 
 
+def insert_in_one(connection: sqlite3.Connection, calls: Sequence[ShortCall]) -> int:
+    """Write up to `MOST` of them; when they were finished, by the database's clock.
+
+    Within one statement the clock stands still, so one row tells for all.
+    """
+    values = tuple(chain.from_iterable(call.values for call in calls))
+    connection.execute(_STATEMENTS[len(calls)], values)
+    return int(connection.execute(_FINISHED_AT, values[:1]).fetchone()[0])
+
+
 def insert_short_calls(connection: sqlite3.Connection, calls: Sequence[ShortCall]) -> list[int]:
-    """Write them all, in as few statements as can be; when each was finished, by the database's clock."""
+    """Write them all, in as few statements as can be; when each was finished."""
     finished: list[int] = []
-    for size in SIZES:
-        while len(calls) - len(finished) >= size:
-            chunk = calls[len(finished) : len(finished) + size]
-            connection.execute(_STATEMENTS[size], tuple(chain.from_iterable(call.values for call in chunk)))
-            # Within one statement the clock stands still, so one row tells for all.
-            row = connection.execute(_FINISHED_AT, chunk[0].values[:1]).fetchone()
-            finished += [row[0]] * size
+    for first in range(0, len(calls), MOST):
+        chunk = calls[first : first + MOST]
+        finished += [insert_in_one(connection, chunk)] * len(chunk)
     return finished

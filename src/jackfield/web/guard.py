@@ -62,6 +62,8 @@ class Guard:
             answer = self._fault_answer(fault, f"{scope['method']} {scope['path'][:200]!r}")
             if not started:
                 await answer(scope, receive, send_guarded)
+        finally:
+            _break_cycle(scope)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         accepted = False
@@ -85,6 +87,8 @@ class Guard:
                 await answer(scope, receive, send_denial)
             else:
                 await send({"type": "websocket.close", "code": 1008})
+        finally:
+            _break_cycle(scope)
 
     def _check(self, scope: Scope, receive: Receive) -> None:
         visit = Visit(self._reception, scope, receive)
@@ -150,6 +154,11 @@ def _by_path(doors: tuple[Door, ...]) -> dict[str, list[Door]]:
     for door in doors:
         paths.setdefault(door.route, []).append(door)
     return paths
+
+
+def _break_cycle(scope: Scope) -> None:
+    """The visit knows its scope and the scope its visit: apart, both are freed at once, without the collector."""
+    scope.pop(VISIT, None)
 
 
 async def _no_such_path(scope: Scope, _receive: Receive, _send: Send) -> None:

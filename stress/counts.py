@@ -1,0 +1,22 @@
+"""How much of everything: all of it, or just enough to see that it works."""
+
+from msgspec import Struct
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """What one run of the parts does."""
+
+    races: int
+    """Trials of a result against a deadline, on SQLite."""
+    shared_races: int
+    """The same on PostgreSQL, with two gateways."""
+    doubles: int
+    """Pairs of results submitted at once, on each store."""
+    kills: int
+    """kill -9 of the one gateway on SQLite."""
+    shared_kills: int
+    """kill -9 of one of two gateways on PostgreSQL."""
+
+
+FULL = Counts(races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200)
+SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3)
