@@ -104,6 +104,9 @@ async def test_a_client_that_was_gone_before_the_answer_finds_it_in_the_inbox(ga
     client.hangs_up_after = b""
     await client.ask()
     assert b'"completed","result"' not in client.got
+    async with asyncio.timeout(10):
+        while not await told(gateway):  # the call goes on though its stream has ended
+            await asyncio.sleep(0.01)
     assert (await the_call(gateway)).sent_at is None
     assert await told(gateway) == [RESULT]
 

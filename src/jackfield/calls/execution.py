@@ -163,8 +163,8 @@ class Executor:
         if running.writing is None:
             written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)
             running.writing = written
-            return await asyncio.shield(written)
-        await asyncio.shield(running.writing)
+            return await written
+        await running.writing
         moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
         return still_there(moved.call, call.id)
 

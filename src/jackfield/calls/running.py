@@ -87,4 +87,4 @@ class Running:
         """Make the row, unless that is done or under way; either way it is there afterwards."""
         if self.writing is None:
             self.writing = row()
-        await asyncio.shield(self.writing)
+        await self.writing

@@ -9,6 +9,16 @@ from jackfield.store.moves import Script
 T = TypeVar("T")
 
 
+class Reply(asyncio.Future[T]):
+    """The acknowledgement of a write, which cannot be called back.
+
+    Who waits for one and is cancelled learns of it when the write is over, so nobody has to shield it.
+    """
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - asyncio's own interface
+        return False
+
+
 class Write(Protocol):
     """Runs a script in a shared, durable batch; `wakes` is published after the commit."""
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
+from jackfield.store.access import Reply
 from jackfield.store.base import Store
 from jackfield.store.listening import Listener
 from jackfield.store.moves import Script
@@ -92,7 +93,7 @@ class PostgresStore(Store):
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._accepted >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
-        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        reply: Reply[T] = Reply(loop=asyncio.get_running_loop())
         self._accepted += 1
         self._queue.append(Job(script, reply, wakes))
         if self._busy < WRITERS and not self._is_waking:

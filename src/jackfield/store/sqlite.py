@@ -24,6 +24,7 @@ from msgspec import Struct
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.model.call import Call, Done, Failed
 from jackfield.store import moves
+from jackfield.store.access import Reply
 from jackfield.store.base import Store
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row
@@ -120,7 +121,7 @@ class SqliteStore(Store):
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the disk already. Try again in a moment.")
-        reply: asyncio.Future[T] = self._loop.create_future()
+        reply: Reply[T] = Reply(loop=self._loop)
         self._waiting += 1
         self._drained.clear()
         self._gathered.append(_Job(script, reply, wakes, short_call))

@@ -5,8 +5,8 @@ headers that every answer carries are put on here. Pure ASGI: nothing is wrapped
 """
 
 import logging
+from typing import TypeVar
 
-from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from jackfield.errors import NotFound, NotReady, Refused
@@ -15,10 +15,12 @@ from jackfield.web.answers import Answer, Empty, Header
 from jackfield.web.bodies import ClientGone
 from jackfield.web.door import UNGUARDED, Door, SocketDoor
 from jackfield.web.errors import MethodNotAllowed, crash_reply, http_status, refusal_reply
+from jackfield.web.paths import Paths
 from jackfield.web.visit import Reception, Visit
 
 log = logging.getLogger(__name__)
 
+D = TypeVar("D")
 VISIT = "jackfield.visit"
 _ON_EVERY_ANSWER: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -31,17 +33,14 @@ class Guard:
 
     def __init__(self, reception: Reception, doors: tuple[Door, ...], socket_doors: tuple[SocketDoor, ...]) -> None:
         self._reception = reception
-        routes = [Route(path, Doorway(same_path)) for path, same_path in _by_path(doors).items()]
-        sockets = [WebSocketRoute(door.path, SocketDoorway(door)) for door in socket_doors]
-        self._router = Router([*routes, *sockets], redirect_slashes=False, default=_no_such_path)
+        self._doorways = Paths((path, Doorway(same_path)) for path, same_path in _by_path(doors).items())
+        self._socket_doorways = Paths((door.path, SocketDoorway(door)) for door in socket_doors)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
-        else:
-            await self._router(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -55,7 +54,7 @@ class Guard:
 
         try:
             self._check(scope, receive)
-            await self._router(scope, receive, send_guarded)
+            await _at(self._doorways, scope)(scope, receive, send_guarded)
         except ClientGone:
             return
         except Exception as fault:  # noqa: BLE001 - the border of one request; `_fault_answer` logs it
@@ -78,7 +77,7 @@ class Guard:
 
         try:
             self._check(scope, receive)
-            await self._router(scope, receive, send_guarded)
+            await _at(self._socket_doorways, scope)(scope, receive, send_guarded)
         except Exception as fault:  # noqa: BLE001 - the border of one connection; `_fault_answer` logs it
             answer = self._fault_answer(fault, f"WebSocket {scope['path'][:200]!r}")
             if accepted:
@@ -161,5 +160,10 @@ def _break_cycle(scope: Scope) -> None:
     scope.pop(VISIT, None)
 
 
-async def _no_such_path(scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise NotFound(f"There is nothing at {scope['path'][:200]}. /openapi.json lists what there is.")
+def _at(doorways: Paths[D], scope: Scope) -> D:
+    """The doorway at the request's path; its variable parts are put into the scope."""
+    found = doorways.find(scope["path"])
+    if found is None:
+        raise NotFound(f"There is nothing at {scope['path'][:200]}. /openapi.json lists what there is.")
+    doorway, scope["path_params"] = found
+    return doorway
