@@ -21,6 +21,7 @@ from bench.figures import percentile
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"\r\ncontent-length:"
 _WITHOUT_BODY = frozenset({204, 304})
+_SHOWN = 4096
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -102,6 +103,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._missing:
             self._missing -= len(data)
+            if len(self._round.last_answer) < _SHOWN:
+                self._round.last_answer += data[:_SHOWN]
         else:
             data = self._head + data
             end = data.find(_END_OF_HEAD)

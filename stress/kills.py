@@ -18,6 +18,8 @@ from stress.report import Report, progress_of
 
 LIFE_SECONDS = (0.15, 1.2)
 """How long a gateway lives under load before it is killed, at least and at most."""
+AT_A_MOMENT = 0.7
+"""The share of kills that come right after something happened to a call; the others come at any time."""
 SETTLES_WITHIN = 45.0
 """A dead gateway's lease is over after 15 s, then the sweepers do the rest."""
 
@@ -28,16 +30,20 @@ async def kill_under_load(store_url: str, folder: Path, *, kills: int, seed: int
     chance, ledger = random.Random(seed), Ledger()
     stop, quiet = asyncio.Event(), asyncio.Event()
     async with victims(folder, store_url, count=gateways) as running:
-        load = asyncio.create_task(Load(running, ledger, chance).run(stop, quiet))
+        load = Load(running, ledger, chance)
+        loading = asyncio.create_task(load.run(stop, quiet))
         for done in range(kills):
             await asyncio.sleep(chance.uniform(*LIFE_SECONDS))
+            if chance.random() < AT_A_MOMENT:
+                await load.moments.next(chance.choice(load.moments.KINDS), within=1)
+                await asyncio.sleep(chance.choice((0, 0, 0.001, 0.003)))
             await chance.choice(running).kill_and_start()
             tell(done + 1)
         stop.set()
         async with httpx2.AsyncClient(base_url=running[0].url, headers=HEADERS, timeout=30) as client:
             found = await _when_settled(client, ledger)
         quiet.set()
-        await load
+        await loading
         report.seen["kills"] = sum(len(victim.killed_at) for victim in running)
         judge(report, ledger, found, victims=running, starts=folder / "starts")
     return report

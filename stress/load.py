@@ -53,6 +53,25 @@ class Ledger(Struct, kw_only=True):
     seen: Counter[str] = field(default_factory=Counter)
 
 
+class Moments:
+    """Points in the life of some call at which a gateway may be killed."""
+
+    KINDS = ("a call was made", "an offer came", "a result is on its way", "a result was taken", "an answer came")
+
+    def __init__(self) -> None:
+        self._events = {kind: asyncio.Event() for kind in self.KINDS}
+
+    def has_come(self, kind: str) -> None:
+        self._events[kind].set()
+
+    async def next(self, kind: str, *, within: float) -> None:
+        """Until that happens to any call, or it does not happen."""
+        self._events[kind].clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._events[kind].wait()
+
+
 class Load:
     """Callers and answerers, until they are told to stop."""
 
@@ -64,6 +83,7 @@ class Load:
         self._begun: set[str] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._calling = True
+        self.moments = Moments()
         limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50)
         self._clients = [
             httpx2.AsyncClient(base_url=victim.url, headers=HEADERS, timeout=CALL_SECONDS, limits=limits)
@@ -102,6 +122,7 @@ class Load:
             request["timeout"] = self._chance.uniform(0.02, 0.5)
         path, client = f"/api/v1/tools/{tool}/execute", self._clients[victim]
         self._ledger.seen["calls"] += 1
+        self.moments.has_come("a call was made")
         if streams:
             answer = await _streamed(client, path, request)
         else:
@@ -114,6 +135,7 @@ class Load:
 
     def _receive(self, answer: dict[str, Any], victim: int) -> None:
         call_id, error = answer["call_id"], answer["error"]
+        self.moments.has_come("an answer came")
         is_final = answer["status"] in {"completed", "failed"}
         if is_final and (error is None or error["code"] != "timeout"):
             if call_id in self._ledger.received:
@@ -143,6 +165,7 @@ class Load:
         if offer["type"] != "tool.call":
             return
         self._ledger.seen["offers"] += 1
+        self.moments.has_come("an offer came")
         if offer["toolCallId"] in self._begun:
             self._ledger.seen["offers repeated"] += 1
             return
@@ -160,6 +183,7 @@ class Load:
         path, body = f"/api/runs/{offer['runId']}/tool-results", {"callId": call_id, "result": result}
         lost_a_reply = False
         for _ in range(RETRIES):
+            self.moments.has_come("a result is on its way")
             try:
                 response = await self._chance.choice(self._clients).post(path, json=body)
             except httpx2.TransportError:
@@ -174,6 +198,7 @@ class Load:
         self._ledger.violations.append(f"{call_id}: its result was never taken")
 
     def _note(self, call_id: str, result: Any, response: httpx2.Response, *, lost_a_reply: bool) -> None:
+        self.moments.has_come("a result was taken")
         if response.status_code == 200:
             self._ledger.seen[f"results taken for {response.json()['delivery']}"] += 1
             self._ledger.acknowledged[call_id] = result

@@ -90,8 +90,9 @@ class Victim:
 
     async def kill_and_start(self) -> None:
         assert self._running is not None
+        self._running.process.kill()
         self.killed_at.append(time.monotonic())
-        await asyncio.to_thread(self._running.kill)
+        await asyncio.to_thread(self._running.kill)  # until it is gone
         await self.start()
 
     def stop(self) -> None:
