@@ -11,6 +11,7 @@ import pytest
 from jackfield.app import Gateway
 from jackfield.store import CallFilter
 from jackfield.web.server import build_app
+from tests.stories.pending import eventually
 from tests.web.inside import KEY, make_gateway
 
 CONFIG = """
@@ -104,9 +105,7 @@ async def test_a_client_that_was_gone_before_the_answer_finds_it_in_the_inbox(ga
     client.hangs_up_after = b""
     await client.ask()
     assert b'"completed","result"' not in client.got
-    async with asyncio.timeout(10):
-        while not await told(gateway):  # the call goes on though its stream has ended
-            await asyncio.sleep(0.01)
+    await eventually(lambda: told(gateway))  # the call goes on though its stream has ended
     assert (await the_call(gateway)).sent_at is None
     assert await told(gateway) == [RESULT]
 

@@ -149,7 +149,7 @@ class ToolServers:
 
     async def _offer_new(self, server: ToolServer, tool: str) -> None:
         for call in await self._store.calls_to_offer(tool):
-            if not server.has_room or self._left_to_another(server, tool):
+            if self._left_to_others(server, tool):
                 return
             if await self._offer(server, call):
                 server.outstanding += 1
@@ -168,13 +168,21 @@ class ToolServers:
             if len(await self._store.calls_offered_to(server.id)) >= server.limit:
                 await server.woken.wait()
 
-    def _left_to_another(self, server: ToolServer, tool: str) -> bool:
-        """Whether somebody with room has less to do; it is woken, in case that it does not know of the call."""
-        for other in self._servers.values():
-            if other.outstanding < server.outstanding and other.has_room and tool in self._spellings(other):
-                other.woken.set()
-                return True
-        return False
+    def _left_to_others(self, server: ToolServer, tool: str) -> bool:
+        """Whether this server takes no more for now: it is full, or others have less to do.
+
+        Those are woken. They may have left these calls to this server before.
+        """
+        others = [
+            other
+            for other in self._servers.values()
+            if other is not server and other.has_room and tool in self._spellings(other)
+        ]
+        if server.has_room:
+            others = [other for other in others if other.outstanding < server.outstanding]
+        for other in others:
+            other.woken.set()
+        return bool(others) or not server.has_room
 
     async def _release(self, server: ToolServer) -> None:
         released = await self._store.release_offers(client=server.id, gateway=self._gateway_id)
