@@ -10,11 +10,11 @@ PYTHON ?=
 ARGS ?=
 WORKERS ?= 2
 BIN := .venv/bin
-CODE := src tests bench examples
+CODE := src tests bench stress examples
 
 export PYTHON
 
-.PHONY: help serve test check format bench requirements requirements-tick lock clean run-env dev-env
+.PHONY: help serve test check format bench stress requirements requirements-tick lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -40,6 +40,9 @@ format: dev-env ## put the code into the house's format
 bench: dev-env ## the benchmark table: ratios measured in one run
 	@$(BIN)/python -m bench $(ARGS)
 
+stress: dev-env ## the long counts that the tests run small: races at the deadline, kill -9 under load; ARGS="--only kills"
+	@$(BIN)/python -m stress $(ARGS)
+
 requirements: dev-env ## which demands the tests show and which are open, by seed; ARGS=--open lists the open ones
 	@$(BIN)/python -m tests.requirements_report $(ARGS)
 
@@ -51,7 +54,7 @@ lock: dev-env ## pin what pyproject.toml asks for, with hashes and without addre
 
 clean: ## remove the environment and every cache; the demo's data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist
-	find src tests bench examples make -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench stress examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:
 	@make/prepare run

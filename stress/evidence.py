@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
-from stress.load import AGENTS, GONE, HEADERS, Ledger
+from stress.load import AGENTS, GONE, Ledger
 from stress.processes import Victim
 from stress.report import Report
 

@@ -8,6 +8,7 @@ two gateways the result is submitted at the other one.
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,8 +26,11 @@ from stress.stores import external, gateways_on
 TOOL = "race"
 TIMEOUT_MS = 150
 AT_ONCE = 100
+AIMING = 40
+"""Trials before the count, to find out where the deadline is hit on this machine."""
 SPREAD_SECONDS = 0.004
-STEP_SECONDS = 0.00005
+FIRST_STEP_SECONDS = 0.002
+LAST_STEP_SECONDS = 0.0001
 LEAST_SHARE = 0.1
 """Of all trials, at least this many must have gone each way, or the race was none."""
 TRIAL_SECONDS = 30.0
@@ -37,6 +41,7 @@ class Aim:
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
+        self._step = FIRST_STEP_SECONDS
         self.correction = 0.0
 
     def delay(self) -> float:
@@ -44,7 +49,8 @@ class Aim:
         return max(0.0, TIMEOUT_MS / 1000 + self.correction + jitter)
 
     def learn(self, *, came_in_time: bool) -> None:
-        self.correction += STEP_SECONDS if came_in_time else -STEP_SECONDS
+        self.correction += self._step if came_in_time else -self._step
+        self._step = max(LAST_STEP_SECONDS, self._step * 0.95)
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -60,11 +66,11 @@ async def race_at_the_deadline(store_url: str, folder: Path, *, trials: int, see
     report = Report(part=f"race at the deadline, {gateways} gateway(s) on {store_url.partition(':')[0]}", seed=seed)
     tell = progress_of(report, trials)
     chance = random.Random(seed)
-    aim, left = Aim(chance), iter(range(trials))
+    aim, at_once = Aim(chance), max(1, min(AT_ONCE, trials // 10))
     async with gateways_on(store_url, folder, external(TOOL, timeout_ms=TIMEOUT_MS), count=gateways) as running:
 
-        async def racer() -> None:
-            for number in left:
+        async def racer(numbers: Iterator[int]) -> None:
+            for number in numbers:
                 caller, submitter = chance.choice(running), chance.choice(running)
                 if number % 2 and len(running) > 1:
                     submitter = next(other for other in running if other is not caller)
@@ -73,7 +79,9 @@ async def race_at_the_deadline(store_url: str, folder: Path, *, trials: int, see
                 _judge(report, trial, number)
                 tell(number)
 
-        await asyncio.gather(*(racer() for _ in range(min(AT_ONCE, trials))))
+        for numbers in (iter(range(-AIMING, 0)), iter(range(trials))):
+            report.seen.clear()
+            await asyncio.gather(*(racer(numbers) for _ in range(at_once)))
     _judge_mix(report, trials)
     return report
 

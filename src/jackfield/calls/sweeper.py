@@ -7,6 +7,7 @@ how many gateways try. Above: the app. Below: the store.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from jackfield.calls import events, texts
 from jackfield.calls.answers import Answers
@@ -43,14 +44,25 @@ class Sweeper:
         self._gateway_id = gateway_id
 
     async def sweep(self) -> None:
-        """Flip, expire, time out, take over and give; in this order, so that what is decided first is told first."""
-        await self._each("due_waits", self._store.flip)
-        await self._each("due_expiries", self._expire)
-        await self._each("overdue_calls", self._overdue)
-        await self._take_over()
-        await self._answers.run_unclaimed()
-        await self._each("undelivered_calls", self._store.give, tells=False)  # that it is settled was told before
-        await self._pipeline.give_broken_off()
+        """Flip, expire, time out, take over and give; in this order, so that what is decided first is told first.
+
+        A step that fails is logged and tried again with the next round; the others do not wait for it.
+        """
+        steps: tuple[Callable[[], Awaitable[object]], ...] = (
+            partial(self._each, "due_waits", self._store.flip),
+            partial(self._each, "due_expiries", self._expire),
+            partial(self._each, "overdue_calls", self._overdue),
+            self._take_over,
+            self._answers.run_unclaimed,
+            # That these are settled was told before.
+            partial(self._each, "undelivered_calls", self._store.give, tells=False),
+            self._pipeline.give_broken_off,
+        )
+        for step in steps:
+            try:
+                await step()
+            except Exception:
+                log.exception("a step of the sweeper failed")
         self._servers.look_again()
 
     async def wake_lost(self) -> None:

@@ -1,0 +1,57 @@
+"""The parts of a stress run, each on SQLite with one gateway and on PostgreSQL with two."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from stress.counts import Counts
+from stress.doubles import submit_twice
+from stress.kills import kill_under_load
+from stress.race import race_at_the_deadline
+from stress.report import Report
+from stress.stores import a_folder, a_postgres
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One of them, and how much of it."""
+
+    name: str
+    act: Callable[..., Coroutine[Any, Any, Report]]
+    counts: dict[str, int]
+    shared: bool
+    """On PostgreSQL, with two gateways."""
+
+    def run(self, seed: int) -> Report:
+        """All of it, on a database of its own."""
+        with _a_place(shared=self.shared) as (url, folder):
+            gateways = 2 if self.shared else 1
+            return asyncio.run(self.act(url, folder, seed=seed, gateways=gateways, **self.counts))
+
+
+def parts(counts: Counts) -> dict[str, Part]:
+    alone = (
+        Part(name="race", act=race_at_the_deadline, counts={"trials": counts.races}, shared=False),
+        Part(name="doubles", act=submit_twice, counts={"pairs": counts.doubles}, shared=False),
+        Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
+    )
+    shared = (
+        Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
+        Part(name="doubles-shared", act=submit_twice, counts={"pairs": counts.doubles}, shared=True),
+        Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
+    )
+    return {part.name: part for part in (*alone, *shared)}
+
+
+@contextmanager
+def _a_place(*, shared: bool) -> Iterator[tuple[str, Path]]:
+    """The url of a database, and a folder."""
+    with a_folder() as folder:
+        if shared:
+            with a_postgres() as url:
+                yield url, folder
+        else:
+            yield f"sqlite:///{folder / 'stress.db'}", folder

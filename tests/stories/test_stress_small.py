@@ -1,0 +1,36 @@
+"""`make stress`, small: the same code with small counts, on SQLite and on PostgreSQL with two gateways."""
+
+import secrets
+
+import pytest
+
+from stress.counts import SMALL
+from stress.parts import parts
+from tests.requirement import requirement
+
+PARTS = parts(SMALL)
+
+
+def run(name: str) -> None:
+    seed = secrets.randbelow(10**6)
+    report = PARTS[name].run(seed)
+    assert not report.violations, f"{report.summary}\n{report.complaint}"
+
+
+@requirement("CON-exactly-once")
+@pytest.mark.parametrize("name", ["race", "race-shared"])
+def test_a_result_at_the_deadline_is_delivered_once_inline_or_by_inbox(name: str) -> None:
+    run(name)
+
+
+@requirement("CON-results-statuses")
+@pytest.mark.parametrize("name", ["doubles", "doubles-shared"])
+def test_of_two_results_at_once_one_is_taken_and_the_other_is_told(name: str) -> None:
+    run(name)
+
+
+@requirement("CON-exactly-once")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["kills", "kills-shared"])
+def test_no_acknowledged_result_is_lost_doubled_or_stuck_when_gateways_are_killed(name: str) -> None:
+    run(name)
