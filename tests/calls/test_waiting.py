@@ -358,3 +358,22 @@ async def test_a_repeat_of_the_request_waits_for_the_same_call(house: PendingHou
     first, second = await within(asyncio.gather(waiting, repeat), SOON)
     assert first.id == second.id == call.id
     assert decoded(second.result) == "for both"
+
+
+@requirement("CON-replicas")
+@pytest.mark.parametrize("agent", ["ada", None])
+async def test_a_result_posted_at_another_gateway_is_found_though_its_wake_up_was_lost(
+    postgres_url: str, tmp_path: Path, agent: str | None
+) -> None:
+    async with (
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+    ):
+        call, waiting = await a.begin("ask", agent=agent, through_door=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(a.store.bus, "publish", lambda _: None)
+            await b.answer(call, "from afar")
+            await asyncio.wait((waiting,), timeout=0.3)
+            assert not waiting.done()
+        await a.sweeper.wake_lost()
+        assert decoded((await within(waiting, SOON)).result) == "from afar"

@@ -65,17 +65,18 @@ class Bench:
 
     async def look(self, *, tools: Sequence[str], clients: Sequence[str]) -> "Sight":
         """All there is to see now, by every query of the sweeper and the tool servers."""
-        store = self.stores[0]
+        store, stored = self.stores[0], await self._read("SELECT * FROM calls")
         gateways = await self._read("SELECT id, alive_until, dead FROM gateways")
         found = {query: set(await store.ids_in(query)) for query in SWEEPS}
         found["orphaned_calls"] = _ids(await store.orphaned_calls())
         found["unclaimed_calls"] = _ids(await store.unclaimed_calls())
+        found["settled_among"] = set(await store.settled_among([*(row["id"] for row in stored), "tools", "offer:x"]))
         for tool in tools:
             found[f"to offer: {tool}"] = _ids(await store.calls_to_offer(tool))
         for client in clients:
             found[f"offered to: {client}"] = _ids(await store.calls_offered_to(client))
         return Sight(
-            stored=await self._read("SELECT * FROM calls"),
+            stored=stored,
             events=await self._read("SELECT event_id, agent, status, data FROM inbox"),
             gateways={row["id"]: Lease(row["alive_until"], bool(row["dead"])) for row in gateways},
             found=found,
@@ -120,6 +121,7 @@ def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
         try:
             yield bench
         finally:
+            bench._write("DROP TABLE test_clock")
             for store in stores:
                 runner.run(store.close())
 

@@ -260,12 +260,14 @@ def beat(world: World, *, gateway: str) -> Next:
     return replace(world, gateways=world.gateways | {gateway: Lease(world.now + LEASE_MS)})
 
 
-def late_gateways(world: World) -> set[str]:
-    return {name for name, lease in world.gateways.items() if not lease.dead and lease.alive_until < world.now}
+def late_gateways(world: World, *, besides: str) -> set[str]:
+    late = {name for name, lease in world.gateways.items() if not lease.dead and lease.alive_until < world.now}
+    return late - {besides}
 
 
-def bury(world: World) -> World:
-    dead = {name: replace(world.gateways[name], dead=True) for name in late_gateways(world)}
+def bury(world: World, *, besides: str) -> World:
+    """By a gateway that is at work again, whatever its own lease says."""
+    dead = {name: replace(world.gateways[name], dead=True) for name in late_gateways(world, besides=besides)}
     return replace(world, gateways=world.gateways | dead)
 
 

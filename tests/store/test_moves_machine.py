@@ -158,8 +158,9 @@ class Moves(RuleBasedStateMachine):
     @rule(gateway=st.sampled_from(GATEWAYS), what=st.sampled_from(("enters", "beats", "buries")))
     def a_gateway(self, gateway: str, what: str) -> None:
         if what == "buries":
-            assert set(self.bench.run(self.store(0).bury_late())) == protocol.late_gateways(self.world)
-            self.world = protocol.bury(self.world)
+            buried = self.bench.run(self.store(0).bury_late(besides=gateway))
+            assert set(buried) == protocol.late_gateways(self.world, besides=gateway)
+            self.world = protocol.bury(self.world, besides=gateway)
         elif what == "beats":
             after = protocol.beat(self.world, gateway=gateway)
             assert self.bench.run(self.store(0).beat(gateway)) == (after is not None)
@@ -200,6 +201,7 @@ class Moves(RuleBasedStateMachine):
             "undelivered_calls": _ids(row for row in rows if protocol.is_undelivered(world, row)),
             "orphaned_calls": _ids(row for row in rows if protocol.is_orphan(world, row)),
             "unclaimed_calls": _ids(row for row in rows if protocol.is_unclaimed(row)),
+            "settled_among": _ids(row for row in rows if row.status in FINAL),
             **{f"to offer: {tool}": _ids(found) for tool, found in free.items()},
             **{f"offered to: {client}": _ids(found) for client, found in held.items()},
         }

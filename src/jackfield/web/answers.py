@@ -34,9 +34,13 @@ class Reply:
         self.body = body
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        length = (b"content-length", b"%d" % len(self.body))
-        await send({"type": "http.response.start", "status": self.status, "headers": [*self.headers, length]})
+        await send(self.start())
         await send({"type": "http.response.body", "body": self.body})
+
+    def start(self) -> dict[str, Any]:
+        """What is sent before the body."""
+        length = (b"content-length", b"%d" % len(self.body))
+        return {"type": "http.response.start", "status": self.status, "headers": [*self.headers, length]}
 
 
 class Empty:

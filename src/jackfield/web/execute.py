@@ -18,7 +18,7 @@ from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
-from jackfield.web.answers import Answer, encode, raw_json_reply
+from jackfield.web.answers import Answer, Reply, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.web.records import event_record, execute_answer
@@ -71,7 +71,7 @@ async def execute(visit: Visit) -> Answer:
     return OwedAnswer(answer, call, visit.gateway.pipeline) if is_owed(call, call_id) else answer
 
 
-def _answer(call: Call) -> Answer:
+def _answer(call: Call) -> Reply:
     answer = execute_answer(call)
     return raw_json_reply(
         encode(answer), status=200 if answer.status.is_final else 202, headers=((b"x-call-id", call.id.encode()),)

@@ -12,8 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from jackfield.calls.pipeline import CallRequest, Pipeline
 from jackfield.model.call import Call, Delivery
-from jackfield.web.answers import Answer
-from jackfield.web.streams import is_gone
+from jackfield.web.answers import Reply
+from jackfield.web.sending import send_whole
+from jackfield.web.streams import stop, until_disconnect
 
 
 def is_owed(call: Call, call_id: str) -> bool:
@@ -24,21 +25,29 @@ def is_owed(call: Call, call_id: str) -> bool:
 class OwedAnswer:
     """An answer that is marked after its last byte, or goes to the agent's inbox if the client is gone before."""
 
-    def __init__(self, answer: Answer, call: Call, pipeline: Pipeline) -> None:
-        self._answer = answer
+    def __init__(self, reply: Reply, call: Call, pipeline: Pipeline) -> None:
+        self._reply = reply
         self._call = call
         self._pipeline = pipeline
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if await is_gone(receive):
-            await self._pipeline.not_sent(self._call)
-            return
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(until_disconnect(receive))
+        await asyncio.sleep(0)
         try:
-            await self._answer(scope, receive, send)
+            was_sent = not gone.done() and await self._send(send, gone)
         except Exception:
             await self._pipeline.not_sent(self._call)
             raise
-        await self._pipeline.sent(self._call)
+        finally:
+            await stop(gone)
+        await (self._pipeline.sent if was_sent else self._pipeline.not_sent)(self._call)
+
+    async def _send(self, send: Send, gone: "asyncio.Future[None]") -> bool:
+        await send(self._reply.start())
+        if not await send_whole(send, self._reply.body, gone=gone):
+            return False
+        await send({"type": "http.response.body", "body": b""})
+        return True
 
 
 class StreamedCall:

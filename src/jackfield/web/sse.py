@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from jackfield.web.answers import NO_STORE, Header, encode
+from jackfield.web.sending import part, send_whole
 from jackfield.web.streams import Streams, next_of, stop
 
 PING_EVERY = 15.0
@@ -28,7 +29,7 @@ class Message(Struct, frozen=True, kw_only=True):
     event: str | None = None
     id: str | None = None
     on_sent: Callable[[], Awaitable[None]] | None = None
-    """What to do as soon as the message is on its way."""
+    """What to do as soon as the message has left."""
 
     def encoded(self) -> bytes:
         """The event's lines. JSON has no raw line break, so `data` is one line."""
@@ -89,12 +90,13 @@ class EventStream:
                 if gone in done:
                     return
                 if coming not in done:
-                    await send(_chunk(_PING))
+                    await send(part(_PING))
                     continue
                 message = coming.result()
                 if message is None:
                     return
-                await send(_chunk(message.encoded()))
+                if not await send_whole(send, message.encoded(), gone=gone):
+                    return
                 if isinstance(message, Message) and message.on_sent is not None:
                     await message.on_sent()
                 coming = asyncio.ensure_future(next_of(self._messages))
@@ -105,7 +107,3 @@ class EventStream:
 
     async def _take_first(self) -> Message | Comment | None:
         return await next_of(self._messages) if self._first is None else self._first
-
-
-def _chunk(body: bytes) -> dict[str, object]:
-    return {"type": "http.response.body", "body": body, "more_body": True}

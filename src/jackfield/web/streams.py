@@ -70,15 +70,6 @@ async def stop(task: asyncio.Future[Any]) -> None:
         log.warning("Something that was being stopped failed: %r", fault)
 
 
-async def is_gone(receive: Receive) -> bool:
-    """Whether the client has hung up already."""
-    asking = asyncio.ensure_future(until_disconnect(receive))
-    await asyncio.sleep(0)
-    gone = asking.done()
-    await stop(asking)
-    return gone
-
-
 async def until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass
