@@ -85,7 +85,7 @@ class Gateway:
             executor=self._executor,
             gateway_id=self.id,
             redactor=redactor,
-            offer=lambda call: self.store.bus.publish(offer_topic(call.tool)),
+            offer=lambda call: self.store.wake(offer_topic(call.tool)),
             find_key=lambda name: self.keyring.named(name),  # noqa: PLW0108 - the keyring is made later
         )
         self.callbacks = Callbacks(secrets.token_hex(32))

@@ -171,7 +171,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         executor=executor,
         gateway_id=gateway_id,
         redactor=redactor,
-        offer=lambda call: store.bus.publish(offer_topic(call.tool)),
+        offer=lambda call: store.wake(offer_topic(call.tool)),
         find_key={OPS.name: OPS}.get,
     )
     sweeper = Sweeper(

@@ -313,3 +313,35 @@ async def test_servers_at_two_gateways_never_get_the_same_call(postgres_url: str
         await asyncio.gather(nothing_more_than(a, [at_a], at_a.offers.qsize()), b.store.now_ms())
         taken = Counter(offer.call.id for server in (at_a, at_b) for offer in drained(server))
         assert taken == Counter({call.id: 1 for call in calls})
+
+
+@requirement("CON-replicas")
+async def test_a_call_that_was_approved_at_one_gateway_is_offered_at_another_without_waiting_for_a_round(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with (
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+        b.servers.connect("one", ("ask_boss",), principal=OPS) as server,
+    ):
+        call = await a.call("ask_boss", agent="ada")
+        await nothing_more(b, server)
+        await a.answers.approve(call.id, principal=OPS)
+        assert (await within(offered(server), 2)).call.id == call.id
+
+
+@requirement("CON-replicas")
+async def test_a_call_whose_server_left_one_gateway_is_offered_at_another_without_waiting_for_a_round(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with (
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+    ):
+        call = (await made(a, 1, LATER_AGAIN))[0]
+        async with AsyncExitStack() as stack:
+            async with a.servers.connect("leaves", ASK, principal=OPS) as leaves:
+                assert (await offered(leaves)).call.id == call.id
+                server = await stack.enter_async_context(b.servers.connect("stays", ASK, principal=OPS))
+                await nothing_more(b, server)
+            assert (await within(offered(server), 2)).call.id == call.id

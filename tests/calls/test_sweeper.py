@@ -221,6 +221,45 @@ async def test_a_result_for_a_caller_that_broke_off_here_goes_to_the_inbox(
     assert await house.inbox("ada") == [(f"tr:{call.id}", "nobody there")]
 
 
+async def test_an_answer_that_was_sent_while_the_store_was_away_is_marked_later_and_not_given_as_well(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, waiting = await house.begin("ask", agent="ada", through_door=True)
+    await house.answer(call, "sent")
+    ended = await within(waiting)
+
+    async def away(_: str) -> bool:
+        raise Unavailable("The database is away.")
+
+    monkeypatch.setattr(house.store, "mark_sent", away)
+    with pytest.raises(Unavailable):
+        await house.pipeline.sent(ended)
+    monkeypatch.undo()
+    assert (await house.record(call.id)).sent_at is None
+    await house.sweep()
+    assert (await house.record(call.id)).sent_at is not None
+    await house.pipeline.not_sent(ended)
+    assert await house.inbox("ada") == []
+
+
+async def test_an_answer_that_could_not_be_given_while_the_store_was_away_is_given_later(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, waiting = await house.begin("ask", agent="ada", through_door=True)
+    await house.answer(call, "unsent")
+    ended = await within(waiting)
+
+    async def away(_: str) -> bool:
+        raise Unavailable("The database is away.")
+
+    monkeypatch.setattr(house.store, "give", away)
+    with pytest.raises(Unavailable):
+        await house.pipeline.not_sent(ended)
+    monkeypatch.undo()
+    await house.sweep()
+    assert await house.inbox("ada") == [(f"tr:{call.id}", "unsent")]
+
+
 async def test_a_gateway_that_was_asleep_does_not_bury_itself(house: PendingHouse) -> None:
     """The machine was suspended: the lease is over, and nobody else took what is being done here."""
     call = await made(house, a_call(owner=house.id))

@@ -210,7 +210,8 @@ async def test_a_result_that_was_taken_is_there_after_a_kill_however_soon_it_com
         gateway.kill()
 
 
-LARGE = "x" * 20_000_000
+LARGE = "x" * 8_000_000
+"""More than the network takes in while nobody reads."""
 
 
 @contextmanager

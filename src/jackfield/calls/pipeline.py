@@ -70,6 +70,8 @@ class Pipeline:
         self._gateway_id = gateway_id
         self._executor = executor
         self._limiter = RateLimiter()
+        self._unmarked: set[str] = set()
+        """Calls whose HTTP caller has its answer, and the store does not know yet."""
         self._broken_off: set[str] = set()
         """Calls whose HTTP caller is not waited with any more, though this gateway lives on."""
         self._open = True
@@ -246,21 +248,32 @@ class Pipeline:
     async def sent(self, call: Call) -> None:
         """T11: the HTTP caller has the last byte."""
         if call.waiter is not None:
-            await self._store.mark_sent(call.id)
+            self._unmarked.add(call.id)
+            await self._mark_sent(call.id)
 
     async def not_sent(self, call: Call) -> None:
         """T12: the HTTP caller was gone before it had its answer, so the agent finds it in its inbox."""
         if call.waiter is not None:
             self._broken_off.add(call.id)
-            await self.give_broken_off()
+            await self._give(call.id)
 
-    async def give_broken_off(self) -> None:
-        """T3 and T12 for callers that are gone: what is still waited for and what is over goes to the inbox."""
+    async def write_receipts(self) -> None:
+        """T11, T3 and T12 for callers of whom the store has not heard: it was away, or their wait broke off."""
+        for call_id in tuple(self._unmarked):
+            await self._mark_sent(call_id)
         for call_id in tuple(self._broken_off):
-            await self._store.abandon_wait(call_id)
-            call = (await self._store.give(call_id)).call
-            if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
-                self._broken_off.discard(call_id)
+            await self._give(call_id)
+
+    async def _mark_sent(self, call_id: str) -> None:
+        await self._store.mark_sent(call_id)
+        self._unmarked.discard(call_id)
+
+    async def _give(self, call_id: str) -> None:
+        """What is still waited for, and what is over, goes to the inbox; what runs here is given when it is over."""
+        await self._store.abandon_wait(call_id)
+        call = (await self._store.give(call_id)).call
+        if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
+            self._broken_off.discard(call_id)
 
     @contextmanager
     def _owing(self, call: Call) -> Iterator[None]:

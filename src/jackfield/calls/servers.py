@@ -111,11 +111,10 @@ class ToolServers:
         for server in self._servers.values():
             server.end()
 
-    def look_again(self, tools: list[str] | None = None) -> None:
+    def look_again(self) -> None:
         """Calls may wait for a server that no wake-up told of."""
         for server in self._servers.values():
-            if tools is None or not self._spellings(server).keys().isdisjoint(tools):
-                server.woken.set()
+            server.woken.set()
 
     async def _serve(self, server: ToolServer) -> None:
         try:
@@ -185,8 +184,8 @@ class ToolServers:
         return bool(others) or not server.has_room
 
     async def _release(self, server: ToolServer) -> None:
-        released = await self._store.release_offers(client=server.id, gateway=self._gateway_id)
-        self.look_again(released)
+        for tool in await self._store.release_offers(client=server.id, gateway=self._gateway_id):
+            self._store.wake(offer_topic(tool))
 
     def _spellings(self, server: ToolServer) -> dict[str, str]:
         """The external tools that this server offers and may answer. Looked up once for each state of the catalog."""

@@ -56,7 +56,7 @@ class Sweeper:
             self._answers.run_unclaimed,
             # That these are settled was told before.
             partial(self._each, "undelivered_calls", self._store.give, tells=False),
-            self._pipeline.give_broken_off,
+            self._pipeline.write_receipts,
         )
         for step in steps:
             try:

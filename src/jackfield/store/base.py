@@ -85,6 +85,10 @@ class Store(ABC):
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that writes nothing."""
 
+    def wake(self, topic: str) -> None:
+        """Wake whoever waits for `topic`, at any gateway, though nothing was written about it just now."""
+        self.bus.publish(topic)
+
     async def enter(self, gateway: str) -> None:
         """A gateway begins: it is alive. Where only one can be, those whose place it takes are dead."""
         if self.is_shared:

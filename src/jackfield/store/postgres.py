@@ -104,6 +104,9 @@ class PostgresStore(Store):
             task.add_done_callback(self._tasks.discard)
         return reply
 
+    def wake(self, topic: str) -> None:
+        self._publish({topic})
+
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         """A read changes nothing, so one that lost its connection is asked again."""
         if self._readers is None:
