@@ -24,6 +24,7 @@
     │       ├── SourceUnavailable       the tool's source is down
     │       ├── StoreBusy               more writes wait than the store will hold
     │       └── NotReady                the gateway is still starting, or stopping
+    ├── CouldNotStart                   a program did not start
     └── NameTaken                       two owners claim one name
 
 A failing tool is not here: that is an outcome (`model/call.py`). Class = situation, message = what
@@ -53,6 +54,12 @@ class NameTaken(JackfieldError):
     """Two owners claim one name."""
 
     code = "name_taken"
+
+
+class CouldNotStart(JackfieldError):
+    """A program that was to run as a process of its own did not start."""
+
+    code = "could_not_start"
 
 
 class Refused(JackfieldError):

@@ -1,0 +1,218 @@
+"""Environments of tool files: each version of a file at a path of its own, with what it depends on, made by uv.
+
+uv keys a script's environment by the script's path, so a version that never changes its path never has its
+environment changed under a running worker.
+Above: `pool.py`. Below: the supervisor runs uv, which installs.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import socket
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+
+import uv
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError
+from jackfield.workers.supervisor import Supervisor
+
+logger = logging.getLogger("jackfield.workers")
+
+KEPT_LINES = 12
+"""How many of uv's last lines a failure is told with."""
+UNUSED_DAYS = 30
+_MARK = "ready.json"
+_WHERE = re.compile(r"(Creating|Using|Updating) script environment at:")
+_PASSED_ON = ("UV_", "SSL_CERT_", "XDG_", "LC_")
+_PASSED_ON_NAMES = frozenset(
+    {"PATH", "HOME", "LANG", "TMPDIR", "NETRC", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+)
+
+Tell = Callable[[str], None]
+"""Told each line that says how far the installation is."""
+
+
+class InstallFailed(JackfieldError):
+    """uv could not make the environment; the message ends with what uv said last."""
+
+    code = "install_failed"
+
+
+class Script(Struct, frozen=True):
+    """One version of a file that wants an environment."""
+
+    name: str
+    """The file's name without its ending."""
+    text: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+
+class Environment(Struct, frozen=True):
+    """Where one version of a file can run."""
+
+    python: str
+    file: str
+
+
+class Environments:
+    """Makes each environment once, also across restarts."""
+
+    def __init__(self, folder: Path, *, supervisor: Supervisor) -> None:
+        self._folder = folder
+        self._supervisor = supervisor
+        self._making: dict[tuple[str, str], _Making] = {}
+
+    async def ready(self, script: Script, *, within: float, tell: Tell) -> Environment:
+        """The environment of this version, made now if there is none. Whoever comes meanwhile waits with the first."""
+        key = (script.digest, script.name)
+        making = self._making.get(key)
+        if making is None or making.has_failed:
+            making = self._making[key] = _Making(self, script, within=within)
+        return await making.seen_by(tell)
+
+    async def close(self) -> None:
+        for making in self._making.values():
+            making.task.cancel()
+        await asyncio.gather(*(making.task for making in self._making.values()), return_exceptions=True)
+
+    async def make(self, script: Script, *, within: float, tell: Tell) -> Environment:
+        folder = self._folder / script.digest
+        found = await asyncio.to_thread(_existing, folder, script)
+        if found is not None:
+            return found
+        file = await asyncio.to_thread(_written, folder, script)
+        logger.info("installing what %s depends on", script.name)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(within):
+                await self._uv("sync", "--script", file, tell=tell)
+                python = (await self._uv("python", "find", "--script", file, tell=_say_nothing))[-1]
+        except TimeoutError:
+            said = f"What {script.name}.py depends on was not installed within {within:g} s. Is the package index slow?"
+            raise InstallFailed(f"{said} Raise install_timeout of its source if it needs longer.") from None
+        environment = Environment(python=python, file=file)
+        (folder / _MARK).write_text(json.dumps({"python": python, "name": script.name}))
+        logger.info("%s is ready to run after %.1f s", script.name, time.monotonic() - began)
+        return environment
+
+    async def _uv(self, *arguments: str, tell: Tell) -> list[str]:
+        """Run uv and give its last lines. It runs with the operator's settings for it, which no tool gets to see."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                child = await self._supervisor.spawn(
+                    [uv.find_uv_bin(), "--no-progress", "--color=never", *arguments],
+                    env=installer_environment(os.environ),
+                    cwd=self._folder,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=theirs.fileno(),
+                )
+            except BaseException:
+                ours.close()
+                raise
+        lines: deque[str] = deque(maxlen=KEPT_LINES)
+        try:
+            async for line in _lines(ours):
+                logger.debug("uv: %s", line)
+                if not _WHERE.match(line):
+                    # Where things are on the gateway's disk is not for whoever called.
+                    lines.append(line.replace(f"{self._folder}{os.sep}", ""))
+                    tell(lines[-1])
+            code = await child.wait()
+        finally:
+            child.kill()
+        if code != 0:
+            raise InstallFailed("uv could not install what the file depends on: " + "\n".join(lines))
+        return list(lines)
+
+    def sweep(self, *, in_use: set[str]) -> None:
+        """Remove what no version has used for long. Runs in a thread."""
+        oldest = time.time() - UNUSED_DAYS * 86_400
+        for mark in self._folder.glob(f"*/{_MARK}"):
+            if mark.parent.name not in in_use and mark.stat().st_mtime < oldest:
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    environment = Path(json.loads(mark.read_text())["python"]).parent.parent
+                    if (environment / "pyvenv.cfg").exists():
+                        shutil.rmtree(environment)
+                shutil.rmtree(mark.parent, ignore_errors=True)
+
+
+class _Making:
+    """One installation under way or done, and those who watch it."""
+
+    def __init__(self, environments: Environments, script: Script, *, within: float) -> None:
+        self._watching: list[Tell] = []
+        self.task = asyncio.create_task(environments.make(script, within=within, tell=self._tell))
+
+    @property
+    def has_failed(self) -> bool:
+        return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
+
+    async def seen_by(self, tell: Tell) -> Environment:
+        self._watching.append(tell)
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self._watching.remove(tell)
+
+    def _tell(self, line: str) -> None:
+        for tell in self._watching:
+            tell(line)
+
+
+def installer_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What uv needs to reach an index: proxies, certificates, its own settings. Builds run with it, so no more."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.upper() in _PASSED_ON_NAMES or name.startswith(_PASSED_ON)
+    }
+
+
+def _existing(folder: Path, script: Script) -> Environment | None:
+    mark = folder / _MARK
+    try:
+        kept = json.loads(mark.read_text())
+        file = folder / f"{script.name}.py"
+        if kept["name"] != script.name or file.read_text() != script.text or not Path(kept["python"]).exists():
+            return None
+        os.utime(mark)
+    except (OSError, ValueError, KeyError):
+        return None
+    return Environment(python=kept["python"], file=str(file))
+
+
+def _written(folder: Path, script: Script) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{script.name}.py"
+    aside = folder / f".{script.name}.{os.getpid()}"
+    aside.write_text(script.text)
+    aside.replace(file)
+    return str(file)
+
+
+async def _lines(sock: socket.socket) -> AsyncIterator[str]:
+    reader, writer = await asyncio.open_unix_connection(sock=sock)
+    try:
+        while line := await reader.readline():
+            if text := line.decode(errors="replace").strip():
+                yield text
+    finally:
+        writer.close()
+
+
+def _say_nothing(_: str) -> None:
+    return

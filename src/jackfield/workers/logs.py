@@ -1,0 +1,135 @@
+"""What a worker says on stderr: kept within bounds, shown when somebody asks, told to the gateway's log in moderation.
+
+The pipe is always read, however much comes, so that a talkative tool never waits for us.
+Above: `worker.py`. Below: a pipe.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+logger = logging.getLogger("jackfield.workers")
+
+MOST_LINES = 1_000
+LONGEST_LINE = 8_192
+"""Bytes of a line that are kept; the rest is left out, and said to be."""
+TOLD_PER_SECOND = 20
+"""Lines of one worker that the gateway's own log gets; all the others are in the worker's log only."""
+_CHUNK = 65_536
+
+
+class LogLine(Struct, frozen=True, omit_defaults=True):
+    """One line, and the span it tells of if it was written with the SDK's `log`."""
+
+    number: int
+    """Counts all lines of the file's workers since the gateway began."""
+    at: int
+    text: str
+    worker: int
+    span: dict[str, Any] | None = None
+
+
+class WorkerLog:
+    """The newest lines of all workers of one file, whichever process or version wrote them."""
+
+    def __init__(self, name: str, *, redact: Callable[[str], str]) -> None:
+        self._name = name
+        self._redact = redact
+        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._count = 0
+        self._told = 0
+        self._second = 0
+
+    def lines(self, *, limit: int, after: int = 0) -> list[LogLine]:
+        """The newest lines, oldest first, of those that came after the line with that number."""
+        return [line for line in self._lines if line.number > after][-limit:]
+
+    def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
+        text = self._redact(raw.decode(errors="replace").rstrip("\r"))
+        if left_out:
+            text += f" … [{left_out} bytes left out]"
+        span = None if left_out else _span(text)
+        at = time.time_ns() // 1_000_000
+        self._count += 1
+        self._lines.append(LogLine(number=self._count, at=at, text=text, worker=worker, span=span))
+        self._pass_on(text, is_span=span is not None, second=at // 1000)
+
+    def _pass_on(self, text: str, *, is_span: bool, second: int) -> None:
+        if second != self._second:
+            self._second, self._told = second, 0
+        self._told += 1
+        if self._told <= TOLD_PER_SECOND:
+            logger.log(logging.INFO if is_span else logging.DEBUG, "%s: %s", self._name, text)
+        elif self._told == TOLD_PER_SECOND + 1:
+            logger.info("%s says more than is shown here; see: jackfield logs %s", self._name, self._name)
+
+
+class LogPipe:
+    """Reads one worker's stderr until it ends."""
+
+    def __init__(self, fd: int, log: WorkerLog, *, worker: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._log = log
+        self._worker = worker
+        self._line = bytearray()
+        self._left_out = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(fd, self._readable)
+
+    def close(self) -> None:
+        """Take what is still in the pipe, and no more."""
+        if self._fd >= 0:
+            self._readable()
+        if self._fd >= 0:
+            self._end()
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._end()
+            return
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            self._take(part)
+            self._finish()
+        self._take(rest)
+
+    def _take(self, part: bytes) -> None:
+        room = LONGEST_LINE - len(self._line)
+        self._line += part[:room]
+        self._left_out += max(0, len(part) - room)
+
+    def _finish(self) -> None:
+        if self._line:
+            self._log.add(bytes(self._line), worker=self._worker, left_out=self._left_out)
+        self._line.clear()
+        self._left_out = 0
+
+    def _end(self) -> None:
+        self._finish()
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+        self._fd = -1
+
+
+def _span(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "span" in value else None

@@ -1,0 +1,120 @@
+"""Everything that runs in processes of its own, in one place: who starts them, where they run, what they are doing.
+
+Above: the sources that need processes, and the doors that show them. Below: supervisor, environments, pools.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from jackfield.errors import NotFound
+from jackfield.workers.environments import Environments
+from jackfield.workers.logs import LogLine, WorkerLog
+from jackfield.workers.pool import FileRecord, FileSpec, WorkerPool
+from jackfield.workers.supervisor import Supervisor
+from jackfield.workers.worker import Worker
+
+
+class ProcessStatus(Struct, frozen=True, kw_only=True):
+    """One process of a worker."""
+
+    pid: int | None
+    calls: int
+    in_flight: int
+    is_retiring: bool
+    """It takes no more calls and ends when those it has are done."""
+    idle_seconds: float
+    started_at: int
+
+
+class WorkerStatus(Struct, frozen=True, kw_only=True):
+    """A tool file that runs in processes of its own."""
+
+    name: str
+    source: str
+    file: str
+    version: str
+    state: str
+    calls: int
+    restarts: int
+    error: str | None
+    processes: tuple[ProcessStatus, ...]
+
+
+class Workshop:
+    """The workers of one gateway."""
+
+    def __init__(self, folder: Path, *, redact: Callable[[str], str]) -> None:
+        self.supervisor = Supervisor()
+        self._environments = Environments(folder, supervisor=self.supervisor)
+        self._redact = redact
+        self._records: dict[tuple[str, str], FileRecord] = {}
+
+    def pool(self, spec: FileSpec) -> WorkerPool:
+        """A pool for this version of a file. No process is started."""
+        record = self._records.get((spec.source, spec.label))
+        if record is None:
+            log = WorkerLog(Path(spec.label).stem, redact=self._redact)
+            record = self._records[spec.source, spec.label] = FileRecord(spec.source, spec.label, log)
+        record.pool = WorkerPool(spec, record, supervisor=self.supervisor, environments=self._environments)
+        return record.pool
+
+    def forget(self, pool: WorkerPool) -> None:
+        """The file is gone, or has another pool now."""
+        key = (pool.spec.source, pool.spec.label)
+        if key in self._records and self._records[key].pool is pool:
+            del self._records[key]
+
+    def statuses(self) -> list[WorkerStatus]:
+        return [_status(record, record.pool) for record in self._records.values() if record.pool is not None]
+
+    def log(self, name: str, *, limit: int, after: int = 0) -> list[LogLine]:
+        """The newest lines of a worker, by the file's name, or `source/name` where two sources have one."""
+        found = [record for record in self._records.values() if name in _names(record)]
+        if not found:
+            known = ", ".join(sorted(record.name for record in self._records.values())) or "none"
+            raise NotFound(f"There is no worker '{name}'. Workers: {known}.", param="name")
+        if len(found) > 1:
+            choices = " or ".join(f"'{record.source}/{record.name}'" for record in found)
+            raise NotFound(f"More than one file is called '{name}'. Say {choices}.", param="name")
+        return found[0].log.lines(limit=limit, after=after)
+
+    async def sweep_environments(self) -> None:
+        """Remove environments that no file has used for long."""
+        in_use = {record.pool.spec.script.digest for record in self._records.values() if record.pool is not None}
+        await asyncio.to_thread(self._environments.sweep, in_use=in_use)
+
+    async def close(self) -> None:
+        await self._environments.close()
+        await self.supervisor.close()
+
+
+def _names(record: FileRecord) -> tuple[str, ...]:
+    return (record.name, f"{record.source}/{record.name}", record.label)
+
+
+def _status(record: FileRecord, pool: WorkerPool) -> WorkerStatus:
+    return WorkerStatus(
+        name=record.name,
+        source=record.source,
+        file=record.label,
+        version=pool.spec.script.digest,
+        state=pool.state,
+        calls=record.calls,
+        restarts=record.restarts,
+        error=record.error,
+        processes=tuple(map(_process, pool.workers)),
+    )
+
+
+def _process(worker: Worker) -> ProcessStatus:
+    return ProcessStatus(
+        pid=worker.pid,
+        calls=worker.calls,
+        in_flight=worker.busy,
+        is_retiring=not worker.takes_calls,
+        idle_seconds=round(worker.idle_seconds, 1),
+        started_at=worker.started_at,
+    )
