@@ -26,6 +26,10 @@ SOON = 2.0
 """Much less than the 30 s that these calls may wait."""
 
 
+def ignore(_: object) -> None:
+    """For what nobody wants to be told here."""
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHouse]:
     urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
@@ -66,7 +70,7 @@ async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once
         return started
 
     start = partial(asyncio.ensure_future, start_and_be_answered())
-    ended = await within(start_and_wait(house.store, call.id, start=start, on_start=lambda _: None), SOON)
+    ended = await within(start_and_wait(house.store, call.id, start=start, on_start=ignore, on_flip=ignore), SOON)
     assert ended.call is not None
     assert decoded(ended.call.result) == "quick"
 
@@ -88,7 +92,7 @@ async def test_a_result_between_subscribing_and_sleeping_is_answered_at_once(
         return before if answered == "after the row was read" else await read(call_id)
 
     monkeypatch.setattr(house.store, "get_call", read_with_an_answer_beside_it)
-    ended = await within(wait_for_slot(house.store, call.id), SOON)
+    ended = await within(wait_for_slot(house.store, call.id, on_flip=ignore), SOON)
     assert decoded(ended.result) == "beside"
     assert reads <= 2
 
@@ -106,6 +110,26 @@ async def test_a_wait_that_nobody_answers_ends_at_the_deadline_with_the_error_an
     assert status_of(await house.record(ended.id)) == (CallStatus.PENDING, "inbox")
     assert ended.deadline == ended.created_at + 150
     assert 0.145 <= waited < 2
+
+
+@pytest.mark.parametrize("end", ["deadline", "client gone"])
+async def test_whoever_follows_the_calls_hears_once_that_one_waits_on_without_its_caller(
+    house: PendingHouse, end: str
+) -> None:
+    hung_up = asyncio.Event()
+    gone: dict[str, Any] = {"through_door": True, "client_gone": hung_up.wait} if end == "client gone" else {}
+    async with house.pipeline.events.follow(None) as told:
+        call, waiting = await house.begin("ask" if gone else "ask_briefly", agent="ada", **gone)
+        hung_up.set()
+        await within(waiting)
+        await house.sweep()
+        await house.answer(call, "late")
+        heard = [await within(anext(told)) for _ in range(3)]
+    assert [(event.type, event.status.value) for event in heard] == [
+        ("call.pending", "waiting"),
+        ("call.pending", "pending"),
+        ("call.settled", "completed"),
+    ]
 
 
 @requirement("SPACE-status-late-resolved", "SPACE-sync-flow-late-inbox")
@@ -344,7 +368,7 @@ async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHouse, deaf:
     made = await house.store.start_call(a_waiting_call(timeout_ms=1_000), age_ms=800)
     assert made.call is not None
     began = time.monotonic()
-    ended = await within(wait_for_slot(house.store, made.call.id))
+    ended = await within(wait_for_slot(house.store, made.call.id, on_flip=ignore))
     assert ended.first_reply is FirstReply.TIMEOUT
     assert time.monotonic() - began < 0.9
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
 from jackfield.store import CallFilter, Moved, Store, moves, open_store
@@ -253,9 +254,21 @@ async def test_a_final_row_never_changes_again_whatever_the_statement(store: Sto
         store.approve(call.id, runs_here=False),
         store.claim(call.id, owner="gw_b"),
         store.reclaim(call.id, owner="gw_b", seen=0),
+        store.move_deadline(call.id, attempt=0, left_ms=1000),
     )
     assert not any(attempt.moved for attempt in attempts)
     assert await store.get_call(call.id) == before
+
+
+async def test_only_the_executor_of_the_running_attempt_moves_its_deadline(store: Store) -> None:
+    call = await started(store, a_call(timeout_ms=1000))
+    moved = await store.move_deadline(call.id, attempt=call.attempt, left_ms=60_000)
+    assert moved.moved
+    assert moved.call is not None
+    assert (moved.call.deadline or 0) >= moved.call.created_at + 60_000
+    assert not (await store.move_deadline(call.id, attempt=call.attempt + 1, left_ms=1)).moved
+    waiting = await started(store, a_waiting_call())
+    assert not (await store.move_deadline(waiting.id, attempt=waiting.attempt, left_ms=1)).moved
 
 
 SETTLERS: dict[str, tuple[Act, CallStatus]] = {
@@ -398,3 +411,16 @@ async def test_a_settled_call_wakes_who_listens_for_it(store: Store) -> None:
 
 async def test_the_clock_goes_forward(store: Store) -> None:
     assert 0 <= await store.now_ms() - (await started(store, a_call())).created_at + 50 < 5_000
+
+
+async def test_calls_are_found_by_their_ids_without_what_may_be_large(store: Store) -> None:
+    open_call = await started(store, a_waiting_call(agent="ada"))
+    settled = await store.record_settled(a_call(), Failed("broken", "It broke."), age_ms=3, duration_ms=2.5)
+    wanted = {open_call.id, settled.id, "call_unknown", "offer:x"}
+    found = {call.id: call for call in await store.calls_among(wanted)}
+    for call in (open_call, settled):
+        expected = await store.get_call(call.id)
+        assert expected is not None
+        assert found.pop(call.id) == replace(expected, arguments=Raw(b"{}"), result=None)
+    assert found == {}
+    assert await store.calls_among([]) == []

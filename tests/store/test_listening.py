@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,65 @@ async def test_more_than_can_be_remembered_while_cut_off_wakes_all(
         store._listener.tell(f"call_{number}" for number in range(4))
         async with asyncio.timeout(5):
             await anything.wait()
+
+
+class Hearing:
+    """What one store hears from other gateways, message by message, until `last` is among it."""
+
+    def __init__(self, store: PostgresStore, *, last: str) -> None:
+        self.messages: list[Sequence[str] | None] = []
+        self._last = last
+        self._complete = asyncio.Event()
+        store.bus.on_foreign(self._hear)
+
+    def _hear(self, topics: Sequence[str] | None) -> None:
+        self.messages.append(topics)
+        if topics is not None and self._last in topics:
+            self._complete.set()
+
+    async def all(self) -> list[Sequence[str] | None]:
+        async with asyncio.timeout(5):
+            await self._complete.wait()
+        return self.messages
+
+
+async def test_what_others_are_told_comes_in_order_and_many_at_once(store: PostgresStore, other: PostgresStore) -> None:
+    topics = [f"news_{number}" for number in range(100)]
+    here, there = Hearing(store, last="from the other"), Hearing(other, last=topics[-1])
+    for topic in topics:
+        store.tell_others(topic)
+    assert await there.all() == [topics]
+    other.tell_others("from the other")
+    assert await here.all() == [["from the other"]], "nobody hears itself"
+
+
+async def test_what_others_are_told_goes_along_with_a_wake_up(store: PostgresStore, other: PostgresStore) -> None:
+    there = Hearing(other, last="news")
+    store.tell_others("news")
+    store.wake("call_a")
+    assert await there.all() == [["call_a", "news"]]
+
+
+async def test_a_store_that_closes_tells_what_is_untold(postgres_url: str, other: PostgresStore) -> None:
+    leaving = PostgresStore(postgres_url)
+    await leaving.open()
+    there = Hearing(other, last="last words")
+    leaving.tell_others("last words")
+    await leaving.close()
+    assert await there.all() == [["last words"]]
+
+
+async def test_what_cannot_be_told_now_is_told_later_and_the_newest_of_it_at_least(
+    store: PostgresStore, other: PostgresStore, outside: "Connection", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "BACKLOG", 3)
+    own = store._listener._connection
+    assert own is not None
+    there = Hearing(other, last="news_4")
+    await outside.execute("SELECT pg_terminate_backend($1)", own.get_server_pid())
+    for number in range(5):
+        store.tell_others(f"news_{number}")
+    assert await there.all() == [["news_2", "news_3", "news_4"]]
 
 
 def test_topics_are_packed_tightly_and_none_is_left_out() -> None:

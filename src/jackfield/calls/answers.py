@@ -12,6 +12,7 @@ import msgspec
 
 from jackfield.calls import events, texts
 from jackfield.calls.execution import Executor, now_ms, still_there
+from jackfield.calls.questions import check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import in_reach, may_answer
 from jackfield.catalog.catalog import Catalog, Entry
@@ -150,6 +151,9 @@ class Answers:
 
     def _check_result(self, call: Call, outcome: Done | Failed) -> None:
         """A result that breaks the tool's own schema is sent back to whoever brought it; the call stays open."""
+        if isinstance(outcome, Done) and is_question(call):
+            check_answer(call, outcome)
+            return
         entry = self._catalog.entry(call.tool)
         if isinstance(outcome, Failed) or entry is None or entry.tool.output_schema is None:
             return

@@ -1,10 +1,11 @@
 """What happens to calls, live, for whoever follows. Nothing here is durable; the records are in the store.
 
-Above: the doors that stream. Below: the pipeline, which tells and never waits for a follower.
+Above: the doors that stream. Below: the pipeline, which tells and never waits for a follower; and `elsewhere.py`,
+which tells what happens at other gateways on the same database.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -20,6 +21,10 @@ PROGRESS = "call.progress"
 SETTLED = "call.settled"
 PENDING = "call.pending"
 APPROVED = "call.approved"
+ORDER = {PENDING: 0, APPROVED: 1, STARTED: 2, SETTLED: 3}
+"""What can be read off a call's row, so that other gateways need only its id to tell it too; as it happens."""
+REMEMBERED = 10_000
+"""Calls of which it is known how far they are, so that a late word from another gateway is known as late."""
 
 
 class CallEvent(Struct, frozen=True, kw_only=True):
@@ -42,36 +47,81 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     """Milliseconds since 1970, by this gateway's clock: for people to read, not to compare."""
 
 
+Queue = asyncio.Queue[CallEvent | None]
+"""What a follower has not taken yet; None ends it."""
+
+
 class CallEvents:
     """Fans events out to followers of one call or of all."""
 
-    def __init__(self) -> None:
-        self._followers: dict[str | None, set[asyncio.Queue[CallEvent]]] = {}
+    def __init__(self, *, tell_others: Callable[[str], None] | None = None) -> None:
+        """`tell_others` takes what followers at other gateways should hear of; None: there are no others."""
+        self._tell_others = tell_others
+        self._followers: dict[str | None, set[Queue]] = {}
+        self._unbroken: set[Queue] = set()
+        self._shown: dict[str, int] = {}
+        """How far each call is by what was shown last."""
 
     @asynccontextmanager
-    async def follow(self, call_id: str | None) -> AsyncIterator[AsyncIterator[CallEvent]]:
-        """Events of one call, or of all (None), from now on."""
-        queue: asyncio.Queue[CallEvent] = asyncio.Queue(BACKLOG)
+    async def follow(self, call_id: str | None, *, unbroken: bool = False) -> AsyncIterator[AsyncIterator[CallEvent]]:
+        """Events of one call, or of all (None), from now on. `unbroken` ones end when any may have been missed."""
+        queue: Queue = asyncio.Queue(BACKLOG)
         self._followers.setdefault(call_id, set()).add(queue)
+        if unbroken:
+            self._unbroken.add(queue)
         try:
             yield _drain(queue)
         finally:
+            self._unbroken.discard(queue)
             queues = self._followers[call_id]
             queues.discard(queue)
             if not queues:
                 del self._followers[call_id]
+            if not self._followers:
+                self._shown.clear()
 
     def tell(self, kind: str, call: Call, *, at: int, progress: Progress | None = None) -> None:
-        if not self._followers:
-            return
+        """Something happened here."""
+        if self._tell_others is not None and kind in ORDER:
+            self._tell_others(topic_of(kind, call))
+        if self._followers:
+            self._show(kind, call, at=at, progress=progress)
+
+    def echo(self, kind: str, call: Call, *, at: int) -> None:
+        """Something happened at another gateway. What is older than what was shown of the call is left out."""
+        if self._followers and ORDER[kind] >= self._shown.get(call.id, 0):
+            self._show(kind, call, at=at)
+
+    def _show(self, kind: str, call: Call, *, at: int, progress: Progress | None = None) -> None:
+        if self._tell_others is not None and kind in ORDER:
+            if self._shown.get(call.id) == ORDER[SETTLED]:
+                return  # cancelled at one gateway, and then over at the one that ran it
+            self._remember(call.id, ORDER[kind])
         queues = [*self._followers.get(call.id, ()), *self._followers.get(None, ())]
         if not queues:
             return
         event = event_of(kind, call, at=at, progress=progress)
         for queue in queues:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(event)
+            _put(queue, event)
+
+    def _remember(self, call_id: str, step: int) -> None:
+        self._shown.pop(call_id, None)
+        self._shown[call_id] = step
+        if len(self._shown) > REMEMBERED:
+            del self._shown[next(iter(self._shown))]
+
+    def is_followed(self, call_id: str) -> bool:
+        return None in self._followers or call_id in self._followers
+
+    def break_off(self) -> None:
+        """Events may have been missed: who must not miss any begins anew."""
+        for queue in self._unbroken:
+            _put(queue, None)
+
+
+def topic_of(kind: str, call: Call) -> str:
+    """What other gateways are told: ids and names, nothing of what the call is about."""
+    return f"{kind} {call.status.value} {call.id}"
 
 
 def event_of(kind: str, call: Call, *, at: int, progress: Progress | None = None) -> CallEvent:
@@ -92,6 +142,12 @@ def event_of(kind: str, call: Call, *, at: int, progress: Progress | None = None
     )
 
 
-async def _drain(queue: asyncio.Queue[CallEvent]) -> AsyncIterator[CallEvent]:
-    while True:
-        yield await queue.get()
+def _put(queue: Queue, event: CallEvent | None) -> None:
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(event)
+
+
+async def _drain(queue: Queue) -> AsyncIterator[CallEvent]:
+    while (event := await queue.get()) is not None:
+        yield event

@@ -16,6 +16,7 @@ import msgspec
 from jackfield.calls import events, texts
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
+from jackfield.calls.questions import ask_somebody
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import may_stop
 from jackfield.calls.running import CANCEL_SECONDS, Running
@@ -24,7 +25,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Invocation, Progress
+from jackfield.sources.base import Elicit, Invocation, Progress
 from jackfield.sources.keeper import Panel
 from jackfield.store import Store
 
@@ -41,7 +42,7 @@ class Executor:
     """Runs calls, and knows those it is running."""
 
     def __init__(self, *, catalog: Catalog, panel: Panel, store: Store, gateway_id: str, redactor: Redactor) -> None:
-        self.events = CallEvents()
+        self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
@@ -58,9 +59,12 @@ class Executor:
         """The call, if this gateway is executing it now."""
         return self._running.get(call_id)
 
-    def admit(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> Running:
+    def admit(
+        self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit | None = None
+    ) -> Running:
         """Take a call in hand; whoever does this also settles it."""
-        running = Running(call, principal=principal, depth=depth, recorded=recorded)
+        ask = elicit or partial(ask_somebody, asked_by=call, store=self._store, on_wait=self._waits)
+        running = Running(call, principal=principal, depth=depth, recorded=recorded, elicit=ask)
         if self.telemetry is not None:
             running.span = self.telemetry.begin(call, self._catalog.entry(call.tool))
         self._running[call.id] = running
@@ -97,11 +101,12 @@ class Executor:
 
     async def _outcome(self, running: Running, entry: Entry) -> Done | Failed:
         """What the tool came to within its deadline. A call that lasts gets its row meanwhile."""
-        timeout = running.call.timeout_ms / 1000
-        ended = await running.ended(within=min(SHORT_SECONDS, timeout))
-        if not ended and timeout > SHORT_SECONDS:
+        ended = await running.ended(within=min(SHORT_SECONDS, running.left_ms / 1000))
+        if not ended and running.left_ms > 0:
             await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
-            ended = await running.ended(within=timeout - running.age_ms / 1000)
+        while not ended and not running.is_cut_off and running.left_ms > 0:
+            await self._keep_deadline(running)
+            ended = await running.ended(within=running.left_ms / 1000)
         if ended:
             return self._checked(entry, _result_of(running))
         if running.is_cut_off:
@@ -109,6 +114,12 @@ class Executor:
         running.stop()
         await running.ended(within=CANCEL_SECONDS)
         return texts.timed_out(running.call.id, running.call.timeout_ms)
+
+    async def _keep_deadline(self, running: Running) -> None:
+        """The row's deadline is what others go by; where the call was held, it is later than the row knows."""
+        call = running.call
+        if running.was_held:
+            await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
 
     def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
         """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
@@ -187,6 +198,12 @@ class Executor:
             self.events.tell(events.SETTLED, settled, at=now_ms())
         return settled
 
+    def stop(self, call_id: str) -> None:
+        """The call was settled elsewhere: if its tool runs here, nobody wants its result any more."""
+        running = self._running.get(call_id)
+        if running is not None:
+            running.stop()
+
     async def recover(self) -> int:
         """T6: calls whose gateway died while it ran them. Idempotent ones run again, the others are interrupted."""
         recovered = 0
@@ -264,7 +281,14 @@ class Executor:
             space_id=call.space_id,
             timeout_ms=call.timeout_ms,
             report=partial(self._report, call),
+            hold=running.hold,
+            elicit=running.ask,
         )
+
+    def _waits(self, question: Call) -> None:
+        """Tell that a question waits for somebody."""
+        self.counters.count(question)
+        self.events.tell(events.PENDING, question, at=now_ms())
 
     def _report(self, call: Call, progress: Progress) -> None:
         self.events.tell(events.PROGRESS, call, at=now_ms(), progress=progress)

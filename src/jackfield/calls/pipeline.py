@@ -29,8 +29,8 @@ from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply,
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType
-from jackfield.sources.base import Invocation
-from jackfield.store import Started, Store
+from jackfield.sources.base import Elicit, Invocation
+from jackfield.store import Moved, Started, Store
 from jackfield.store.base import Claim
 
 MAX_DEPTH = 16
@@ -56,6 +56,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
     client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
     """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
+    elicit: Elicit | None = None
+    """Asks the person behind that caller, where the caller can."""
 
 
 class Pipeline:
@@ -181,7 +183,7 @@ class Pipeline:
             )
         wakes = offer_topic(call.tool) if entry.tool.execution_type is ExecutionType.EXTERNAL else None
         start = partial(self._store.start_call, handed, claim=_claim(request), wakes=wakes)
-        waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits)
+        waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
             return await self._earlier(started.call, same_body=started.same_body)
@@ -198,7 +200,7 @@ class Pipeline:
             if wait.done():
                 return await wait
             if gone.result():
-                await self._store.abandon_wait(call_id)
+                self._waits_alone(await self._store.abandon_wait(call_id))
             elif (call := await self._store.get_call(call_id)) is not None:
                 return Started(call, fresh=True)  # it waits on, for a caller whose gateway is gone
             return await wait
@@ -211,6 +213,11 @@ class Pipeline:
         self._executor.events.tell(events.PENDING, call, at=now_ms())
         self._executor.counters.count(call)
 
+    def _waits_alone(self, moved: Moved) -> None:
+        """Tell that a call waits on, if its caller does not any more."""
+        if moved.moved and moved.call is not None:
+            self._executor.events.tell(events.PENDING, moved.call, at=now_ms())
+
     async def _execute(self, call: Call, entry: Entry, request: CallRequest) -> Call:
         claim = _claim(request)
         is_bare = claim is None and call.agent is None
@@ -222,7 +229,9 @@ class Pipeline:
         return await self._executor.carry_out(running, entry, request.arguments)
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
-        return self._executor.admit(call, principal=request.principal, depth=request.depth, recorded=recorded)
+        return self._executor.admit(
+            call, principal=request.principal, depth=request.depth, recorded=recorded, elicit=request.elicit
+        )
 
     @property
     def events(self) -> CallEvents:
@@ -270,7 +279,7 @@ class Pipeline:
 
     async def _give(self, call_id: str) -> None:
         """What is still waited for, and what is over, goes to the inbox; what runs here is given when it is over."""
-        await self._store.abandon_wait(call_id)
+        self._waits_alone(await self._store.abandon_wait(call_id))
         call = (await self._store.give(call_id)).call
         if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
             self._broken_off.discard(call_id)
@@ -302,11 +311,15 @@ class Pipeline:
             chat_id=call.chat_id,
             run_id=call.run_id,
             depth=running.depth + 1,
+            elicit=running.elicit,
         )
         try:
-            return (await self.call(request)).outcome
+            made = await self.call(request)
+            # A tool is a program: it gets the whole of a large result, to which it has no other way.
+            whole = await self._store.large_results.whole(made)
         except Refused as refusal:
             return Failed(refusal.code, refusal.message)
+        return msgspec.structs.replace(made, result=whole).outcome
 
     async def _earlier(self, call: Call | None, *, same_body: bool) -> Call:
         """The call that an earlier request with the same idempotency key made."""
@@ -315,7 +328,7 @@ class Pipeline:
         if call is None:
             raise Conflict("The call of this Idempotency-Key is no longer on record. Choose a new key.")
         if call.status is CallStatus.WAITING:
-            return await wait_for_slot(self._store, call.id)
+            return await wait_for_slot(self._store, call.id, on_flip=self._waits_alone)
         if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call

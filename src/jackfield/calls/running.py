@@ -6,13 +6,17 @@ before that. Whoever begins to write it says so here first, so that nobody write
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
+from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest
 
+ANSWER_SECONDS = 600.0
+"""How long a person may take to answer a question that comes up while a tool runs."""
 CANCEL_SECONDS = 0.1
 """How long a stopped tool may take to tidy up before nobody waits for it any more."""
 
@@ -20,13 +24,33 @@ CANCEL_SECONDS = 0.1
 class Running:
     """One executing call. Used on the event loop only."""
 
-    __slots__ = ("_began", "_waiter", "call", "depth", "is_cut_off", "principal", "span", "stopping", "task", "writing")
+    __slots__ = (
+        "_began",
+        "_held_ms",
+        "_held_until",
+        "_hold_began",
+        "_holds",
+        "_waiter",
+        "call",
+        "depth",
+        "elicit",
+        "is_cut_off",
+        "principal",
+        "span",
+        "stopping",
+        "task",
+        "writing",
+    )
 
-    def __init__(self, call: Call, *, principal: Principal, depth: int, recorded: bool) -> None:
+    def __init__(
+        self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit
+    ) -> None:
         self.call = call
         self.principal = principal
         self.depth = depth
         """How many tools called tools to get here."""
+        self.elicit = elicit
+        """Asks the person behind the caller, or whoever answers pending calls."""
         self.task: asyncio.Task[Outcome] | None = None
         self.is_cut_off = False
         """The tool was told to stop and did not: nobody waits for it any more."""
@@ -39,10 +63,49 @@ class Running:
         if recorded:
             self.mark_recorded()
         self._began = time.perf_counter()
+        self._held_ms = 0.0
+        self._held_until = 0.0
+        self._hold_began = 0.0
+        self._holds = 0
 
     @property
     def age_ms(self) -> float:
         return (time.perf_counter() - self._began) * 1000
+
+    @property
+    def was_held(self) -> bool:
+        """Something else than the tool takes or took time, which is not counted."""
+        return self._held_until > 0
+
+    @property
+    def left_ms(self) -> float:
+        """How much of its time the call has left; while it is held, the rest of that as well."""
+        now = time.perf_counter()
+        counted_until = self._hold_began if self._holds else now
+        left = self.call.timeout_ms - ((counted_until - self._began) * 1000 - self._held_ms)
+        return left + (self._held_until - now) * 1000 if self._holds else left
+
+    @contextmanager
+    def hold(self, most: float) -> Iterator[None]:
+        """The deadline stands still in here, for at most so many seconds: an installation is not the tool's work."""
+        now = time.perf_counter()
+        if not self._holds:
+            self._hold_began = now
+        self._holds += 1
+        self._held_until = max(self._held_until, now + most)
+        self._release()
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._held_ms += (min(time.perf_counter(), self._held_until) - self._hold_began) * 1000
+            self._release()
+
+    async def ask(self, question: ElicitRequest) -> ElicitAnswer:
+        """Ask the person behind the call. The time that people take is not the tool's."""
+        with self.hold(ANSWER_SECONDS):
+            return await self.elicit(question)
 
     def mark_recorded(self) -> None:
         """The row is there."""

@@ -12,14 +12,19 @@ from collections.abc import Callable
 from jackfield.calls.slots import slot_of
 from jackfield.errors import CallNotFound
 from jackfield.model.call import Call
-from jackfield.store import Started, Store
+from jackfield.store import Moved, Started, Store
 
 EARLY_SECONDS = 0.02
 """A flip that came a moment too early by the database's clock is tried again after this."""
 
 
 async def start_and_wait(
-    store: Store, call_id: str, *, start: Callable[[], asyncio.Future[Started]], on_start: Callable[[Call], None]
+    store: Store,
+    call_id: str,
+    *,
+    start: Callable[[], asyncio.Future[Started]],
+    on_start: Callable[[Call], None],
+    on_flip: Callable[[Moved], None],
 ) -> Started:
     """T1 by `start`, then the call as it is when its slot is decided. An earlier call comes back as it is."""
     with store.bus.listen(call_id) as written:
@@ -29,18 +34,18 @@ async def start_and_wait(
         on_start(started.call)
         decided = started.call
         if slot_of(decided) is None:
-            decided = await _until_decided(store, decided, written)
+            decided = await _until_decided(store, decided, written, on_flip=on_flip)
         return Started(decided, fresh=True)
 
 
-async def wait_for_slot(store: Store, call_id: str) -> Call:
+async def wait_for_slot(store: Store, call_id: str, *, on_flip: Callable[[Moved], None]) -> Call:
     """The call when its slot is decided, for whoever takes up a wait that another began."""
     with store.bus.listen(call_id) as written:
         call = await _read(store, call_id)
         if slot_of(call):
             return call
         age_ms = await store.now_ms() - call.created_at
-        return await _until_decided(store, call, written, waited=age_ms / 1000)
+        return await _until_decided(store, call, written, on_flip=on_flip, waited=age_ms / 1000)
 
 
 async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Call:
@@ -55,7 +60,9 @@ async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Cal
             await _sleep(written, left)
 
 
-async def _until_decided(store: Store, call: Call, written: asyncio.Event, *, waited: float = 0.0) -> Call:
+async def _until_decided(
+    store: Store, call: Call, written: asyncio.Event, *, on_flip: Callable[[Moved], None], waited: float = 0.0
+) -> Call:
     """The call when its slot is decided; somebody has `waited` for it already, in seconds."""
     began = time.monotonic() - waited
     while True:
@@ -63,6 +70,8 @@ async def _until_decided(store: Store, call: Call, written: asyncio.Event, *, wa
         if left > 0 and not await _sleep(written, left):
             continue
         moved = await store.flip(call.id) if left <= 0 else None
+        if moved is not None:
+            on_flip(moved)
         now = moved.call if moved is not None else await _read(store, call.id)
         if now is None:
             raise CallNotFound(f"The record of call '{call.id}' is gone.", param="id")

@@ -42,6 +42,7 @@ from jackfield.errors import (
 from jackfield.sdk.client import Client
 from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, ToolFailed
 from jackfield.sdk.functions import ServedTool
+from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.progress import progress
 from jackfield.sdk.sync import SyncClient
 from jackfield.sdk.types import (
@@ -53,10 +54,12 @@ from jackfield.sdk.types import (
     EffectiveTool,
     InboxEvent,
     InboxPage,
+    LargeResult,
     Notice,
     Progress,
     Readiness,
     Receipt,
+    ResultPage,
     SourceReport,
     ToolInfo,
     ToolMetadata,
@@ -77,6 +80,7 @@ __all__ = [
     "Client",
     "Conflict",
     "DefinitionChanged",
+    "DefinitionDiff",
     "EffectiveTool",
     "Expired",
     "Forbidden",
@@ -86,6 +90,7 @@ __all__ = [
     "InboxPage",
     "InvalidArguments",
     "JackfieldError",
+    "LargeResult",
     "Misdirected",
     "NoAnswer",
     "NotFound",
@@ -96,6 +101,7 @@ __all__ = [
     "Readiness",
     "Receipt",
     "Refused",
+    "ResultPage",
     "RunNotFound",
     "ServedTool",
     "SourceReport",

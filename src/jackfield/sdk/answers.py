@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.sdk.connection import Connection, Message
+from jackfield.sdk.results import digest_of, large_result
 from jackfield.sdk.types import CallRecord, Receipt
 
 
@@ -45,5 +46,13 @@ async def submit(connection: Connection, call_id: str, answer: Answer, *, run_id
 def holds(record: CallRecord, answer: Answer) -> bool:
     """Whether this very answer is what the call was settled with."""
     if answer.error is not None:
-        return record.error is not None and record.error.message == answer.error
-    return record.status == "completed" and record.result == msgspec.json.decode(answer.result or Raw(b"null"))
+        said = record.error is not None and record.error.message == answer.error
+        return said or _is_kept_apart(record, {"error": answer.error})
+    result = msgspec.json.decode(answer.result or Raw(b"null"))
+    return record.status == "completed" and (record.result == result or _is_kept_apart(record, result))
+
+
+def _is_kept_apart(record: CallRecord, result: Any) -> bool:
+    """Whether the record has a notice of this result in its place."""
+    notice = large_result(record.result, call_id=record.id)
+    return notice is not None and notice.digest == digest_of(msgspec.json.encode(result))

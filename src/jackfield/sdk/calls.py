@@ -17,8 +17,9 @@ from jackfield.errors import AlreadyResolved, Unavailable
 from jackfield.sdk.answers import Answer, answer_with, holds, submit
 from jackfield.sdk.connection import Connection, Message, backoff, get
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer
+from jackfield.sdk.results import read_page, read_whole
 from jackfield.sdk.streams import follow
-from jackfield.sdk.types import FOR_OTHERS, CallEvent, CallPage, CallRecord, Receipt
+from jackfield.sdk.types import FOR_OTHERS, CallEvent, CallPage, CallRecord, Receipt, ResultPage
 
 LONG_POLL = 30.0
 """Seconds that one request of `wait` may stay open at the gateway; then it is asked again."""
@@ -104,6 +105,17 @@ class Calls:
                 # It went away, or does not hold requests open.
                 await asyncio.sleep(_within(backoff(attempt), end))
         return record
+
+    async def result(self, call_id: str) -> Any:
+        """A settled call's result, whole, however large: read by pages and checked against its digest.
+
+        Raises `Conflict` for a call that is not settled. A failed call has a result too: what its caller was told.
+        """
+        return await read_whole(self._connection, _path_of(call_id))
+
+    async def result_page(self, call_id: str, *, offset: int = 0, limit: int | None = None) -> ResultPage:
+        """A piece of a settled call's result as JSON text: up to `limit` bytes from `offset` on."""
+        return await read_page(self._connection, _path_of(call_id), offset=offset, limit=limit)
 
     async def _long_poll(self, call_id: str, seconds: float) -> CallRecord:
         message = get(_path_of(call_id), {"wait": f"{seconds:.3f}"})

@@ -12,8 +12,10 @@ from jackfield.sdk.address import find_address
 from jackfield.sdk.agents import Agents
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Patience, get
+from jackfield.sdk.pins import Sources
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Readiness
+from jackfield.sdk.workers import Workers
 
 NOT_READY = 503
 
@@ -42,6 +44,8 @@ class Client:
         self.tools = Tools(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
+        self.workers = Workers(self._connection)
+        self.sources = Sources(self._connection)
 
     @property
     def url(self) -> str:

@@ -4,15 +4,18 @@ Every method is the asynchronous one, run to its end on a private event loop's t
 `client.py`, `sync_tools.py`, `sync_calls.py` and `loop.py`.
 """
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from jackfield.sdk.agents import Agents
 from jackfield.sdk.client import Client
 from jackfield.sdk.loop import LoopThread
+from jackfield.sdk.pins import DefinitionDiff, Sources
 from jackfield.sdk.sync_calls import SyncCalls
 from jackfield.sdk.sync_tools import SyncTools
-from jackfield.sdk.types import InboxPage, Readiness, Triggered
+from jackfield.sdk.types import InboxPage, Readiness, ToolInfo, Triggered
+from jackfield.sdk.workers import WorkerInfo, WorkerLine, Workers
 
 
 class SyncAgents:
@@ -33,6 +36,38 @@ class SyncAgents:
         return self._loop.run(self._agents.trigger(name, service, payload))
 
 
+class SyncWorkers:
+    """`client.workers` for blocking programs."""
+
+    def __init__(self, workers: Workers, loop: LoopThread) -> None:
+        self._workers = workers
+        self._loop = loop
+
+    def log(self, name: str, *, limit: int = 200, after: int = 0) -> list[WorkerLine]:
+        """The newest lines of one worker, by its file's name; `after`: only those after the line of that number."""
+        return self._loop.run(self._workers.log(name, limit=limit, after=after))
+
+    def list(self) -> list[WorkerInfo]:
+        """Every worker as it is now."""
+        return self._loop.run(self._workers.list())
+
+
+class SyncSources:
+    """`client.sources` for blocking programs."""
+
+    def __init__(self, sources: Sources, loop: LoopThread) -> None:
+        self._sources = sources
+        self._loop = loop
+
+    def diff(self, name: str) -> tuple[DefinitionDiff, ...]:
+        """The changes of all tools of a source that are held."""
+        return self._loop.run(self._sources.diff(name))
+
+    def accept(self, name: str, digests: Mapping[str, str] | None = None) -> tuple[ToolInfo, ...]:
+        """Accept the changes of a source's tools: those with these digests, by tool, or all that are held now."""
+        return self._loop.run(self._sources.accept(name, digests))
+
+
 class SyncClient:
     """A gateway, for blocking programs. Use it in `with`, or `close()` it. Arguments as in `Client`."""
 
@@ -50,6 +85,8 @@ class SyncClient:
         self.tools = SyncTools(self._client.tools, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
+        self.workers = SyncWorkers(self._client.workers, self._loop)
+        self.sources = SyncSources(self._client.sources, self._loop)
 
     @property
     def url(self) -> str:

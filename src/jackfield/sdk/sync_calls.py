@@ -5,7 +5,7 @@ from typing import Any
 
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.loop import LoopThread
-from jackfield.sdk.types import CallEvent, CallPage, CallRecord, Receipt
+from jackfield.sdk.types import CallEvent, CallPage, CallRecord, Receipt, ResultPage
 
 
 class SyncCalls:
@@ -55,6 +55,14 @@ class SyncCalls:
     def wait(self, call_id: str, timeout: float | None = None) -> CallRecord:
         """The record once the call is settled, or as it is after `timeout` seconds: see its `is_settled`."""
         return self._loop.run(self._calls.wait(call_id, timeout))
+
+    def result(self, call_id: str) -> Any:
+        """A settled call's result, whole, however large. Raises as `Calls.result` does."""
+        return self._loop.run(self._calls.result(call_id))
+
+    def result_page(self, call_id: str, *, offset: int = 0, limit: int | None = None) -> ResultPage:
+        """A piece of a settled call's result as JSON text: up to `limit` bytes from `offset` on."""
+        return self._loop.run(self._calls.result_page(call_id, offset=offset, limit=limit))
 
     def approve(self, call_id: str, arguments: Mapping[str, Any] | None = None) -> CallRecord:
         """Allow a call that waits for a person, perhaps with other arguments. Raises as `Calls.approve` does."""

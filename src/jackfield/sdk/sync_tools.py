@@ -98,6 +98,14 @@ class SyncTools:
         """Every tool with this key's preferences applied, everywhere or in one chat."""
         return self._loop.run(self._tools.effective(chat_id))
 
+    def diff(self, name: str) -> DefinitionDiff:
+        """What changed in a foreign tool since its definition was pinned. Needs an administrator's key."""
+        return self._loop.run(self._tools.diff(name))
+
+    def accept(self, name: str, digest: str | None = None) -> ToolInfo:
+        """Accept a held tool's new definition; with the `digest` of a diff, that one and no later."""
+        return self._loop.run(self._tools.accept(name, digest))
+
     def set_enabled(self, name: str, enabled: bool, *, chat_id: str | None = None) -> EffectiveTool:  # noqa: FBT001 - the second word of the sentence
         """Switch a tool on or off for this key. Whether it asks first stays as it was."""
         return self._loop.run(self._tools.set_enabled(name, enabled, chat_id=chat_id))

@@ -16,6 +16,7 @@ from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, outcome_of
 from jackfield.sdk.functions import Servable, callees_of
+from jackfield.sdk.pins import DefinitionDiff, accept_tool, tool_diff
 from jackfield.sdk.serving import Terms, ToolServer
 from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import follow, read
@@ -91,7 +92,8 @@ class Tools:
 
         Arguments come as a mapping, as keywords, or both. A tool that fails raises `ToolFailed`; a call that a
         person must allow or that somebody else answers later raises `CallPending`; one that was not made raises
-        the gateway's `Refused`. `timeout` (seconds) ends the waiting, not the call.
+        the gateway's `Refused`. `timeout` (seconds) ends the waiting, not the call. In place of a result that is too
+        large to travel comes a notice with its `call_id`: `client.calls.result(call_id)` reads it.
         """
         answer = await self.start(
             name,
@@ -161,6 +163,14 @@ class Tools:
             async for event in events:
                 if event.type == "tools.changed":
                     yield self._connection.decode(event.data, ToolsChanged)
+
+    async def diff(self, name: str) -> DefinitionDiff:
+        """What changed in a foreign tool since its definition was pinned. Needs an administrator's key."""
+        return await tool_diff(self._connection, path_of(name))
+
+    async def accept(self, name: str, digest: str | None = None) -> ToolInfo:
+        """Accept a held tool's new definition; with the `digest` of a diff, that one and no later."""
+        return await accept_tool(self._connection, path_of(name), digest)
 
     async def effective(self, chat_id: str | None = None) -> tuple[EffectiveTool, ...]:
         """Every tool with this key's preferences applied, everywhere or in one chat."""

@@ -118,6 +118,32 @@ class CallRecord(Struct, frozen=True, kw_only=True):
         return self.status not in UNSETTLED
 
 
+class LargeResult(Struct, frozen=True, kw_only=True):
+    """What stands in place of a result that is too large to travel; `client.calls.result(call_id)` reads it whole."""
+
+    call_id: str
+    size: int
+    """Bytes of its JSON text in UTF-8."""
+    digest: str
+    """`sha256:…` of that text."""
+    preview: str = ""
+    """Its beginning."""
+    url: str = ""
+    """The path where its pages are."""
+
+
+class ResultPage(Struct, frozen=True, kw_only=True):
+    """A piece of the JSON text of a result. Offsets are bytes; `size` and `digest` are those of the whole."""
+
+    text: str
+    size: int
+    digest: str
+    call_id: str = ""
+    offset: int = 0
+    next_offset: int | None = None
+    """Where the next page begins; None: this was the last."""
+
+
 class CallPage(Struct, frozen=True, kw_only=True):
     """Some calls, newest first, and where the next ones begin."""
 
@@ -192,6 +218,8 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     error: str | None = None
     tools: int = 0
     faults: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """Its tools that wait for a person to accept their new definition."""
 
 
 class Notice(Struct, frozen=True, kw_only=True):

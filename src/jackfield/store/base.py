@@ -15,11 +15,14 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store import moves
 from jackfield.store.bus import Bus
 from jackfield.store.inboxes import Inbox
 from jackfield.store.kept_tools import KeptTools
+from jackfield.store.large_results import LargeResults
 from jackfield.store.moves import Claim, Moved, Script, Started
+from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
 from jackfield.store.statements import Statement, make_statement
 
@@ -59,11 +62,15 @@ class Store(ABC):
     is_shared: ClassVar[bool] = False
     """Whether other gateways may use the same database at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, large_result: int = LARGE_RESULT) -> None:
         self.bus = Bus()
+        self.large_result = large_result
+        """Bytes above which a result is kept apart from its call; 0: none is."""
+        self.large_results = LargeResults(self._read)
         self.inbox = Inbox(self._write, self._read, placeholder=self.placeholder)
         self.preferences = Preferences(self._write, self._read)
         self.kept_tools = KeptTools(self._write, self._read)
+        self.pins = PinnedTools(self._write, self._read)
 
     @abstractmethod
     async def open(self) -> None:
@@ -88,6 +95,9 @@ class Store(ABC):
     def wake(self, topic: str) -> None:
         """Wake whoever waits for `topic`, at any gateway, though nothing was written about it just now."""
         self.bus.publish(topic)
+
+    def tell_others(self, topic: str) -> None:  # noqa: B027 - most stores have no others
+        """Have the other gateways hear `topic` (`Bus.on_foreign`), within a moment and many at once."""
 
     async def enter(self, gateway: str) -> None:
         """A gateway begins: it is alive. Where only one can be, those whose place it takes are dead."""
@@ -116,7 +126,8 @@ class Store(ABC):
     ) -> asyncio.Future[Call]:
         """T1 and T2 in one, for a call that ended before it was on record."""
         # Nobody can wait for a call that was never on record, so it wakes nobody.
-        return self._write(partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms))
+        script = partial(moves.record_settled, call, outcome, large_result=self.large_result)
+        return self._write(partial(script, age_ms=age_ms, duration_ms=duration_ms))
 
     async def settle_executed(
         self, call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float | None
@@ -146,7 +157,8 @@ class Store(ABC):
         return await self._settle("settle_overdue", call_id, outcome)
 
     async def _settle(self, statement: str, call_id: str, outcome: Done | Failed, **extra: Any) -> Moved:
-        return await self._write(partial(moves.settle, statement, call_id, outcome, **extra), wakes=call_id)
+        script = partial(moves.settle, statement, call_id, outcome, large_result=self.large_result, **extra)
+        return await self._write(script, wakes=call_id)
 
     async def flip(self, call_id: str) -> Moved:
         """T3: nobody answered a waiting call by its deadline; from now on the answer goes to the inbox."""
@@ -155,6 +167,10 @@ class Store(ABC):
     async def abandon_wait(self, call_id: str) -> Moved:
         """T3 at once: the HTTP client that waited has hung up."""
         return await self._write(partial(moves.move, "abandon_wait", call_id), wakes=call_id)
+
+    async def move_deadline(self, call_id: str, *, attempt: int, left_ms: int) -> Moved:
+        """The executor's own: the call has so much time left, from now."""
+        return await self._write(partial(moves.move, "move_deadline", call_id, attempt=attempt, left_ms=left_ms))
 
     async def extend_deadline(self, call_id: str, *, limit_ms: int) -> Moved:
         """Progress buys a waiting call another timeout, up to `limit_ms` after it was made."""
@@ -189,7 +205,7 @@ class Store(ABC):
 
     async def settled_among(self, call_ids: Iterable[str]) -> list[str]:
         """Those of the calls that are over, by one query for all."""
-        rows = await self._read(partial(moves.run, "settled_among", ids=msgspec.json.encode(call_ids).decode()))
+        rows = await self._read(partial(moves.run, "settled_among", ids=_json_list(call_ids)))
         return [str(row["id"]) for row in rows]
 
     async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:
@@ -225,6 +241,10 @@ class Store(ABC):
         found = await self._read(partial(moves.calls_in, "get_call", id=call_id))
         return found[0] if found else None
 
+    async def calls_among(self, call_ids: Iterable[str]) -> list[Call]:
+        """Those of the calls that are on record, without arguments and results, by one query for all."""
+        return await self._read(partial(moves.calls_in, "calls_among", ids=_json_list(call_ids)))
+
     async def list_calls(self, wanted: CallFilter, *, limit: int, cursor: str | None = None) -> Page:
         """One page, newest first. A cursor is the last id seen."""
         statement, values = _list_statement(wanted, limit=limit + 1, cursor=cursor, placeholder=self.placeholder)
@@ -252,7 +272,7 @@ class Store(ABC):
         """Delete one small step of what is older than `keep_days`; how many calls went."""
         before = await self.now_ms() - int(keep_days * DAY_MS)
         first_kept = f"call_{max(before, 0):012x}"
-        gone = await self._write(partial(moves.run, "prune_calls", before_id=first_kept, limit=limit))
+        gone = await self._write(partial(moves.prune_calls, before_id=first_kept, limit=limit))
         for name, values in (
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),
@@ -260,7 +280,7 @@ class Store(ABC):
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))
-        return len(gone)
+        return gone
 
     async def now_ms(self) -> int:
         """The database's clock; also the proof that it answers."""
@@ -306,3 +326,7 @@ def _like(glob: str) -> str:
 
 def _words(statuses: Sequence[CallStatus]) -> str:
     return ", ".join(f"'{status.value}'" for status in statuses)
+
+
+def _json_list(ids: Iterable[str]) -> str:
+    return msgspec.json.encode([*ids]).decode()

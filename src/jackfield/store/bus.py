@@ -5,8 +5,11 @@ Above: whoever waits for a call. Below: nothing; a store publishes after its com
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+Hear = Callable[[Sequence[str] | None], None]
+"""Takes what another gateway told; None: something may have been missed."""
 
 
 class Bus:
@@ -14,6 +17,7 @@ class Bus:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._hearers: list[Hear] = []
 
     @contextmanager
     def listen(self, *topics: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
@@ -38,8 +42,21 @@ class Bus:
         for event in self._waiting.get(topic, ()):
             event.set()
 
+    def on_foreign(self, hear: Hear) -> None:
+        """From now on, `hear` is called with every topic that comes from another gateway, many at a time."""
+        self._hearers.append(hear)
+
+    def hear(self, topics: Sequence[str]) -> None:
+        """Another gateway told these."""
+        for topic in topics:
+            self.publish(topic)
+        for hear in self._hearers:
+            hear(topics)
+
     def wake_all(self) -> None:
-        """Wake-ups may have been lost: whoever waits should read again."""
+        """Topics of other gateways may have been lost: whoever waits should read again."""
         for events in self._waiting.values():
             for event in events:
                 event.set()
+        for hear in self._hearers:
+            hear(None)

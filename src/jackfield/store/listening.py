@@ -3,7 +3,8 @@
 What a batch wrote is told after its commit, gathered with what others wrote meanwhile. Inside the transaction it would
 cost more than it gives: PostgreSQL lets one committing transaction with a NOTIFY through at a time, sync included. The
 server sends our own words back under our own process id, which is how they are known. Whoever was cut off may have
-missed something, so after a reconnect all that wait are woken to read again.
+missed something, so after a reconnect all that wait are woken to read again. What only followers want to know goes
+along with the next wake-up, or after a moment: however many calls there are, it costs a few messages a second.
 Above: `postgres.py`. Below: `bus.py`.
 """
 
@@ -28,10 +29,13 @@ log = logging.getLogger("jackfield.store")
 EVERYTHING = "*"
 PAYLOAD_BYTES = 7_900  # PostgreSQL takes less than 8000
 BACKLOG = 10_000
+SOON_SECONDS = 0.02
 CHECK_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.5
+NO_SYNC = "SET synchronous_commit = off"
+"""What a crash of the server takes from this connection are words to listeners that it takes as well."""
 
 
 class Listener:
@@ -43,6 +47,9 @@ class Listener:
         self._channel = ""
         self._connection: Connection | None = None
         self._untold: set[str] = set()
+        self._news: dict[str, None] = {}
+        """What may be told a moment later, in order."""
+        self._soon: asyncio.TimerHandle | None = None
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -54,6 +61,8 @@ class Listener:
 
     async def close(self) -> None:
         """Tell what is untold, then let go."""
+        if self._soon is not None:
+            self._soon.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -71,6 +80,18 @@ class Listener:
         self._untold.update(topics)
         if len(self._untold) > BACKLOG:
             self._untold = {EVERYTHING}
+        self._wanted.set()
+
+    def tell_soon(self, topic: str) -> None:
+        """As `tell`, for what nobody waits for: later by a moment, and while cut off only the newest are kept."""
+        self._news[topic] = None
+        if len(self._news) > BACKLOG:
+            del self._news[next(iter(self._news))]
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell_news)
+
+    def _tell_news(self) -> None:
+        self._soon = None
         self._wanted.set()
 
     async def _stay(self) -> None:
@@ -92,7 +113,7 @@ class Listener:
                     async with asyncio.timeout(CHECK_SECONDS):
                         await self._wanted.wait()
                 self._wanted.clear()
-                if self._untold:
+                if self._untold or self._news:
                     await self._send(connection)
                 else:
                     await connection.execute("SELECT 1", timeout=ANSWER_SECONDS)
@@ -101,12 +122,14 @@ class Listener:
 
     async def _send(self, connection: "Connection") -> None:
         told, self._untold = self._untold, set()
-        if not told:
+        news, self._news = self._news, {}
+        messages = [(self._channel, payload) for payload in pack([*told, *news])]
+        if not messages:
             return
         try:
-            messages = [(self._channel, payload) for payload in pack(told)]
             await connection.executemany("SELECT pg_notify($1, $2)", messages, timeout=ANSWER_SECONDS)
         except BaseException:
+            self._news = dict.fromkeys([*news, *self._news][-BACKLOG:])
             self.tell(told)
             raise
 
@@ -123,6 +146,7 @@ class Listener:
         connection = await self._connect()
         connection.add_termination_listener(lambda _: self._wanted.set())
         try:
+            await connection.execute(NO_SYNC)
             await connection.add_listener(self._channel, self._hear)
         except BaseException:
             connection.terminate()
@@ -132,11 +156,11 @@ class Listener:
     def _hear(self, connection: "AnyConnection", pid: int, _channel: str, payload: object) -> None:
         if pid == connection.get_server_pid():
             return
-        for topic in str(payload).split("\n"):
-            if topic == EVERYTHING:
-                self._bus.wake_all()
-            else:
-                self._bus.publish(topic)
+        topics = str(payload).split("\n")
+        if EVERYTHING in topics:
+            self._bus.wake_all()
+        else:
+            self._bus.hear(topics)
 
 
 def pack(topics: Iterable[str]) -> list[str]:

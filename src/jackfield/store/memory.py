@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store.moves import Script
 from jackfield.store.sqlite import SqliteStore, migrate
 
@@ -18,8 +19,8 @@ T = TypeVar("T")
 class MemoryStore(SqliteStore):
     """Gone when it is closed."""
 
-    def __init__(self) -> None:
-        super().__init__(Path(":memory:"))
+    def __init__(self, *, large_result: int = LARGE_RESULT) -> None:
+        super().__init__(Path(":memory:"), large_result=large_result)
 
     def _prepare(self) -> sqlite3.Connection:
         connection = self._connect()

@@ -3,7 +3,7 @@
 A script is a generator. It yields a statement (mostly by its name) with its values, is sent the rows, and returns
 what the move came to. It knows no database and does no I/O, so that one text serves every store; whoever runs it runs
 all of it in one transaction, or none. Zero rows always means that somebody else was first.
-Above: `base.py`. Below: `rows.py` and the statements in `sql/queries.sql`.
+Above: `base.py`. Below: `rows.py` and the named statements in `sql/`.
 """
 
 from collections.abc import Generator, Sequence
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
+from jackfield.model.large_result import LargeResult, is_large, set_aside
 from jackfield.store.rows import Row, call_from, identity_values, inbox_data, outcome_values
 from jackfield.store.statements import Statement
 
@@ -98,11 +99,15 @@ def _unstarted(call: Call) -> bool:
     return call.status is CallStatus.RUNNING and call.attempt == 0
 
 
-def record_settled(call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float) -> Script[Call]:
-    """A short call's only write: its final row."""
+def record_settled(
+    call: Call, outcome: Done | Failed, *, large_result: int, age_ms: int, duration_ms: float
+) -> Script[Call]:
+    """A short call's only write: its final row. A result of more than `large_result` bytes is kept beside it."""
+    outcome, large = _told(outcome, call.id, large_result)
     values = identity_values(call) | outcome_values(outcome)
     values |= {"status": final_status(outcome).value, "age_ms": age_ms, "duration_ms": duration_ms}
     rows = yield "insert_settled_call", values
+    yield from _keep_large(large)
     finished_at = rows[0]["finished_at"]
     return settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
 
@@ -127,16 +132,30 @@ def final_status(outcome: Done | Failed) -> CallStatus:
     return CallStatus.COMPLETED if isinstance(outcome, Done) else CallStatus.FAILED
 
 
-def settle(statement: str, call_id: str, outcome: Done | Failed, **extra: Any) -> Script[Moved]:
+def settle(statement: str, call_id: str, outcome: Done | Failed, *, large_result: int, **extra: Any) -> Script[Moved]:
     """T2: the only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
+    outcome, large = _told(outcome, call_id, large_result)
     values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
     rows = yield statement, values
     if not rows:
         return (yield from _unmoved(call_id))
+    yield from _keep_large(large)
     call = call_from(rows[0])
     if call.delivery is Delivery.INBOX and call.agent is not None:
         yield from _tell_inbox(call)
     return Moved(call, moved=True)
+
+
+def _told(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
+    """The outcome as the call's row holds it, and its result if that is too large for the row."""
+    return set_aside(outcome, call_id, limit=large_result) if is_large(outcome, large_result) else (outcome, None)
+
+
+def _keep_large(large: LargeResult | None) -> Script[None]:
+    if large is not None:
+        size = len(large.body)
+        values = {"call_id": large.call_id, "body": large.body, "size": size, "digest": large.digest}
+        yield "insert_large_result", values
 
 
 def _tell_inbox(call: Call) -> Script[None]:
@@ -165,6 +184,14 @@ def give(call_id: str) -> Script[Moved]:
     call = call_from(rows[0])
     yield from _tell_inbox(call)
     return Moved(call, moved=True)
+
+
+def prune_calls(*, before_id: str, limit: int) -> Script[int]:
+    """Forget old calls, and with them what was kept beside them; how many."""
+    gone = yield "prune_calls", {"before_id": before_id, "limit": limit}
+    if gone:
+        yield "prune_large_results", {"ids": msgspec.json.encode([row["id"] for row in gone]).decode()}
+    return len(gone)
 
 
 def enter_alone(gateway: str) -> Script[None]:

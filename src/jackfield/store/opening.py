@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from jackfield.errors import ConfigError
+from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store.base import Store
 from jackfield.store.memory import MemoryStore
 from jackfield.store.postgres import PostgresStore
@@ -11,20 +12,20 @@ from jackfield.store.sqlite import SqliteStore
 DEFAULT_FILE = "jackfield.db"
 
 
-def open_store(url: str, *, folder: Path, data: Path) -> Store:
+def open_store(url: str, *, folder: Path, data: Path, large_result: int = LARGE_RESULT) -> Store:
     """The store for `url`, not opened yet.
 
     Relative files (three slashes) start at `folder`, four slashes make
-    a full path, and no file means the one in `data`.
+    a full path, and no file means the one in `data`. Results of more than `large_result` bytes are kept apart.
     """
     scheme, _, rest = url.partition(":")
     if scheme == "memory":
-        return MemoryStore()
+        return MemoryStore(large_result=large_result)
     if scheme == "sqlite":
         file = rest.removeprefix("//").removeprefix("/")
-        return SqliteStore(folder / file if file else data / DEFAULT_FILE)
+        return SqliteStore(folder / file if file else data / DEFAULT_FILE, large_result=large_result)
     if scheme in {"postgresql", "postgres"}:
-        return PostgresStore(url)
+        return PostgresStore(url, large_result=large_result)
     raise ConfigError(
         f"The store url '{_without_password(url)}' is not one this version knows. "
         "Use sqlite:///FILE, sqlite:///, postgresql://USER:PASSWORD@HOST/DATABASE or memory:."

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
+from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store.access import Reply
 from jackfield.store.base import Store
 from jackfield.store.listening import Listener
@@ -49,8 +50,8 @@ class PostgresStore(Store):
     placeholder: ClassVar[str] = "$"
     is_shared: ClassVar[bool] = True
 
-    def __init__(self, url: str) -> None:
-        super().__init__()
+    def __init__(self, url: str, *, large_result: int = LARGE_RESULT) -> None:
+        super().__init__(large_result=large_result)
         self._server = Server(url)
         self._scripts = Scripts(load_statements(WORDS, "$"))
         self._listener = Listener(self.bus, self._server.connect)
@@ -106,6 +107,9 @@ class PostgresStore(Store):
 
     def wake(self, topic: str) -> None:
         self._publish({topic})
+
+    def tell_others(self, topic: str) -> None:
+        self._listener.tell_soon(topic)
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         """A read changes nothing, so one that lost its connection is asked again."""

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.model.call import Call, Done, Failed
+from jackfield.model.large_result import LARGE_RESULT, is_large
 from jackfield.store import moves
 from jackfield.store.access import Reply
 from jackfield.store.base import Store
@@ -68,8 +69,8 @@ class SqliteStore(Store):
 
     placeholder: ClassVar[str] = "?"
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
+    def __init__(self, path: Path, *, large_result: int = LARGE_RESULT) -> None:
+        super().__init__(large_result=large_result)
         self._path = path
         self._statements = load_statements(WORDS, "?")
         self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
@@ -110,7 +111,9 @@ class SqliteStore(Store):
         self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
     ) -> asyncio.Future[Call]:
         """The busiest write of all, so it has a way of its own: a batch of short calls is one INSERT."""
-        script = partial(moves.record_settled, call, outcome, age_ms=age_ms, duration_ms=duration_ms)
+        if is_large(outcome, self.large_result):  # more than the one row
+            return super().record_settled(call, outcome, age_ms=age_ms, duration_ms=duration_ms)
+        script = partial(moves.record_settled, call, outcome, large_result=0, age_ms=age_ms, duration_ms=duration_ms)
         short_call = ShortCall(call, outcome, age_ms, duration_ms)
         return self._write(script, short_call=short_call)
 

@@ -7,4 +7,5 @@ WORDS = {
     "each_of(:ids)": "SELECT value FROM json_each(:ids)",
     "serial_key": "INTEGER PRIMARY KEY AUTOINCREMENT",
     "DOUBLE PRECISION": "REAL",
+    "BYTEA": "BLOB",
 }

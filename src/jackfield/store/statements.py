@@ -32,7 +32,7 @@ class Migration(Struct, frozen=True):
 
 def load_statements(words: Mapping[str, str], placeholder: str) -> dict[str, Statement]:
     """Every named statement, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
-    text = "".join(_text(name) for name in ("queries.sql", "pending.sql"))
+    text = "".join(_text(name) for name in ("queries.sql", "pending.sql", "large_results.sql", "pins.sql"))
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: make_statement(name, _spell(body, words), placeholder) for name, body in pairs}

@@ -20,6 +20,12 @@ UPDATE calls SET deadline = CASE
 WHERE id = :id AND status IN ('waiting', 'pending')
 RETURNING *
 
+-- name: move_deadline
+-- The executor's: its call was held while something else than the tool took time, so its deadline is later.
+UPDATE calls SET deadline = clock_ms() + :left_ms
+WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
+RETURNING *
+
 -- name: offer
 -- A call goes to one tool server: to the first that takes it, and again to the same one when it returns.
 UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1
@@ -70,6 +76,14 @@ ORDER BY calls.id LIMIT :limit
 -- name: settled_among
 -- Of the calls that somebody waits for here, those that are over: for wake-ups that were lost.
 SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
+
+-- name: calls_among
+-- What events tell of calls. Arguments and results may be large and are left out.
+SELECT id, run_id, tool, source, tool_version, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id, step,
+    idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
+    sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, created_at, finished_at,
+    duration_ms
+FROM calls WHERE id IN (each_of(:ids))
 
 -- name: push_event
 -- An event that is there already stays as it is.
