@@ -16,7 +16,9 @@ class Counts(Struct, frozen=True, kw_only=True):
     """kill -9 of the one gateway on SQLite."""
     shared_kills: int
     """kill -9 of one of two gateways on PostgreSQL."""
+    chaos: int
+    """Calls of hostile tools."""
 
 
-FULL = Counts(races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200)
-SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3)
+FULL = Counts(races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200, chaos=5_000)
+SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300)

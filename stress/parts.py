@@ -1,4 +1,4 @@
-"""The parts of a stress run, each on SQLite with one gateway and on PostgreSQL with two."""
+"""The parts of a stress run: on SQLite with one gateway, and those about the store on PostgreSQL with two as well."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from stress.chaos import chaos
 from stress.counts import Counts
 from stress.doubles import submit_twice
 from stress.kills import kill_under_load
@@ -37,6 +38,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="race", act=race_at_the_deadline, counts={"trials": counts.races}, shared=False),
         Part(name="doubles", act=submit_twice, counts={"pairs": counts.doubles}, shared=False),
         Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
+        Part(name="chaos", act=chaos, counts={"calls": counts.chaos}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from bench.budget import Bench
 from bench.figures import Line
-from bench.rows import execute, growth, manifest, pipeline, records, search, wakeup
+from bench.rows import execute, growth, manifest, pipeline, records, search, wakeup, workers
 
 ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "execute": execute.measure,
@@ -14,4 +14,5 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "records": records.measure,
     "growth": growth.measure,
     "wakeup": wakeup.measure,
+    "workers": workers.measure,
 }

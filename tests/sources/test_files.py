@@ -123,7 +123,6 @@ async def test_a_broken_file_is_one_sentence_and_the_others_work(toolbox: Toolbo
     toolbox.write("latin.py", "x = 1\n").write_bytes(b"# caf\xe9\ndef latin(): ...\n")
     toolbox.write("deep.py", "").write_bytes(b"a = 1\nb = 2\nc = 3\nd = '\xff'\n")
     toolbox.write("declared.py", "").write_bytes("# -*- coding: latin-1 -*-\ndef é(): ...\n".encode("latin-1"))
-    toolbox.write("worker.py", '# /// script\n# dependencies = ["x"]\n# ///\ndef remote(): ...\n')
     (toolbox.folder / "tools" / "gone.py").symlink_to(toolbox.folder / "nowhere")
     toolbox.write("good.py", "def good():\n    return 1\n")
 
@@ -135,7 +134,6 @@ async def test_a_broken_file_is_one_sentence_and_the_others_work(toolbox: Toolbo
         "tools/deep.py, line 4",
         "tools/latin.py, line 1",
         "tools/bad.py, line 2",
-        "tools/worker.py, line 1",
     ]
     assert not any(str(toolbox.folder) in fault for fault in listing.faults)
 

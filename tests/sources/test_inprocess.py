@@ -63,7 +63,7 @@ async def test_an_exception_is_a_failure_whose_traceback_is_only_in_the_log(
     ]
     records = [record for record in caplog.records if record.name == "jackfield.tools"]
     assert [record.getMessage() for record in records] == [
-        f"Tool {name} failed in call call_1" for name in ("sync", "awaited", "silent")
+        f"Tool {name} failed in call call_{n}" for n, name in enumerate(("sync", "awaited", "silent"), 1)
     ]
     assert all("Traceback" in logging.Formatter().format(record) for record in records)
 

@@ -1,7 +1,9 @@
 """A config folder with tool files and a files source over it, with surroundings that write down what they are asked."""
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -12,6 +14,7 @@ from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
 from jackfield.sources.files import files_source
+from jackfield.workers.workshop import Workshop
 
 BOUND = 10.0
 """Seconds that a test waits for what must happen, before it fails."""
@@ -25,8 +28,12 @@ class Toolbox:
         self.changes = asyncio.Event()
         self.progress: list[Progress] = []
         self.secrets = {"WEATHER_KEY": "sunny-side-up", "OTHER_KEY": "not-for-you"}
+        self._numbers = itertools.count(1)
+        self.held: list[float] = []
+        """For how long at most a call asked its deadline to stand still, each time that one did."""
         self.asked_to_call: list[tuple[str, dict[str, Any], Invocation]] = []
         self.answer: Callable[[dict[str, Any]], Outcome] = done
+        self.workshop = Workshop(folder / ".jackfield" / "workers", redact=lambda text: text)
         surroundings = Surroundings(
             folder=folder,
             data=folder / ".jackfield",
@@ -36,6 +43,7 @@ class Toolbox:
             registry=lambda: [{"name": "hello"}],
             call_tool=self._call_tool,
             outgoing=None,
+            workshop=self.workshop,
         )
         self.source: Source = files_source("local", {"path": "tools/*.py", **options}, surroundings)
         self.listing = Listing()
@@ -56,7 +64,7 @@ class Toolbox:
 
     def invocation(self, tool: str, **arguments: Any) -> Invocation:
         return Invocation(
-            call_id="call_1",
+            call_id=f"call_{next(self._numbers)}",
             run_id="run_1",
             tool=self.tools[tool],
             arguments=arguments,
@@ -64,6 +72,7 @@ class Toolbox:
             agent="ada",
             timeout_ms=1000,
             report=self.progress.append,
+            hold=self._hold,
         )
 
     async def outcome(self, tool: str, **arguments: Any) -> Outcome:
@@ -84,6 +93,11 @@ class Toolbox:
         assert name == "local"
         asyncio.get_running_loop()
         self.changes.set()
+
+    @contextmanager
+    def _hold(self, most: float) -> Iterator[None]:
+        self.held.append(most)
+        yield
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
         self.asked_to_call.append((name, arguments, parent))

@@ -30,6 +30,7 @@ TOOLS = {
     "greet",
     "hotel_quote",
     "hotel_search",
+    "qr_code",
     "read_thermometer",
     "roll_dice",
     "send_invoice",
@@ -154,6 +155,12 @@ def test_a_demo_tool_reads_registry_settings_and_config_through_its_context(demo
     assert about["gateway"] == "jackfield-demo"
     assert about["motto"] == "Anything can be patched into anything."
     assert {name for names in about["tools"].values() for name in names} == TOOLS
+
+
+def test_a_demo_tool_with_a_dependency_draws_a_code_in_a_process_of_its_own(demo: RunningGateway) -> None:
+    lines = answer(demo, "qr_code", {"text": "https://example.org"})["result"].split("\n")
+    assert sum(line.count("█▀▀▀▀▀█") for line in lines) == 3  # the three corners
+    assert len({len(line) for line in lines}) == 1
 
 
 def test_the_demo_has_a_tool_that_fails_and_one_that_fails_for_some_arguments(demo: RunningGateway) -> None:

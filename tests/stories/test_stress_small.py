@@ -29,6 +29,12 @@ def test_of_two_results_at_once_one_is_taken_and_the_other_is_told(name: str) ->
     run(name)
 
 
+@requirement("CON-worker-no-orphan", "WORK-crash-detected")
+@pytest.mark.timeout(240)
+def test_hostile_workers_hurt_nobody_but_their_own_calls_which_are_told_so_in_time() -> None:
+    run("chaos")
+
+
 @requirement("CON-exactly-once")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["kills", "kills-shared"])

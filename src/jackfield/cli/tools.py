@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from jackfield.cli.logs import worker_lines
 from jackfield.cli.reach import gateway
 from jackfield.cli.schema import fields, sample_object, types_of
 from jackfield.cli.show import columns, harmless, one_line, paint, put, put_json
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.parsing import nearest
-from jackfield.sdk import Client, Readiness, ToolInfo
+from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
+from jackfield.sdk.workers import WorkerInfo
 
 SEARCH_LIMIT = 100
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][^=:\s]*")
@@ -61,11 +63,21 @@ async def _show_all(options: Namespace) -> None:
         readiness = await client.ready()
         _check_source(options.source, readiness)
         tools = await _wanted(options, client)
+        workers = [worker for worker in await _workers(client) if options.source in (None, worker.source)]
     if options.json:
-        put_json({"tools": tools, "sources": readiness.sources, "notices": readiness.notices})
+        put_json({"tools": tools, "sources": readiness.sources, "notices": readiness.notices, "workers": workers})
         return
-    for line in [*table_lines(tools), *trouble_lines(readiness)]:
+    lines = ["", paint("workers", "bold"), *worker_lines(workers)] if workers else []
+    for line in [*table_lines(tools), *lines, *trouble_lines(readiness)]:
         put(line)
+
+
+async def _workers(client: Client) -> list[WorkerInfo]:
+    """The tool files that run in processes of their own, for a key that may see them."""
+    try:
+        return await client.workers.list()
+    except Forbidden:
+        return []
 
 
 async def _wanted(options: Namespace, client: Client) -> list[ToolInfo]:

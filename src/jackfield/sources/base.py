@@ -5,13 +5,16 @@ another package in the entry-point group `jackfield.sources`.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
 from jackfield.model.call import Outcome
 from jackfield.model.tool import Category, Tool, ToolKind
+from jackfield.workers.supervisor import Supervisor
+from jackfield.workers.workshop import Workshop
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -31,6 +34,30 @@ class Progress(Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class ElicitRequest(Struct, frozen=True, kw_only=True):
+    """A question that came up while a call runs, for the person behind it (MCP's elicitation)."""
+
+    message: str
+    schema: dict[str, Any] | None = None
+    """What the answer's content must fit; None where the person is asked to open `url` instead."""
+    url: str | None = None
+
+
+class ElicitAnswer(Struct, frozen=True, kw_only=True):
+    """What the person said."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+    """For `accept`: what was filled in."""
+
+
+Elicit = Callable[[ElicitRequest], Awaitable[ElicitAnswer]]
+
+
+def _hold_nothing(_: float) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class Invocation(Struct, frozen=True, kw_only=True):
     """One checked call, as a source is given it."""
 
@@ -44,6 +71,10 @@ class Invocation(Struct, frozen=True, kw_only=True):
     timeout_ms: int
     report: Callable[[Progress], None]
     """Tells whoever follows the call how far it is. Never blocks."""
+    hold: Callable[[float], AbstractContextManager[None]] = _hold_nothing
+    """`with hold(seconds)`: the deadline stands still, for at most so long: what happens now is not the tool's work."""
+    elicit: Elicit | None = None
+    """Asks the person behind the call; None where nobody can be asked."""
 
 
 class Source(Protocol):
@@ -98,6 +129,12 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     call_tool: ToolCaller
     outgoing: Any
     """The guarded HTTP client (`outgoing.Outgoing`)."""
+    workshop: Workshop
+    """Where processes are started and watched."""
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.workshop.supervisor
 
 
 Factory = Callable[[str, dict[str, Any], Surroundings], Source]

@@ -1,9 +1,10 @@
-"""Tools from Python files: `kind = "files"`. Reads them, follows their changes, and runs them in this process.
+"""Tools from Python files: `kind = "files"`. Reads them, follows their changes, and has them run.
 
-Above: the keeper. Below: `pyfile/` reads a file's text, `inprocess.py` runs its functions, `watching.py` tells
-of changes. A file with PEP 723 metadata belongs in a process of its own; until there are workers it is a fault.
+Above: the keeper. Below: `pyfile/` reads a file's text, `watching.py` tells of changes; `inprocess.py` runs the
+functions of a plain file, `workerfile.py` those of a file with PEP 723 metadata, in processes of its own.
 """
 
+import asyncio
 import io
 import itertools
 import tokenize
@@ -22,6 +23,7 @@ from jackfield.sources.inprocess import FileVersion, InProcessTool
 from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
 from jackfield.sources.threads import Threads
 from jackfield.sources.watching import Watch
+from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
 
 Seconds = Annotated[float, Meta(gt=0)]
 
@@ -32,14 +34,35 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     path: str | Annotated[tuple[str, ...], Meta(min_length=1)]
     config: dict[str, Any] = {}
     secrets: tuple[str, ...] = ()
-    idle_timeout: Seconds = 600
-    """For files that run in a worker process."""
     call_timeout: Seconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    idle_timeout: Seconds = 600
+    """This and the rest are for files that run in worker processes."""
+    install_timeout: Seconds = 600
+    start_timeout: Seconds = 30
+    processes: Annotated[int, Meta(ge=1, le=64)] = 1
+    threads: Annotated[int, Meta(ge=1, le=1024)] = 16
+    """How many plain functions of a worker run at once; `async def` has no such limit."""
+    eager: bool = False
+    """Start workers when the file is read, not at the first call."""
+    env: dict[str, str] = {}
+    """What a worker's environment has besides PATH and HOME."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
         return (self.path,) if isinstance(self.path, str) else self.path
+
+    @property
+    def worker_options(self) -> WorkerOptions:
+        return WorkerOptions(
+            env=self.env,
+            processes=self.processes,
+            threads=self.threads,
+            idle_timeout=self.idle_timeout,
+            start_timeout=self.start_timeout,
+            install_timeout=self.install_timeout,
+            eager=self.eager,
+        )
 
     @property
     def timeout_ms(self) -> int | None:
@@ -61,6 +84,7 @@ class FilesSource:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._timeout_ms = options.timeout_ms
+        self._worker_options = options.worker_options
         self._lent = Lent(
             source=name, config=options.config, secrets=frozenset(options.secrets), surroundings=surroundings
         )
@@ -68,8 +92,11 @@ class FilesSource:
         self._threads = Threads()
         self._watch = Watch(self._globs, threads=self._threads, changed=lambda: surroundings.changed(name))
         self._files: dict[str, _File] = {}
-        self._versions: dict[str, FileVersion] = {}
-        self._tools: dict[str, InProcessTool] = {}
+        self._versions: dict[str, FileVersion | WorkerFile] = {}
+        self._dropped: set[WorkerFile] = set()
+        """Replaced, and perhaps not yet done with the calls they had."""
+        self._tools: dict[str, InProcessTool | WorkerTool] = {}
+        self._warming: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         self._watch.open()
@@ -93,8 +120,11 @@ class FilesSource:
 
     async def close(self) -> None:
         await self._watch.close()
+        for task in self._warming:
+            task.cancel()
         for version in self._versions.values():
-            version.drop()
+            self._drop(version)
+        await asyncio.gather(*(file.close() for file in self._dropped))
         self._threads.close()
 
     def _scan(self) -> "_Scan":
@@ -124,18 +154,38 @@ class FilesSource:
 
     def _take_over(self, files: dict[str, "_File"], offers: list["Offer"]) -> None:
         """From now on calls go to these files. A file with the same text as before keeps its loaded module."""
-        versions: dict[str, FileVersion] = {}
+        versions: dict[str, FileVersion | WorkerFile] = {}
         for label, file in files.items():
             if label in self._versions and self._files.get(label) is file:
                 versions[label] = self._versions.pop(label)
             else:
-                versions[label] = FileVersion(
-                    file.path, label=label, text=file.text, threads=self._threads, lent=self._lent
-                )
+                versions[label] = self._version(label, file)
         for replaced in self._versions.values():
-            replaced.drop()
+            self._drop(replaced)
         self._files, self._versions = files, versions
         self._tools = {offer.name: versions[offer.label].tool(offer.function.name) for offer in offers}
+
+    def _version(self, label: str, file: "_File") -> FileVersion | WorkerFile:
+        if file.reading.script is None:
+            return FileVersion(file.path, label=label, text=file.text, threads=self._threads, lent=self._lent)
+        worker = WorkerFile(
+            file.path,
+            label=label,
+            text=file.text,
+            sequential=file.reading.runs_as_script,
+            options=self._worker_options,
+            lent=self._lent,
+        )
+        if self._worker_options.eager:
+            warming = asyncio.create_task(worker.warm())
+            self._warming.add(warming)
+            warming.add_done_callback(self._warming.discard)
+        return worker
+
+    def _drop(self, version: FileVersion | WorkerFile) -> None:
+        version.drop()
+        if isinstance(version, WorkerFile):
+            self._dropped = {file for file in self._dropped if not file.has_ended} | {version}
 
     def _tool(self, offer: "Offer") -> Tool:
         return Tool(

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from jackfield.model.tool import Tool, openai_function
+from jackfield.sources.pyfile.pep723 import Header
 from tests.requirement import requirement
 from tests.sources.pyfile.reading import function_of, reading_of
 
@@ -253,20 +254,50 @@ def test_text_that_is_no_python_at_all_is_a_fault() -> None:
     assert len(reading_of("x = " + "-" * 100_000 + "1").faults) == 1
 
 
-@requirement("WORK-inprocess-detected")
+@requirement("WORK-inprocess-detected", "WORK-pep723-detected")
 def test_a_script_block_takes_a_file_out_of_the_process_and_its_absence_keeps_it_in() -> None:
     text = "def tool(): ...\n"
     block = '# /// script\n# dependencies = ["x"]\n# ///\n'
 
     assert names_of(text) == ["tool"]
     assert names_of(f'"""\n{block}"""\n{text}') == ["tool"]
-    assert reading_of(block + text).functions == ()
-    assert reading_of(block + text).faults == (
-        (
-            "tools/here.py, line 1: script metadata (PEP 723) asks for a worker process, which this version does not "
-            "offer yet. Remove the '# /// script' block to run the file in the gateway's process."
-        ),
-    )
+    assert reading_of(text).script is None
+    assert reading_of(f'"""\n{block}"""\n{text}').script is None
+    assert reading_of(block + text).script == Header(line=1, metadata={"dependencies": ["x"]})
+    assert names_of(block + text) == ["tool"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def tool(): ...",
+        "from ot_sdk import worker_main\n\nif __name__ == '__main__':\n    worker_main()",
+        "import jackfield_tool\n\nif '__main__' == __name__:\n    jackfield_tool.worker_main()",
+        "from ot_sdk import worker_main as run\n\nif __name__ == '__main__':\n    run()",
+        "from ot_sdk import *\n\nif __name__ == '__main__':\n    worker_main()",
+        "if __name__ == '__main__':\n    pass",
+        "if __name__ != '__main__':\n    main()",
+        "if debugging() == '__main__':\n    main()",
+        "main()",
+    ],
+)
+def test_a_file_whose_main_block_does_no_more_than_worker_main_is_imported(text: str) -> None:
+    assert reading_of(text).runs_as_script is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if __name__ == '__main__':\n    main()",
+        "if __name__ == '__main__' and sys.argv:\n    main()",
+        "if __name__ == '__main__':\n    for line in sys.stdin:\n        print(line)",
+        "from ot_sdk import worker_main\n\nif __name__ == '__main__':\n    prepare()\n    worker_main()",
+        "from ot_sdk import worker_main\n\nif __name__ == '__main__':\n    worker_main(prepare())",
+        "from main import worker_main as run\nfrom x import run\n\nif __name__ == '__main__':\n    run()",
+    ],
+)
+def test_a_file_whose_main_block_calls_anything_else_is_run_as_a_script(text: str) -> None:
+    assert reading_of(text).runs_as_script is True
 
 
 def test_a_malformed_script_block_skips_the_file() -> None:

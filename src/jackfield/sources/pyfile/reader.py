@@ -14,7 +14,7 @@ from jackfield.sources.pyfile.constraints import described
 from jackfield.sources.pyfile.docstrings import split_docstring
 from jackfield.sources.pyfile.hints import Hints, accepts_null, any_of
 from jackfield.sources.pyfile.names import UNKNOWN, Names
-from jackfield.sources.pyfile.pep723 import find_header
+from jackfield.sources.pyfile.pep723 import Header, find_header
 
 CONTEXT_PARAMETER = "ctx"
 """A parameter of this name is not the caller's to give: the gateway fills it in."""
@@ -40,6 +40,10 @@ class FileReading(Struct, frozen=True, kw_only=True):
 
     functions: tuple[FileFunction, ...] = ()
     faults: tuple[str, ...] = ()
+    script: Header | None = None
+    """Its PEP 723 block: it runs in a worker process of its own."""
+    runs_as_script: bool = False
+    """Its main block does more than call `worker_main`, so it speaks on stdin and stdout by itself."""
 
 
 class _Fault(Exception):  # never leaves this module
@@ -50,8 +54,10 @@ class _Fault(Exception):  # never leaves this module
 
 def read_file(text: str, *, label: str) -> FileReading:
     """The tools in `text`. `label` is how the file is called in faults."""
-    if header := find_header(text):
-        return FileReading(faults=(_header_fault(label, header.line, header.fault),))
+    header = find_header(text)
+    if header is not None and header.fault is not None:
+        said = f"its script metadata is malformed: {header.fault}. Correct it; the file is skipped."
+        return FileReading(faults=(f"{label}, line {header.line}: {said}",))
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -59,19 +65,10 @@ def read_file(text: str, *, label: str) -> FileReading:
         return FileReading(faults=(said,))
     except (ValueError, RecursionError, MemoryError) as error:
         return FileReading(faults=(f"{label}, line 1: this is not Python text ({error}). Correct the file.",))
-    return _read_tree(tree, label)
+    return _read_tree(tree, label, header)
 
 
-def _header_fault(label: str, line: int, fault: str | None) -> str:
-    if fault is not None:
-        return f"{label}, line {line}: its script metadata is malformed: {fault}. Correct it; the file is skipped."
-    return (
-        f"{label}, line {line}: script metadata (PEP 723) asks for a worker process, which this version does not "
-        "offer yet. Remove the '# /// script' block to run the file in the gateway's process."
-    )
-
-
-def _read_tree(tree: ast.Module, label: str) -> FileReading:
+def _read_tree(tree: ast.Module, label: str, header: Header | None) -> FileReading:
     names = Names(tree)
     functions: list[FileFunction] = []
     faults: list[_Fault] = []
@@ -86,7 +83,33 @@ def _read_tree(tree: ast.Module, label: str) -> FileReading:
         except _Fault as fault:
             faults.append(fault)
     said = tuple(f"{label}, line {fault.line}: {fault}" for fault in faults)
-    return FileReading(functions=tuple(functions), faults=said)
+    return FileReading(
+        functions=tuple(functions), faults=said, script=header, runs_as_script=_runs_as_script(tree, names)
+    )
+
+
+def _runs_as_script(tree: ast.Module, names: Names) -> bool:
+    """Whether `if __name__ == "__main__":` calls anything but `worker_main`."""
+    blocks = [node.body for node in tree.body if isinstance(node, ast.If) and _asks_for_main(node.test)]
+    calls = [node for block in blocks for statement in block for node in ast.walk(statement)]
+    return any(not _is_worker_main(node.func, names) for node in calls if isinstance(node, ast.Call))
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`, either way round, alone or together with another condition."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_asks_for_main(value) for value in values)
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            sides = {ast.unparse(left), ast.unparse(right)}
+            return sides == {"__name__", "'__main__'"}
+        case _:
+            return False
+
+
+def _is_worker_main(function: ast.expr, names: Names) -> bool:
+    called = names.word(function) or ast.unparse(function)
+    return called.rpartition(".")[2] == "worker_main"
 
 
 def _pack(tree: ast.Module, names: Names) -> str:

@@ -1,0 +1,152 @@
+"""Tool files with PEP 723 metadata: each version has its own environment, and its functions run in workers there.
+
+Above: `files.py`. Below: `workers/` keeps the processes; `tool/jackfield_tool.py` is what runs in each of them.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield import tool as tool_package
+from jackfield.model.call import Done, Failed, Outcome, Pending
+from jackfield.sources.base import Invocation, Progress
+from jackfield.sources.context import Lent
+from jackfield.workers.channel import ProgressPart
+from jackfield.workers.environments import Environment, Script
+from jackfield.workers.pool import FileSpec, PoolCall
+from jackfield.workers.worker import CallHooks
+
+SDK = Path(tool_package.__file__).parent / "jackfield_tool.py"
+INHERITED = ("PATH", "HOME")
+"""All that a worker's environment takes from the gateway's."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """How the workers of one source are kept. Times are in seconds."""
+
+    env: Mapping[str, str]
+    processes: int
+    threads: int
+    idle_timeout: float
+    start_timeout: float
+    install_timeout: float
+    eager: bool
+
+
+class WorkerFile:
+    """One text of one file, run in workers. Calls that it has when it is dropped finish on it."""
+
+    def __init__(
+        self, path: Path, *, label: str, text: str, sequential: bool, options: WorkerOptions, lent: Lent
+    ) -> None:
+        self._lent = lent
+        self._workshop = lent.surroundings.workshop
+        self._config = Raw(_encode(lent.config))
+        spec = FileSpec(
+            source=lent.source,
+            label=label,
+            script=Script(path.stem, text),
+            sequential=sequential,
+            command=partial(_command, mode="script" if sequential else "serve", folder=path.parent, options=options),
+            env=worker_environment(os.environ, options.env),
+            cwd=path.parent,
+            processes=options.processes,
+            idle_timeout=options.idle_timeout,
+            start_timeout=options.start_timeout,
+            install_timeout=options.install_timeout,
+        )
+        self._pool = self._workshop.pool(spec)
+
+    def tool(self, function: str) -> "WorkerTool":
+        return WorkerTool(self, function)
+
+    async def warm(self) -> None:
+        await self._pool.warm(lambda _: None)
+
+    async def run(self, function: str, invocation: Invocation) -> Outcome:
+        request = _Request(
+            id=invocation.call_id,
+            function=function,
+            kwargs=invocation.arguments,
+            config=self._config,
+            secrets=self._secrets(),
+        )
+        call = PoolCall(
+            id=invocation.call_id,
+            request=_encode(request) + b"\n",
+            hooks=CallHooks(partial(_report, invocation), partial(self._call_tool, invocation)),
+            hold=invocation.hold,
+            tell=partial(_tell, invocation),
+        )
+        return await self._pool.run(call)
+
+    def drop(self) -> None:
+        """The file has another text now, or is gone."""
+        self._pool.drop()
+        self._workshop.forget(self._pool)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no process of it is left."""
+        return not self._pool.workers
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def _secrets(self) -> dict[str, str]:
+        """Asked for each call, sent with it, kept nowhere."""
+        found = ((name, self._lent.surroundings.secret(name)) for name in sorted(self._lent.secrets))
+        return {name: value for name, value in found if value is not None}
+
+    async def _call_tool(self, parent: Invocation, name: str, arguments: dict[str, Any]) -> Done | Failed:
+        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=parent)
+        if isinstance(outcome, Pending):
+            said = f"Tool '{name}' is answered later ({outcome.status.value}), and a tool cannot wait for that."
+            return Failed(outcome.status.value, f"{said} Call it yourself.")
+        return outcome
+
+
+class WorkerTool:
+    """One function of a worker file, as a tool that can be called."""
+
+    def __init__(self, file: WorkerFile, function: str) -> None:
+        self._file = file
+        self._function = function
+
+    async def run(self, invocation: Invocation) -> Outcome:
+        return await self._file.run(self._function, invocation)
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    id: str
+    function: str
+    kwargs: dict[str, Any]
+    config: Raw
+    secrets: dict[str, str]
+
+
+def worker_environment(ours: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
+    """PATH, HOME and what the config names; nothing else of the gateway's own."""
+    return {name: ours[name] for name in INHERITED if name in ours} | dict(named)
+
+
+def _command(environment: Environment, *, mode: str, folder: Path, options: WorkerOptions) -> list[str]:
+    given = json.dumps({"threads": options.threads, "folder": str(folder)})
+    return [environment.python, str(SDK), mode, environment.file, "--options", given]
+
+
+def _report(invocation: Invocation, part: ProgressPart) -> None:
+    invocation.report(Progress(progress=part.progress, total=part.total, message=part.message))
+
+
+def _tell(invocation: Invocation, line: str) -> None:
+    """The installation's own words, before the tool has begun."""
+    invocation.report(Progress(progress=0, message=line))

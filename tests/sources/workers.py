@@ -1,0 +1,62 @@
+"""A files source whose files run in workers: real processes in real environments, made by uv."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from tests.sources.toolbox import BOUND, Toolbox
+
+HEADER = """\
+# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+# ///
+"""
+PID = "import os\n\ndef pid() -> int:\n    return os.getpid()\n"
+
+
+def worker_file(text: str, *, header: str = HEADER) -> str:
+    """A tool file that asks for a process of its own."""
+    return header + dedent(text)
+
+
+@asynccontextmanager
+async def worker_box(folder: Path, **options: Any) -> AsyncIterator[Toolbox]:
+    """A toolbox whose workers are all gone afterwards."""
+    box = Toolbox(folder, config={"units": "metric"}, secrets=["WEATHER_KEY", "UNSET_KEY"], **options)
+    try:
+        yield box
+    finally:
+        await box.source.close()
+        await box.workshop.close()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether such a process runs; one that has ended and was not collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+async def until(holds: Callable[[], bool], *, within: float = BOUND) -> None:
+    """Look again and again, since another process does it."""
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end, "it did not come to pass"
+        await asyncio.sleep(0.01)
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that live."""
+    return {
+        int(child)
+        for task in Path(f"/proc/{os.getpid()}/task").iterdir()
+        for child in (task / "children").read_text(encoding="utf-8").split()
+    }
