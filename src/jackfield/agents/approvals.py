@@ -1,0 +1,113 @@
+"""A person's word on calls that a response waits for, given in the request that continues it.
+
+Above: the engine. Below: `calls/answers.py`, which decides once, and the pipeline, which runs what was allowed.
+Whoever else decided first, on a screen or at another gateway, has decided; the response goes on with that.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from jackfield.agents import events
+from jackfield.agents.outputs import told_by_now
+from jackfield.agents.speech import mcp_item_id, record_id
+from jackfield.calls.answers import Answers
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog
+from jackfield.errors import BadRequest, Conflict, Expired, Forbidden
+from jackfield.model.call import Call, CallStatus
+from jackfield.model.items import Item, McpApprovalRequest, McpApprovalResponse, McpCall
+from jackfield.model.principal import Principal, Scope
+from jackfield.store import Store
+
+SPARE_SECONDS = 30.0
+"""Beyond the call's own deadline, which its executor keeps."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A request to allow a call, what was answered, and the call."""
+
+    request: McpApprovalRequest
+    response: McpApprovalResponse
+    call: Call
+
+
+class Approvals:
+    """Carries verdicts out."""
+
+    def __init__(self, *, store: Store, catalog: Catalog, pipeline: Pipeline, answers: Answers) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._answers = answers
+
+    async def read(
+        self, history: Sequence[Item], given: Sequence[Item], *, principal: Principal, chat_id: str | None = None
+    ) -> list[Verdict]:
+        """The verdicts of a request. Raises for one that this key may not give."""
+        asked = {item.id: item for item in (*history, *given) if isinstance(item, McpApprovalRequest)}
+        verdicts = []
+        for response in (item for item in given if isinstance(item, McpApprovalResponse)):
+            request = asked[response.approval_request_id]
+            call = await self._store.get_call(record_id(request.id))
+            if call is None or (call.principal != principal.name and not principal.is_admin):
+                said = f"There is no call behind the approval request '{request.id}'. It may have been pruned."
+                raise BadRequest(said, param="input")
+            self._require_right(call, principal, chat_id)
+            verdicts.append(Verdict(request=request, response=response, call=call))
+        return verdicts
+
+    def _require_right(self, call: Call, principal: Principal, chat_id: str | None) -> None:
+        """What only the request wanted to be asked about, its own key may allow; the rest needs the right to answer."""
+        entry = self._catalog.entry(call.tool)
+        guarded = entry is None or self._pipeline.needs_approval(entry, principal=principal, chat_id=chat_id)
+        if guarded and not principal.may(Scope.ANSWER):
+            raise Forbidden(
+                f"Key '{principal.name}' may not allow calls of '{call.tool}'. Use a key with the scope 'answer'."
+            )
+
+    async def carry_out(
+        self, verdict: Verdict, *, index: int, principal: Principal, emit: events.Emit
+    ) -> McpCall | None:
+        """Decide, and if it may run, show it running to its end. None: it was refused."""
+        with suppress(Conflict, Expired):
+            if verdict.response.approve:
+                await self._answers.approve(verdict.call.id, principal=principal)
+            else:
+                await self._answers.reject(verdict.call.id, principal=principal, reason=verdict.response.reason)
+        call = await self._store.get_call(verdict.call.id) or verdict.call
+        if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED):
+            return None
+        return await self._shown(verdict, call, index=index, emit=emit)
+
+    async def _shown(self, verdict: Verdict, call: Call, *, index: int, emit: events.Emit) -> McpCall:
+        item = McpCall(
+            id=mcp_item_id(call.id),
+            server_label=verdict.request.server_label,
+            name=verdict.request.name,
+            arguments=verdict.request.arguments,
+            status="in_progress",
+            approval_request_id=verdict.request.id,
+        )
+        emit(events.ItemAdded(index, item))
+        emit(events.ToolRunning(index))
+        ended = await self._pipeline.wait(call.id, seconds=call.timeout_ms / 1000 + SPARE_SECONDS)
+        done = shown_call(item, ended)
+        emit(events.ItemDone(index, done))
+        return done
+
+
+def shown_call(item: McpCall, call: Call) -> McpCall:
+    """The item of a call as the call is by now."""
+    told = told_by_now(call)
+    return McpCall(
+        id=item.id,
+        server_label=item.server_label,
+        name=item.name,
+        arguments=bytes(call.arguments).decode(),
+        output=None if told.error is not None else told.text,
+        error=told.error,
+        status=told.status,
+        approval_request_id=item.approval_request_id,
+    )

@@ -1,0 +1,107 @@
+"""What a run says while it goes on, in the order it happens. Above: doors and journals. Below: the model's words.
+
+`index` is the place of an item in the whole output. An item is added, changes, and is done; then nothing more is said
+about it. `Ended` is the last event, and always comes.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from jackfield.model.items import Item, Usage
+
+EndStatus = Literal["completed", "incomplete", "failed", "cancelled", "requires_action"]
+
+
+class Begun(Struct, frozen=True):
+    """The request can be carried out: always the first event. What is refused is refused (raised) before it."""
+
+
+class ItemAdded(Struct, frozen=True):
+    """An item begins, with nothing in it yet."""
+
+    index: int
+    item: Item
+
+
+class TextDelta(Struct, frozen=True):
+    """More text of a message."""
+
+    index: int
+    delta: str
+
+
+class RefusalDelta(Struct, frozen=True):
+    """More of a refusal, in a message."""
+
+    index: int
+    delta: str
+
+
+class ReasoningDelta(Struct, frozen=True):
+    """More of what the model thinks."""
+
+    index: int
+    delta: str
+
+
+class ArgumentsDelta(Struct, frozen=True):
+    """More of a call's arguments."""
+
+    index: int
+    delta: str
+
+
+class ToolRunning(Struct, frozen=True):
+    """A server-run call begins to run, or a server's tools are being listed."""
+
+    index: int
+
+
+class ToolProgress(Struct, frozen=True):
+    """How far a server-run call is."""
+
+    index: int
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class ItemDone(Struct, frozen=True):
+    """An item as it stays."""
+
+    index: int
+    item: Item
+
+
+class RunError(Struct, frozen=True):
+    """Why a run failed."""
+
+    code: str
+    message: str
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """The run is over."""
+
+    status: EndStatus
+    reason: str | None = None
+    """For `incomplete`: which limit was reached."""
+    usage: Usage | None = None
+    error: RunError | None = None
+
+
+LoopEvent = (
+    Begun
+    | ItemAdded
+    | TextDelta
+    | RefusalDelta
+    | ReasoningDelta
+    | ArgumentsDelta
+    | ToolRunning
+    | ToolProgress
+    | ItemDone
+    | Ended
+)
+Emit = Callable[[LoopEvent], None]

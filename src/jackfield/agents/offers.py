@@ -1,0 +1,155 @@
+"""What a request's `tools` offer the model, and what its `tool_choice` makes of them. Pure.
+
+Above: the engine. Below: entries of the catalog, and of servers that the request brought along.
+A name is the tool's own where it is unique among all that the request offers, else `label_name`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from jackfield.agents.choice import Choice
+from jackfield.agents.tools import Offered, ToolTable
+from jackfield.catalog.catalog import Entry
+from jackfield.catalog.globs import compiled
+from jackfield.catalog.names import legal
+from jackfield.errors import BadRequest
+from jackfield.model.items import McpTool as ListedTool
+from jackfield.model.response_request import (
+    AllowedTools,
+    ApprovalRules,
+    ChosenTool,
+    FunctionTool,
+    McpTool,
+    ToolChoice,
+    ToolSubset,
+)
+
+CATALOG = "jackfield"
+"""The label under which the catalog's own tools are shown."""
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """One label of a request, and the tools behind it."""
+
+    label: str
+    entries: tuple[Entry, ...] = ()
+    is_private: bool = False
+    asked_for: McpTool | None = None
+    error: str | None = None
+
+    @property
+    def offered(self) -> tuple[Entry, ...]:
+        """Those that the request lets through."""
+        allowed = None if self.asked_for is None else self.asked_for.allowed_tools
+        return tuple(entry for entry in self.entries if _is_allowed(entry, allowed))
+
+    @property
+    def listed(self) -> tuple[ListedTool, ...]:
+        return tuple(
+            ListedTool(
+                name=bare_name(entry, is_private=self.is_private),
+                input_schema=entry.tool.input_schema,
+                description=entry.tool.description or None,
+                annotations=entry.tool.annotations or None,
+            )
+            for entry in self.offered
+        )
+
+    def asks_first(self, entry: Entry) -> bool:
+        """Whether the request wants to be asked; about a server that it brought along it does unless it says no."""
+        rule = None if self.asked_for is None else self.asked_for.require_approval
+        if rule is None:
+            return self.is_private
+        if isinstance(rule, ApprovalRules):
+            if rule.never is not None and _fits(entry, rule.never):
+                return False
+            return self.is_private if rule.always is None else _fits(entry, rule.always)
+        return rule == "always"
+
+
+def bare_name(entry: Entry, *, is_private: bool) -> str:
+    return entry.tool.name if is_private else entry.name
+
+
+def of_catalog(entries: Iterable[Entry], patterns: Sequence[str]) -> tuple[Entry, ...]:
+    """The catalog's tools that names, globs or `source:*` choose."""
+    wanted = compiled(tuple(patterns))
+    return tuple(
+        entry for entry in entries if wanted.match(entry.name, source=entry.tool.source, foreign=entry.tool.name)
+    )
+
+
+def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> ToolTable:
+    """Every tool of the request under a name of its own."""
+    behind = [(server, entry) for server in servers for entry in server.offered]
+    taken = Counter([function.name for function in functions])
+    taken.update(legal(bare_name(entry, is_private=server.is_private)) for server, entry in behind)
+    offered = [
+        Offered(
+            name=function.name,
+            description=function.description or "",
+            parameters=function.parameters,
+            strict=function.strict,
+        )
+        for function in functions
+    ]
+    for server, entry in behind:
+        bare = bare_name(entry, is_private=server.is_private)
+        own = legal(bare)
+        offered.append(
+            Offered(
+                name=own if taken[own] == 1 else legal(f"{server.label}_{bare}"),
+                description=entry.tool.description,
+                parameters=entry.tool.input_schema,
+                entry=entry,
+                label=server.label,
+                bare_name=bare,
+                is_private=server.is_private,
+                asks_first=server.asks_first(entry),
+            )
+        )
+    return ToolTable(offered)
+
+
+def choice_of(wanted: ToolChoice, table: ToolTable) -> Choice:
+    """`tool_choice` by the names that the model uses. A tool that is not there is a fault of the request."""
+    if isinstance(wanted, str):
+        if wanted == "required" and not table:
+            raise BadRequest("'tool_choice' is 'required', and there are no tools. Add some.", param="tool_choice")
+        return Choice(mode=wanted)
+    if isinstance(wanted, AllowedTools):
+        names = frozenset().union(*(_named(tool, table) for tool in wanted.tools))
+        return Choice(mode=wanted.mode, allowed=names)
+    return Choice(forced=_named(wanted, table))
+
+
+def _named(chosen: ChosenTool, table: ToolTable) -> frozenset[str]:
+    if chosen.type == "mcp":
+        found = [
+            tool.name
+            for tool in table.values()
+            if tool.label == chosen.server_label and chosen.name in (None, tool.bare_name)
+        ]
+    else:
+        found = [tool.name for tool in table.values() if chosen.name in (tool.name, tool.bare_name)]
+    if not found:
+        what = chosen.name or chosen.server_label
+        raise BadRequest(f"'tool_choice' names '{what}', which is not among 'tools'. Add it.", param="tool_choice")
+    return frozenset(found)
+
+
+def _is_allowed(entry: Entry, allowed: tuple[str, ...] | ToolSubset | None) -> bool:
+    if allowed is None:
+        return True
+    if isinstance(allowed, ToolSubset):
+        return _fits(entry, allowed)
+    return entry.tool.name in allowed or entry.name in allowed
+
+
+def _fits(entry: Entry, subset: ToolSubset) -> bool:
+    """Both conditions that are given hold. Whether a tool only reads is its owner's word."""
+    if subset.tool_names is not None and not {entry.name, entry.tool.name} & set(subset.tool_names):
+        return False
+    return subset.read_only is None or bool(entry.tool.annotations.get("readOnlyHint")) is subset.read_only

@@ -1,0 +1,162 @@
+"""Server-run calls of a run: through the pipeline, shown as `mcp_call` items, or as a question whether they may run.
+
+Above: the loop. Below: the pipeline and its events.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+
+import msgspec
+
+from jackfield.agents import events
+from jackfield.agents.outputs import Told, refused, told_failure, told_of
+from jackfield.agents.plan import RunPlan
+from jackfield.agents.speech import HeardCall, record_id
+from jackfield.agents.tools import Offered
+from jackfield.calls import events as call_events
+from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.errors import InvalidArguments, Refused
+from jackfield.model.call import Call, Failed
+from jackfield.model.ids import new_id
+from jackfield.model.items import McpApprovalRequest, McpCall
+
+APPROVAL_PREFIX = "mcpr_"
+
+
+class CallRunner:
+    """Runs the calls of one run."""
+
+    def __init__(self, plan: RunPlan, *, pipeline: Pipeline, emit: events.Emit) -> None:
+        self._plan = plan
+        self._pipeline = pipeline
+        self._emit = emit
+
+    def asks_first(self, tool: Offered) -> bool:
+        """Whether a person has to allow a call of this tool, by its metadata, the preferences or the request."""
+        if tool.entry is None:
+            return False
+        plan = self._plan
+        return tool.asks_first or self._pipeline.needs_approval(
+            tool.entry, principal=plan.principal, chat_id=plan.chat_id
+        )
+
+    async def run(self, call: HeardCall, place: Callable[[], int]) -> Told:
+        """One call to its end, or to where somebody else has to act."""
+        arguments = _arguments(call.arguments)
+        if isinstance(arguments, str):
+            return self._over(call, refused(arguments))
+        if call.item is None:
+            return await self._ask_first(call, arguments, place)
+        assert isinstance(call.item, McpCall)
+        assert call.index is not None
+        self._emit(events.ToolRunning(call.index))
+        made = await self._make(call, arguments, call_id=record_id(call.item.id), index=call.index)
+        return self._over(call, made if isinstance(made, Told) else told_of(made))
+
+    async def _ask_first(self, call: HeardCall, arguments: dict[str, object], place: Callable[[], int]) -> Told:
+        """Put the call on record as one that waits for a person, and say so."""
+        assert call.tool is not None
+        call_id = new_id("call")
+        made = await self._make(call, arguments, call_id=call_id, index=None)
+        if isinstance(made, Told):
+            return made
+        request = McpApprovalRequest(
+            id=f"{APPROVAL_PREFIX}{call_id}",
+            server_label=call.tool.label,
+            name=call.tool.bare_name,
+            arguments=call.arguments,
+        )
+        index = place()
+        self._emit(events.ItemAdded(index, request))
+        self._emit(events.ItemDone(index, request))
+        return told_of(made)
+
+    async def _make(
+        self, call: HeardCall, arguments: dict[str, object], *, call_id: str, index: int | None
+    ) -> Call | Told:
+        assert call.tool is not None
+        assert call.tool.entry is not None
+        plan = self._plan
+        request = CallRequest(
+            tool=call.tool.entry.name,
+            arguments=arguments,
+            principal=plan.principal,
+            agent=plan.agent,
+            space_id=plan.space_id,
+            chat_id=plan.chat_id,
+            run_id=plan.run_id,
+            begins_run=True,
+            asks_first=call.tool.asks_first,
+            entry=call.tool.entry if call.tool.is_private else None,
+        )
+        try:
+            async with self._told_progress(call_id, index):
+                return await self._pipeline.call(request, call_id=call_id)
+        except InvalidArguments as refusal:
+            details = "; ".join(fault["message"] for fault in refusal.details)
+            return refused(f"{refusal.message} {details}".strip())
+        except Refused as refusal:
+            return told_failure(Failed(refusal.code, refusal.message))
+        except asyncio.CancelledError:
+            with suppress(Refused):
+                await asyncio.shield(self._pipeline.cancel(call_id, principal=plan.principal))
+            raise
+
+    def _told_progress(self, call_id: str, index: int | None) -> AbstractAsyncContextManager[None]:
+        return _ProgressOf(call_id, index, pipeline=self._pipeline, emit=self._emit)
+
+    def _over(self, call: HeardCall, told: Told) -> Told:
+        """The call's item as it stays."""
+        if isinstance(call.item, McpCall) and call.index is not None:
+            done = msgspec.structs.replace(
+                call.item,
+                arguments=call.arguments,
+                output=None if told.error is not None else told.text,
+                error=told.error,
+                status=told.status,
+            )
+            self._emit(events.ItemDone(call.index, done))
+        return told
+
+
+class _ProgressOf:
+    """While the block runs, progress of the call is told as progress of its item."""
+
+    def __init__(self, call_id: str, index: int | None, *, pipeline: Pipeline, emit: events.Emit) -> None:
+        self._call_id = call_id
+        self._index = index
+        self._pipeline = pipeline
+        self._emit = emit
+        self._following: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        if self._index is not None:
+            ready = asyncio.Event()
+            self._following = asyncio.create_task(self._follow(self._index, ready))
+            await ready.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+
+    async def _follow(self, index: int, ready: asyncio.Event) -> None:
+        async with self._pipeline.events.follow(self._call_id) as told:
+            ready.set()
+            async for event in told:
+                if event.type == call_events.PROGRESS and event.progress is not None:
+                    progress = event.progress
+                    self._emit(events.ToolProgress(index, progress.progress, progress.total, progress.message))
+
+
+def _arguments(text: str) -> dict[str, object] | str:
+    """The arguments as an object, or what is wrong with them, in words for the model. No text is no arguments."""
+    try:
+        arguments = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"The arguments are not valid JSON: {error}. Send one JSON object."
+    if not isinstance(arguments, dict):
+        return "The arguments must be one JSON object."
+    return arguments

@@ -1,0 +1,118 @@
+"""Which tools a request offers, under which names, and which of them it wants to be asked about."""
+
+from typing import Any
+
+import pytest
+
+from jackfield.agents.offers import Server, choice_of, of_catalog, table_of
+from jackfield.catalog.catalog import Entry
+from jackfield.catalog.merge import private_entries
+from jackfield.errors import BadRequest
+from jackfield.model.response_request import (
+    AllowedTools,
+    ApprovalRules,
+    ChosenTool,
+    FunctionTool,
+    McpTool,
+    ToolSubset,
+)
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Listing
+
+
+def entry(name: str, *, source: str = "local", **fields: Any) -> Entry:
+    return Entry(name=name, tool=Tool(source=source, name=name, **fields), version="v", manifest=b"{}")
+
+
+def asked(**fields: Any) -> McpTool:
+    return McpTool(server_label="docs", server_url="https://docs.example/mcp", **fields)
+
+
+READS = entry("read", annotations={"readOnlyHint": True})
+WRITES = entry("write")
+
+
+def test_a_name_is_the_tools_own_where_it_is_unique_else_it_has_the_label() -> None:
+    servers = [
+        Server(label="one", entries=(entry("search"), entry("open"))),
+        Server(label="two", entries=(entry("search"),)),
+    ]
+    table = table_of([FunctionTool(name="close")], servers)
+    assert list(table) == ["close", "one_search", "open", "two_search"]
+    assert [tool.bare_name for tool in table.values()] == ["", "search", "open", "search"]
+    assert [tool.runs_here for tool in table.values()] == [False, True, True, True]
+
+
+def test_a_function_of_the_client_keeps_its_name() -> None:
+    table = table_of([FunctionTool(name="search")], [Server(label="one", entries=(entry("search"),))])
+    assert list(table) == ["search", "one_search"]
+    assert not table["search"].runs_here
+
+
+@pytest.mark.parametrize(
+    ("allowed", "names"),
+    [
+        (None, ["read", "write"]),
+        (("read",), ["read"]),
+        (ToolSubset(tool_names=("write",)), ["write"]),
+        (ToolSubset(read_only=True), ["read"]),
+        (ToolSubset(read_only=False), ["write"]),
+        ((), []),
+    ],
+)
+def test_a_server_shows_only_the_tools_that_the_request_allows(allowed: Any, names: list[str]) -> None:
+    server = Server(label="docs", entries=(READS, WRITES), asked_for=asked(allowed_tools=allowed))
+    assert [tool.name for tool in server.listed] == names
+    assert list(table_of([], [server])) == names
+
+
+@pytest.mark.parametrize(
+    ("rule", "private", "asks"),
+    [
+        (None, True, {"read": True, "write": True}),
+        (None, False, {"read": False, "write": False}),
+        ("never", True, {"read": False, "write": False}),
+        ("always", False, {"read": True, "write": True}),
+        (ApprovalRules(never=ToolSubset(read_only=True)), True, {"read": False, "write": True}),
+        (ApprovalRules(always=ToolSubset(tool_names=("write",))), True, {"read": False, "write": True}),
+        (ApprovalRules(always=ToolSubset(tool_names=("write",))), False, {"read": False, "write": True}),
+    ],
+)
+def test_whether_the_request_wants_to_be_asked(*, rule: Any, private: bool, asks: dict[str, bool]) -> None:
+    server = Server(label="docs", entries=(READS, WRITES), is_private=private, asked_for=asked(require_approval=rule))
+    assert {tool.name: server.asks_first(tool) for tool in (READS, WRITES)} == asks
+
+
+def test_the_catalog_is_chosen_by_names_globs_and_sources() -> None:
+    entries = (entry("hotel_search"), entry("hotel_quote"), entry("roll", source="games"))
+    assert [e.name for e in of_catalog(entries, ["hotel_*"])] == ["hotel_search", "hotel_quote"]
+    assert [e.name for e in of_catalog(entries, ["games:*"])] == ["roll"]
+    assert [e.name for e in of_catalog(entries, ["*"])] == ["hotel_search", "hotel_quote", "roll"]
+
+
+def test_a_choice_is_by_the_names_the_model_uses() -> None:
+    servers = [
+        Server(label="one", entries=(entry("search"), entry("open"))),
+        Server(label="two", entries=(entry("search"),)),
+    ]
+    table = table_of([FunctionTool(name="mine")], servers)
+    assert choice_of("required", table).mode == "required"
+    assert choice_of(ChosenTool(type="function", name="mine"), table).forced == frozenset({"mine"})
+    assert choice_of(ChosenTool(type="mcp", server_label="one"), table).forced == frozenset({"one_search", "open"})
+    assert choice_of(ChosenTool(type="mcp", server_label="two", name="search"), table).forced == frozenset(
+        {"two_search"}
+    )
+    allowed = AllowedTools(mode="auto", tools=(ChosenTool(type="function", name="open"),))
+    assert choice_of(allowed, table).allowed == frozenset({"open"})
+    with pytest.raises(BadRequest, match="'tool_choice' names 'nothing', which is not among 'tools'"):
+        choice_of(ChosenTool(type="function", name="nothing"), table)
+    with pytest.raises(BadRequest, match="there are no tools"):
+        choice_of("required", table_of([], []))
+
+
+def test_tools_of_a_server_that_a_request_brought_along_have_names_that_nobody_else_has() -> None:
+    tools = (Tool(source="r", name="search"), Tool(source="r", name="bad", input_schema={"type": "string"}))
+    (found,) = private_entries(Listing(tools=tools), owner="request_1")
+    assert found.name == "search_request_1"
+    table = table_of([], [Server(label="docs", entries=(found,), is_private=True)])
+    assert table["search"].is_private
