@@ -37,7 +37,7 @@ def measure(bench: Bench) -> list[Line]:
         return [*lines, _throughput(bench, loop, pool, raw), _uv_run(bench, loop, pool), _crowd(bench, loop, pool)]
 
 
-def _round_trip(  # noqa: PLR0913 - two sides, and which of them
+def _round_trip(
     bench: Bench, loop: asyncio.Runner, pool: WorkerPool, raw: RawEcho, *, function: str, size: str
 ) -> Line:
     kind, bar = KINDS[function]

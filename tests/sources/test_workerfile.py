@@ -8,6 +8,7 @@ import pytest
 
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.workerfile import worker_environment
+from jackfield.workers import pool
 from tests.requirement import requirement
 from tests.sources.toolbox import Toolbox
 from tests.sources.workers import PID, is_alive, until, worker_box, worker_file
@@ -162,7 +163,10 @@ async def test_a_segmentation_fault_is_named_and_the_calls_beside_it_fail_with_i
         assert await beside == failure
 
 
-async def test_a_file_that_keeps_crashing_is_not_started_for_every_call(tmp_path: Path) -> None:
+async def test_a_file_that_keeps_crashing_is_not_started_for_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WORTH_WAITING", 0.1)
     async with worker_box(tmp_path) as box:
         box.write("broken.py", worker_file("import nowhere_to_be_found\n" + PID))
         await box.refresh()

@@ -100,3 +100,26 @@ async def test_a_call_that_was_given_up_never_answers_the_next_one(tmp_path: Pat
         assert answer["request"]["kwargs"] == {"word": "next"}
         assert answer["pid"] != pid
         await until(lambda: not is_alive(pid))
+
+
+PREPARES = """
+from jackfield_tool import call_tool, report_progress, worker_main
+
+def ask(question: str) -> str:
+    report_progress(1, 2, "asking")
+    return call_tool("oracle", question=question)
+
+def prepare() -> None: ...
+
+if __name__ == "__main__":
+    prepare()
+    worker_main()
+"""
+
+
+async def test_a_script_that_prepares_and_then_serves_may_call_tools_and_tell_progress(tmp_path: Path) -> None:
+    async with worker_box(tmp_path) as box:
+        box.write("prepares.py", worker_file(PREPARES))
+        await box.refresh()
+        assert await box.call("ask", question="why") == {"question": "why"}
+        assert [told.message for told in box.progress if told.total] == ["asking"]

@@ -22,7 +22,8 @@ from jackfield.workers.environments import Environment, Script
 from jackfield.workers.pool import FileSpec, PoolCall
 from jackfield.workers.worker import CallHooks
 
-SDK = Path(tool_package.__file__).parent / "jackfield_tool.py"
+SDK = Path(tool_package.__file__).parent
+"""Run as a folder, so that Python keeps it compiled."""
 INHERITED = ("PATH", "HOME")
 """All that a worker's environment takes from the gateway's."""
 

@@ -257,6 +257,9 @@ class Worker:
 
     def _sequential_line(self, line: bytes, message: Message | None) -> None:
         """A script of the seed's era prints its answers; what else it prints is its log."""
+        if message is not None and (message.progress is not None or message.call is not None):
+            self._message(message)
+            return
         if message is None or (message.result is UNSET and message.error is None):
             self._log.add(line, worker=self.number)
             return

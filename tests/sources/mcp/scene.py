@@ -1,0 +1,207 @@
+"""MCP servers and sources for tests: real processes, stopped by their pid; sources as the keeper would hold them."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Elicit, Progress, Surroundings
+from jackfield.sources.keeper import Panel, SourceState
+from jackfield.sources.mcp.options import parse_options
+from jackfield.sources.mcp.source import McpSource
+from jackfield.sources.outgoing import Outgoing
+from jackfield.workers.workshop import Workshop
+from tests.sources.invocations import invocation_of
+
+HERE = Path(__file__).parent
+EVERYTHING = HERE / "everything.py"
+PLAIN = HERE / "plain.py"
+BOUND = 15.0
+START_WITHIN = 30.0
+
+
+def plain(mode: str) -> list[str]:
+    return [sys.executable, str(PLAIN), mode]
+
+
+class HttpServer:
+    """`everything.py` on a port that it keeps when it is started again."""
+
+    def __init__(self, state: Path, *, legacy: bool = False) -> None:
+        self.state = state
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._legacy = ["--legacy"] if legacy else []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def sse_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/sse"
+
+    def start(self) -> None:
+        command = [sys.executable, "-W", "ignore", str(EVERYTHING), "http", "--port", str(self.port), *self._legacy]
+        self._process = subprocess.Popen([*command, "--state", str(self.state)])
+        until = time.monotonic() + START_WITHIN
+        while not self._listens():
+            assert self._process.poll() is None, "the server did not start"
+            assert time.monotonic() < until, "the server did not listen in time"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextmanager
+def http_server(state: Path, *, legacy: bool = False) -> Iterator[HttpServer]:
+    server = HttpServer(state, legacy=legacy)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+class Scene:
+    """One source over one server, and what it asked of its keeper."""
+
+    def __init__(self, folder: Path, outgoing: Outgoing, workshop: Workshop, options: dict[str, Any]) -> None:
+        self.changes = asyncio.Event()
+        self.surroundings = Surroundings(
+            folder=folder,
+            data=folder,
+            changed=self._changed,
+            secret=lambda _: None,
+            config=dict,
+            registry=list,
+            call_tool=_no_calls,
+            outgoing=outgoing,
+            workshop=workshop,
+        )
+        self.source = McpSource("far", parse_options(options, where="sources.far"), self.surroundings)
+        self.panel: Panel | None = None
+        self.tools: dict[str, Tool] = {}
+
+    async def open(self) -> None:
+        async with asyncio.timeout(START_WITHIN):
+            await self.source.open()
+            await self.list()
+
+    async def list(self) -> dict[str, Tool]:
+        async with asyncio.timeout(BOUND):
+            listing = await self.source.refresh()
+        self.tools = {tool.name: tool for tool in listing.tools}
+        return self.tools
+
+    async def keep(self) -> Panel:
+        """Give the source to a keeper, as the gateway does."""
+        self.panel = Panel(on_listing=lambda: None)
+        await self.panel.add(self.source)
+        return self.panel
+
+    async def state(self, wanted: SourceState, *, within: float = BOUND) -> None:
+        assert self.panel is not None
+        panel = self.panel
+        await eventually(lambda: panel.statuses()[0].status is wanted, within=within)
+
+    async def call(
+        self,
+        name: str,
+        /,
+        *,
+        report: Callable[[Progress], None] = lambda _: None,
+        elicit: Elicit | None = None,
+        idempotent: bool = False,
+        **arguments: Any,
+    ) -> Outcome:
+        tool = self.tools.get(name) or Tool(source="far", name=name)
+        if idempotent:
+            tool = msgspec.structs.replace(tool, metadata=msgspec.structs.replace(tool.metadata, idempotent=True))
+        invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, elicit=elicit)
+        async with asyncio.timeout(BOUND):
+            if self.panel is not None:
+                return await self.panel.execute("far", invocation)
+            return await self.source.execute(invocation)
+
+    async def result(self, name: str, /, **arguments: Any) -> Any:
+        return result(await self.call(name, **arguments))
+
+    def _changed(self, name: str) -> None:
+        assert name == "far"
+        self.changes.set()
+        if self.panel is not None:
+            self.panel.request_refresh(name)
+
+
+@asynccontextmanager
+async def scene(folder: Path, **options: Any) -> AsyncIterator[Scene]:
+    """A source that is not open yet. Afterwards nothing of it is left."""
+    workshop = Workshop(folder / "workers", redact=str)
+    async with Outgoing() as outgoing:
+        made = Scene(folder, outgoing, workshop, options)
+        try:
+            yield made
+        finally:
+            await (made.panel or made.source).close()
+            await workshop.close()
+
+
+@asynccontextmanager
+async def opened(folder: Path, **options: Any) -> AsyncIterator[Scene]:
+    async with scene(folder, **options) as made:
+        await made.open()
+        yield made
+
+
+def result(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Done), outcome
+    return msgspec.json.decode(outcome.result)
+
+
+def failed(outcome: Outcome) -> Failed:
+    assert isinstance(outcome, Failed), outcome
+    return outcome
+
+
+async def eventually(holds: Callable[[], bool], *, within: float = BOUND) -> None:
+    async with asyncio.timeout(within):
+        while not holds():  # noqa: ASYNC110 - other processes tell no event of ours
+            await asyncio.sleep(0.01)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _no_calls(name: str, arguments: dict[str, Any], *, parent: Any) -> Awaitable[Outcome]:
+    raise AssertionError(name)

@@ -1,0 +1,157 @@
+"""Servers on stdio: what they inherit, how they end, and that nothing of them is left."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from jackfield.sources.keeper import SourceState
+from jackfield.sources.mcp.errors import McpError
+from tests.requirement import requirement
+from tests.sources.mcp.scene import eventually, failed, lives, opened, plain, scene
+
+
+async def test_a_server_inherits_nothing_but_path_and_home_and_what_the_config_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_SECRET", "hunter22")
+    (tmp_path / "work").mkdir()
+    async with opened(tmp_path, command=plain("good"), env={"TOKEN": "t0"}, cwd="work") as far:
+        seen = json.loads(await far.result("environment"))
+
+    own = {"LC_CTYPE"}  # Python sets it for itself
+    assert seen["env"].keys() - own == {"PATH", "HOME", "TOKEN"}
+    assert seen["env"]["TOKEN"] == "t0"
+    assert seen["cwd"] == str(tmp_path / "work")
+
+
+@requirement("TOOL-mcp-transport-close")
+async def test_closing_leaves_no_process_not_even_one_that_the_server_started(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("good")) as far:
+        server, grandchild = map(int, (await far.result("start_child")).split())
+        assert lives(server)
+        assert lives(grandchild)
+
+    await eventually(lambda: not lives(server) and not lives(grandchild))
+
+
+async def test_a_server_killed_in_a_call_fails_that_call_at_once_and_is_started_again(tmp_path: Path) -> None:
+    async with scene(tmp_path, command=plain("good")) as far:
+        await far.keep()
+        await far.state(SourceState.UP)
+        server, grandchild = map(int, (await far.result("start_child")).split())
+        hanging = asyncio.create_task(far.call("hang"))
+        await eventually((tmp_path / "hanging").exists)
+
+        os.kill(server, signal.SIGKILL)
+
+        async with asyncio.timeout(3):
+            outcome = failed(await hanging)
+        assert outcome.code == "source_unavailable"
+        assert outcome.message == (
+            "The connection to 'far' broke while 'hang' ran, so it may or may not have taken effect: "
+            "The server's process exited (signal 9). Check before you call it again."
+        )
+        await eventually(lambda: not lives(grandchild))
+        await far.state(SourceState.UP, within=3)
+        await eventually(lambda: len((tmp_path / "starts").read_text().split()) == 2)
+        assert await far.result("echo", text="back") == "back"
+
+
+async def test_a_call_that_kills_its_server_is_repeated_only_where_the_config_says_that_it_is_harmless(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, command=plain("good")) as far:
+        outcome = failed(await far.call("die"))
+        assert "exited (code 3)" in outcome.message
+        assert len((tmp_path / "starts").read_text().split()) == 1
+
+    async with opened(tmp_path, command=plain("good")) as far:
+        await asyncio.sleep(1.1)  # a server that dies young is not started again at once
+        failed(await far.call("die", idempotent=True))
+        assert len((tmp_path / "starts").read_text().split()) == 3
+
+
+async def test_a_cancelled_call_is_told_to_the_server_and_others_go_on(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("good")) as far:
+        call = asyncio.create_task(far.call("hang"))
+        await eventually((tmp_path / "hanging").exists)
+        call.cancel()
+        await asyncio.wait([call])
+        await eventually((tmp_path / "cancelled").exists)
+        assert await far.result("echo", text="x") == "x"
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ("silent", "The server did not answer within 1 s."),
+        ("exits", "The server's process exited (code 7)."),
+        ("unknown", "The server speaks revision '1999-01-01' of MCP, which we do not."),
+    ],
+)
+async def test_a_server_that_cannot_be_talked_to_is_said_to_be_so_and_leaves_no_process(
+    mode: str, sentence: str, tmp_path: Path
+) -> None:
+    async with scene(tmp_path, command=plain(mode), connect_timeout=1) as far:
+        async with asyncio.timeout(5):
+            with pytest.raises(McpError) as caught:
+                await far.source.open()
+
+        assert str(caught.value) == sentence
+        pid = int((tmp_path / "starts").read_text())
+        await eventually(lambda: not lives(pid))
+
+
+async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with scene(tmp_path, command=["no-such-server"]) as far:
+        with pytest.raises(McpError, match="'no-such-server'"):
+            await far.source.open()
+
+
+async def test_a_server_that_never_lists_its_tools_is_down_and_delays_nobody(tmp_path: Path) -> None:
+    async with scene(tmp_path, command=plain("mute"), connect_timeout=0.5) as far:
+        panel = await far.keep()
+        await far.state(SourceState.DOWN, within=5)
+        assert panel.statuses()[0].error == "The server did not list its tools within 0.5 s."
+
+
+async def test_a_server_that_crashes_whenever_it_is_asked_is_started_with_pauses(tmp_path: Path) -> None:
+    async with scene(tmp_path, command=plain("crashes")) as far:
+        await far.keep()
+        await far.state(SourceState.DOWN, within=5)
+        await asyncio.sleep(1.5)
+        starts = len((tmp_path / "starts").read_text().split())
+    assert 1 <= starts <= 4, "no loop of starts without a pause"
+
+
+async def test_an_old_server_and_a_slow_one_work(tmp_path: Path) -> None:
+    for mode in ("old", "late"):
+        async with opened(tmp_path, command=plain(mode)) as far:
+            assert await far.result("echo", text=mode) == mode
+
+
+async def test_a_large_answer_passes_and_one_beyond_all_bounds_ends_the_connection(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("good")) as far:
+        assert len(await far.result("huge")) == 1_000_000
+    async with opened(tmp_path, command=plain("good"), env={"HUGE": str(33 * 1024 * 1024)}) as far:
+        outcome = failed(await far.call("huge"))
+        assert "more than the 33,554,432 bytes allowed" in outcome.message
+        await asyncio.sleep(0.5)
+        assert await far.result("echo", text="again") == "again"
+
+
+async def test_what_a_server_says_on_stderr_is_logged_within_bounds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="jackfield.mcp.far")
+    async with opened(tmp_path, command=plain("loud")) as far:
+        assert await far.result("echo", text="x") == "x"
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("line " in line for line in lines) <= 60
+    assert any("says more than is shown here" in line for line in lines)
+    assert max(map(len, lines)) < 10_000
