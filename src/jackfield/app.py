@@ -13,8 +13,12 @@ from typing import Any, Self
 
 import msgspec
 
+from jackfield.agents.approvals import Approvals
+from jackfield.agents.engine import Engine, Rooms
+from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
+from jackfield.calls.elsewhere import Elsewhere
 from jackfield.calls.execution import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
@@ -22,21 +26,27 @@ from jackfield.calls.servers import ToolServers, offer_topic
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import ConfigError
 from jackfield.keys import ADMIN, Keyring
+from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
+from jackfield.model.response_request import McpTool
+from jackfield.pinning import Pinning
 from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.keeper import Panel, SourceState, SourceStatus
 from jackfield.sources.kinds import make_source
+from jackfield.sources.mcp.source import server_of_a_request
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
 from jackfield.store import open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.preferences import PREFERENCES_TOPIC
+from jackfield.workers.workshop import Workshop
 
 log = logging.getLogger("jackfield")
 
@@ -57,14 +67,18 @@ class Gateway:
         self.ready = False
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
-        self.store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
+        self.store = open_store(
+            settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
+        )
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = Catalog(
             settings.categories,
             {source.name: source.tools for source in settings.sources},
             settings.scenario,
             prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
+            pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
         )
+        self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = Panel(on_listing=self._listing_changed)
         self.preferences = PreferenceBook()
         redactor = Redactor(lambda: settings.secrets.used)
@@ -88,7 +102,9 @@ class Gateway:
             offer=lambda call: self.store.wake(offer_topic(call.tool)),
             find_key=lambda name: self.keyring.named(name),  # noqa: PLW0108 - the keyring is made later
         )
+        self._elsewhere = Elsewhere(store=self.store, events=self._executor.events, stop=self._executor.stop)
         self.callbacks = Callbacks(secrets.token_hex(32))
+        self.workshop = Workshop(settings.data / "workers", redact=redactor.text)
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
             store=self.store,
@@ -98,6 +114,8 @@ class Gateway:
             servers=self.servers,
             gateway_id=self.id,
         )
+        self.models = self._make_models()
+        self.engine = self._make_engine()
         self._sources = self._make_sources()
         # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
         self.keyring = Keyring.from_settings(settings)
@@ -118,6 +136,7 @@ class Gateway:
         await self.store.enter(self.id)
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.reload_preferences()
+        await self.pinning.catch_up()
         self.callbacks = Callbacks(
             await self.store.kept_tools.shared_value("callback_key", otherwise=secrets.token_hex(32))
         )
@@ -125,7 +144,7 @@ class Gateway:
             await self.panel.add(source)
         await self.shelf.load()
         await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
-        await self.catalog.update_aside(self.panel.listings())
+        await self._take_listings()
         recovered = await self._executor.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
@@ -133,6 +152,8 @@ class Gateway:
             asyncio.create_task(self._follow_listings(), name="catalog"),
             asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
             asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
+            asyncio.create_task(self.pinning.follow(), name="pins"),
+            asyncio.create_task(self._elsewhere.follow(), name="calls elsewhere"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
@@ -150,9 +171,13 @@ class Gateway:
             chore.cancel()
         if self._chores:
             await asyncio.wait(self._chores)
+        if self.catalog.pins.unwritten:
+            await self.pinning.catch_up()
         self.catalog.close()
         self.servers.close()
-        await asyncio.gather(self.panel.close(), self._send_last_spans())
+        await self._request_servers.close()
+        await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
+        await self.workshop.close()
         await self.outgoing.close()
         await self.store.close()
 
@@ -166,6 +191,33 @@ class Gateway:
             raise ConfigError(f"{self.settings.path}: {fault}") from None
         return [BuiltinSource(Registry()), *configured, *self.shelf.sources]
 
+    def _make_models(self) -> Models:
+        where = "the configuration" if self.settings.path is None else str(self.settings.path)
+        return Models(self.settings.models, folder=self.settings.folder, send=self.outgoing.send, where=where)
+
+    def _make_engine(self) -> Engine:
+        surroundings = self._surroundings()
+
+        def brought_along(name: str, tool: McpTool) -> Source:
+            headers = dict(tool.headers or {})
+            if tool.authorization is not None:
+                headers["Authorization"] = f"Bearer {tool.authorization}"
+            return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
+
+        self._request_servers = RequestServers(panel=self.panel, catalog=self.catalog, make=brought_along)
+        approvals = Approvals(store=self.store, catalog=self.catalog, pipeline=self.pipeline, answers=self.answers)
+        return Engine(
+            Rooms(
+                models=self.models,
+                catalog=self.catalog,
+                pipeline=self.pipeline,
+                store=self.store,
+                servers=self._request_servers,
+                approvals=approvals,
+                settings=self.settings.responses,
+            )
+        )
+
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             folder=self.settings.folder,
@@ -176,6 +228,7 @@ class Gateway:
             registry=lambda: [msgspec.json.decode(entry.manifest) for entry in self.catalog.view(ADMIN).entries],
             call_tool=self.pipeline.call_from,
             outgoing=self.outgoing,
+            workshop=self.workshop,
         )
 
     def _public_settings(self) -> dict[str, Any]:
@@ -195,7 +248,11 @@ class Gateway:
         while True:
             await self._listings_changed.wait()
             self._listings_changed.clear()
-            await self.catalog.update_aside(self.panel.listings())
+            await self._take_listings()
+
+    async def _take_listings(self) -> None:
+        await self.catalog.update_aside(self.panel.listings())
+        self.pinning.look()
 
     async def _send_last_spans(self) -> None:
         telemetry, self._executor.telemetry = self._executor.telemetry, None
@@ -218,7 +275,7 @@ class Gateway:
         """After a change of the shelf: the catalog shows it before anybody is told that it is done."""
         names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
         await asyncio.gather(*map(self.panel.refresh, names))
-        await self.catalog.update_aside(self.panel.listings())
+        await self._take_listings()
 
     async def refresh(self, *, within: float) -> bool:
         """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
@@ -228,7 +285,7 @@ class Gateway:
         except TimeoutError:
             return False
         finally:
-            await self.catalog.update_aside(self.panel.listings())
+            await self._take_listings()
         return True
 
     def source_statuses(self) -> list[SourceStatus]:

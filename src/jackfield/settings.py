@@ -10,18 +10,19 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from jackfield.errors import ConfigError
+from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
 from jackfield.parsing import parse_config, snake_keys
 
 MAX_BODY = 32 * 1024 * 1024
-RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request"})
+RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -37,10 +38,20 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[store]`; `keep` is in days."""
+    """`[store]`; `keep` is in days, `large_result` in bytes, above which a result is kept apart (0: none is)."""
 
     url: str | None = None
     keep: float = 30
+    large_result: Annotated[int, Meta(ge=0)] = LARGE_RESULT
+
+
+class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[responses]`: how far one response may go; `timeout` is in seconds, for all of it."""
+
+    max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20
+    timeout: Annotated[float, Meta(gt=0)] = 600
+    retries: Annotated[int, Meta(ge=0, le=10)] = 0
+    """How often a step is asked again whose model failed before it had said anything."""
 
 
 class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +83,13 @@ class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow: tuple[str, ...] = ()
 
 
+class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[mcp]`: how the catalog is shown to MCP clients."""
+
+    search_tools_above: Annotated[int, Meta(ge=0)] = 0
+    """Catalogs with more tools than this are searched, not listed; 0: always listed."""
+
+
 class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[sources.X.tools.NAME]`: what the operator says about a tool, over what its source says."""
 
@@ -85,13 +103,15 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
-    """`[sources.NAME]`: kind, prefix, overrides, and options that only that kind understands."""
+    """`[sources.NAME]`: kind, prefix, on_change, overrides, and options that only that kind understands."""
 
     name: str
     kind: str
     options: dict[str, Any]
     prefix: str = ""
     """Put before the names of its tools."""
+    accepts_changes: bool = False
+    """`on_change`: whether a foreign tool whose definition changed goes on being offered, unseen by anybody."""
     tools: dict[str, ToolOverride] = {}
 
 
@@ -117,10 +137,13 @@ class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     server: ServerSettings = ServerSettings()
     store: StoreSettings = StoreSettings()
+    responses: ResponsesSettings = ResponsesSettings()
     scenario: ScenarioSettings = ScenarioSettings()
     categories: tuple[Category, ...] = ()
     auth: AuthSettings = AuthSettings()
     outgoing: OutgoingSettings = OutgoingSettings()
+    mcp: McpSettings = McpSettings()
+    models: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     tools: tuple[dict[str, Any], ...] = ()
 
@@ -135,10 +158,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     store_url: str
     keep_days: float = 30
+    large_result: int = LARGE_RESULT
     scenario: ScenarioSettings = ScenarioSettings()
     categories: tuple[Category, ...] = ()
     keys: dict[str, KeySettings] = {}
     outgoing: OutgoingSettings = OutgoingSettings()
+    mcp: McpSettings = McpSettings()
+    responses: ResponsesSettings = ResponsesSettings()
+    models: dict[str, dict[str, Any]] = {}
+    """`[models.NAME]`, in the order of the file; each table is checked by its provider (`llm/models.py`)."""
     sources: tuple[SourceSettings, ...] = ()
     tools: tuple[ToolSettings, ...] = ()
     log_format: str = "text"
@@ -176,7 +204,7 @@ def load_settings(
 ) -> Settings:
     """Read config, environment and secrets. `overrides` are the command line's host, port and store."""
     env = os.environ if environment is None else environment
-    path = _find_config(config, env)
+    path = find_config(config, environment=env)
     folder = path.parent if path else Path.cwd()
     data = (folder / env.get("JACKFIELD_DATA", ".jackfield")).resolve()
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
@@ -190,10 +218,14 @@ def load_settings(
         server=_server(document.server, env, given),
         store_url=str(given.get("store") or env.get("JACKFIELD_STORE") or document.store.url or "sqlite:///"),
         keep_days=document.store.keep,
+        large_result=document.store.large_result,
         scenario=document.scenario,
         categories=document.categories,
         keys=document.auth.keys,
         outgoing=document.outgoing,
+        responses=document.responses,
+        mcp=document.mcp,
+        models=document.models,
         sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
         tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),
         log_format=env.get("JACKFIELD_LOG", "text"),
@@ -203,7 +235,9 @@ def load_settings(
     return settings
 
 
-def _find_config(given: str | Path | None, env: Mapping[str, str]) -> Path | None:
+def find_config(given: str | Path | None, *, environment: Mapping[str, str] | None = None) -> Path | None:
+    """The config file that is meant; None where there is none and none was named."""
+    env = os.environ if environment is None else environment
     if named := given or env.get("JACKFIELD_CONFIG"):
         path = Path(named).expanduser().resolve()
         if path.is_dir():
@@ -296,6 +330,9 @@ def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings
     prefix = options.pop("prefix", "")
     if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_]{0,32}", prefix):
         raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
+    on_change = options.pop("on_change", "hold")
+    if on_change not in ("hold", "accept"):
+        raise ConfigError(f"{where}.on_change is {on_change!r}; it takes 'hold' or 'accept'. Correct it.")
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -304,6 +341,7 @@ def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings
         kind=kind,
         options=options,
         prefix=prefix,
+        accepts_changes=on_change == "accept",
         tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
 

@@ -6,7 +6,8 @@ at once, and `update_aside` leaves the loop free while thousands of new tools ar
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
@@ -14,8 +15,9 @@ from weakref import WeakSet
 from msgspec import Struct
 
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
-from jackfield.catalog.merge import Entry, Listings, Overrides, Snapshot, merge
-from jackfield.catalog.names import Notice
+from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge
+from jackfield.catalog.names import Identity, Notice
+from jackfield.catalog.pins import Pins
 from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
@@ -38,6 +40,7 @@ class _Moment(Struct, frozen=True):
     snapshot: Snapshot
     index: Index
     change: ToolsChanged | None
+    pins: Pins
 
 
 class Catalog:
@@ -50,6 +53,7 @@ class Catalog:
         scenario: ScenarioSettings | None = None,
         *,
         prefixes: Mapping[str, str] | None = None,
+        pins: Pins = NO_PINS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source."""
@@ -58,9 +62,11 @@ class Catalog:
         self._prefixes = prefixes or {}
         self._scenario = scenario or ScenarioSettings()
         self._now = now
-        self._moment = _Moment(merge((), {}, self._categories), Index(), None)
+        self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins)
         self._listings: Listings = ()
         self._views: OrderedDict[Sight, View] = OrderedDict()
+        self._lent: dict[str, list[Entry]] = {}
+        """Tools of sources that are in nobody's catalog, once for each who uses them now."""
         self._checkers = Checkers()
         self._followers: WeakSet[Follower] = WeakSet()
         self._updating = asyncio.Lock()
@@ -75,6 +81,16 @@ class Catalog:
         """What the operator should know: names that changed, tools that were left out, overrides that met nothing."""
         return self._moment.snapshot.notices
 
+    @property
+    def pins(self) -> Pins:
+        """What foreign tools are pinned to, as of now."""
+        return self._moment.pins
+
+    @property
+    def held(self) -> Mapping[str, Entry]:
+        """By public name: foreign tools that wait for a person to accept their new definition."""
+        return self._moment.snapshot.held
+
     def update(self, listings: Listings) -> ToolsChanged | None:
         """Take these listings, in config order, as all there is. Says what changed and tells the followers."""
         if self._has_taken(listings):
@@ -86,11 +102,21 @@ class Catalog:
         async with self._updating:
             if self._has_taken(listings):
                 return None
-            before = self._moment
-            made = await asyncio.to_thread(self._following, before, listings)
-            if self._moment is not before:
-                made = self._following(self._moment, listings)
-            return self._take(made, listings)
+            return await self._follow_aside(listings)
+
+    async def take_pins(self, stored: Mapping[Identity, str]) -> ToolsChanged | None:
+        """Judge every foreign tool by these pins from now on."""
+        async with self._updating:
+            return await self._follow_aside(self._listings, stored)
+
+    async def _follow_aside(
+        self, listings: Listings, stored: Mapping[Identity, str] | None = None
+    ) -> ToolsChanged | None:
+        before = self._moment
+        made = await asyncio.to_thread(self._following, before, listings, stored)
+        if self._moment is not before:
+            made = self._following(self._moment, listings, stored)
+        return self._take(made, listings)
 
     def view(self, principal: Principal) -> View:
         """What this key sees now."""
@@ -109,7 +135,27 @@ class Catalog:
 
     def entry(self, name: str) -> Entry | None:
         """The tool of this public name, whoever may see it; for calls that were decided before."""
-        return self._moment.snapshot.by_name.get(name)
+        return self._moment.snapshot.by_name.get(name) or next(iter(self._lent.get(name, ())), None)
+
+    @contextmanager
+    def lending(self, entries: Iterable[Entry]) -> Iterator[None]:
+        """While the block runs, `entry` finds these too; no view shows them."""
+        lent = tuple(entries)
+        for entry in lent:
+            self._lent.setdefault(entry.name, []).append(entry)
+        try:
+            yield
+        finally:
+            for entry in lent:
+                self._lent[entry.name].remove(entry)
+                if not self._lent[entry.name]:
+                    del self._lent[entry.name]
+
+    def known(self, name: str) -> Entry | None:
+        """The tool of this public name or foreign spelling, held or not, whoever may see it."""
+        snapshot = self._moment.snapshot
+        found = snapshot.by_name.get(name) or snapshot.held.get(name)
+        return found or next(iter(snapshot.by_foreign.get(name, ())), None)
 
     def external_tools(self) -> list[Entry]:
         """Every tool that tool servers answer, by name."""
@@ -148,18 +194,25 @@ class Catalog:
             for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
         )
 
-    def _following(self, before: _Moment, listings: Listings) -> _Moment:
+    def _following(self, before: _Moment, listings: Listings, stored: Mapping[Identity, str] | None = None) -> _Moment:
         """The next moment. Touches nothing, so it may run in a thread."""
         old = before.snapshot
-        new = merge(listings, self._overrides, self._categories, prefixes=self._prefixes, previous=old)
+        pins = before.pins if stored is None else before.pins.reading(stored)
+        new = merge(listings, self._overrides, self._categories, prefixes=self._prefixes, pins=pins, previous=old)
+        # What is seen for the first time is pinned now, and in the store a little later.
+        pins = pins.seeing(
+            (identity, entry.tool.definition)
+            for identity, entry in new.by_identity.items()
+            if entry.tool.definition is not None
+        )
         if new.version == old.version:
-            return _Moment(new, before.index, None)
+            return _Moment(new, before.index, None, pins)
         change = difference(old, new)
         index = before.index.following(
             removed=[old.by_name[name] for name in (*change.removed, *change.changed)],
             added=[new.by_name[name] for name in (*change.added, *change.changed)],
         )
-        return _Moment(new, index, change)
+        return _Moment(new, index, change, pins)
 
     def _take(self, moment: _Moment, listings: Listings) -> ToolsChanged | None:
         """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""

@@ -1,11 +1,12 @@
 """The listings of all sources become one snapshot of the catalog.
 
-Above: `catalog.py`. Below: names, overrides, schemas, manifest. Pure: the same listings in the same order give the same
-snapshot in every process. Given the snapshot before, only tools that are new or changed are compiled, hashed and
-encoded again, so that one tool's change among 10,000 costs milliseconds.
+Above: `catalog.py`. Below: names, overrides, schemas, pins, manifest. Pure: the same listings in the same order give
+the same snapshot in every process. Given the snapshot before, only tools that are new or changed are compiled, hashed
+and encoded again, so that one tool's change among 10,000 costs milliseconds.
 
 A tool that cannot be offered (its schema cannot be used, or JSON cannot hold it) is left out with a notice and takes
-no name. An output schema that cannot be used costs the tool only that schema.
+no name. An output schema that cannot be used costs the tool only that schema. A foreign tool that is held (`pins.py`)
+keeps its name, so that nobody else gets its calls meanwhile, and is no entry.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from msgspec import Struct
 from jackfield.catalog.manifest import tool_json, version_of
 from jackfield.catalog.names import BUILTIN_SOURCE, Identity, Notice, legal, public_names, shown
 from jackfield.catalog.overrides import apply_override, assign
+from jackfield.catalog.pins import Pins, held_notices, pinnable
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.model.tool import BUILTIN_NAMES, Category, Tool
 from jackfield.settings import ToolOverride
@@ -24,6 +26,7 @@ from jackfield.sources.base import Listing
 
 Listings = Sequence[tuple[str, Listing]]
 Overrides = Mapping[str, Mapping[str, ToolOverride]]
+NO_PINS = Pins(stored={})
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -44,6 +47,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     usable: Tool | None
     """With the override, and without an output schema that cannot be used. None: left out."""
     notices: tuple[Notice, ...]
+    digest: str | None = None
+    """Of the definition that it is pinned by; None: it is not a foreign tool."""
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -54,7 +59,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     by_name: dict[str, Entry] = {}
     by_foreign: dict[str, tuple[Entry, ...]] = {}
     """Foreign spellings that nobody has as a public name, with their owners in config order."""
+    held: dict[str, Entry] = {}
+    """By public name: tools that are offered to nobody, because their definition is not the pinned one."""
+    pins_are_known: bool = True
     by_identity: dict[Identity, Entry] = {}
+    """All, held or not."""
     categories: tuple[Category, ...] = ()
     notices: tuple[Notice, ...] = ()
     version: str = ""
@@ -68,6 +77,7 @@ def merge(
     categories: Sequence[Category],
     *,
     prefixes: Mapping[str, str] | None = None,
+    pins: Pins = NO_PINS,
     previous: Snapshot | None = None,
 ) -> Snapshot:
     """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word."""
@@ -79,16 +89,24 @@ def merge(
         identity: _entry(naming.names[identity], tool, before.by_identity.get(identity))
         for identity, tool in usable.items()
     }
-    entries = tuple(sorted(by_identity.values(), key=lambda entry: entry.name))
-    by_name = {entry.name: entry for entry in entries}
+    held = {
+        entry.name: entry
+        for identity, entry in by_identity.items()
+        if (digest := checked[identity].digest) is not None and pins.holds(identity, digest)
+    }
+    entries = tuple(sorted((one for one in by_identity.values() if one.name not in held), key=lambda one: one.name))
+    pins_are_known = pins.stored is not None
+    told = held_notices(((one.tool.source, one.name) for one in held.values()), pins_are_known=pins_are_known)
     all_categories = _categories(listings, categories, entries)
     return Snapshot(
         entries=entries,
-        by_name=by_name,
-        by_foreign=_foreign_spellings(by_identity, by_name),
+        by_name={entry.name: entry for entry in entries},
+        by_foreign=_foreign_spellings(by_identity),
+        held=held,
+        pins_are_known=pins_are_known,
         by_identity=by_identity,
         categories=all_categories,
-        notices=(*naming.notices, *notices),
+        notices=(*naming.notices, *notices, *told),
         version=_version(entries, all_categories),
         checked=checked,
     )
@@ -104,13 +122,18 @@ def check(tool: Tool, override: ToolOverride | None) -> Checked:
         )
         return Checked(listed=tool, override=override, usable=None, notices=(_about(tool, message),))
     if overridden.output_schema is None or (fault := fault_in(overridden.output_schema)) is None:
-        return Checked(listed=tool, override=override, usable=overridden, notices=())
+        return Checked(listed=tool, override=override, usable=overridden, notices=(), digest=_digest(tool))
     message = (
         f"Results of tool '{shown(tool.name)}' of '{tool.source}' are not checked: its output schema {fault}. "
         "Correct it there."
     )
     unchecked = msgspec.structs.replace(overridden, output_schema=None)
-    return Checked(listed=tool, override=override, usable=unchecked, notices=(_about(tool, message),))
+    notices = (_about(tool, message),)
+    return Checked(listed=tool, override=override, usable=unchecked, notices=notices, digest=_digest(tool))
+
+
+def _digest(tool: Tool) -> str | None:
+    return None if tool.definition is None else pinnable(tool.definition).digest
 
 
 def _check_all(
@@ -171,13 +194,21 @@ def _entry(name: str, tool: Tool, before: Entry | None) -> Entry:
     return Entry(name=name, tool=tool, version=version, manifest=tool_json(name, tool, version))
 
 
-def _foreign_spellings(
-    by_identity: Mapping[Identity, Entry], by_name: Mapping[str, Entry]
-) -> dict[str, tuple[Entry, ...]]:
+def private_entries(listing: Listing, *, owner: str) -> tuple[Entry, ...]:
+    """The usable tools of a source that is in nobody's catalog, under names that no other tool has."""
+    return tuple(
+        _entry(legal(f"{tool.name}_{owner}"), tool, None)
+        for tool in listing.tools
+        if fault_in(tool.input_schema) is None and not not_an_object(tool.input_schema)
+    )
+
+
+def _foreign_spellings(by_identity: Mapping[Identity, Entry]) -> dict[str, tuple[Entry, ...]]:
     """Spellings by which a tool can be called besides its public name. A built-in's name is never one of them."""
     found: dict[str, tuple[Entry, ...]] = {}
+    public = {entry.name for entry in by_identity.values()}
     for (source, foreign), entry in by_identity.items():
-        if foreign in by_name or (foreign in BUILTIN_NAMES and source != BUILTIN_SOURCE):
+        if foreign in public or (foreign in BUILTIN_NAMES and source != BUILTIN_SOURCE):
             continue
         found[foreign] = (*found.get(foreign, ()), entry)
     return found

@@ -14,6 +14,7 @@ from jackfield.catalog.globs import compiled
 from jackfield.catalog.manifest import Manifest, assemble
 from jackfield.catalog.merge import Entry, Snapshot
 from jackfield.catalog.names import neighbours, shown
+from jackfield.catalog.pins import refusal
 from jackfield.catalog.search import Index
 from jackfield.errors import ToolNotFound
 from jackfield.model.principal import Principal, Scope
@@ -81,7 +82,8 @@ class View:
     def get(self, name: str) -> Entry:
         """The tool with this public name, else with this foreign spelling; of several the first in config order.
 
-        Raises `ToolNotFound`, also for a tool that exists and is not this key's to see.
+        Raises `ToolNotFound`, also for a tool that exists and is not this key's to see; for one that is held,
+        `DefinitionChanged`.
         """
         found = self._by_name.get(name)
         if found is not None:
@@ -89,8 +91,17 @@ class View:
         for entry in self._snapshot.by_foreign.get(name, ()):
             if entry.name in self._by_name:
                 return entry
+        self._refuse_held(name)
         hint = nearest(name, neighbours(name, tuple(self._by_name))) if len(name) <= MAX_HINTED else ""
         raise ToolNotFound(f"There is no tool '{shown(name)}'.{hint} 'jackfield tools' lists those this key may see.")
+
+    def _refuse_held(self, name: str) -> None:
+        held = self._snapshot.held
+        if not held:
+            return
+        for entry in (held.get(name), *self._snapshot.by_foreign.get(name, ())):
+            if entry is not None and entry.name in held and self._sight.sees(entry):
+                raise refusal(entry.name, entry.tool.source, pins_are_known=self._snapshot.pins_are_known)
 
     def search(self, query: str, *, limit: int = DEFAULT_LIMIT) -> list[Entry]:
         """The best matches, best first. An empty query gives the first tools by name."""

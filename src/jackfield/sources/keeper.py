@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 
 from msgspec import Struct
@@ -143,6 +144,7 @@ class Keeper:
         self._tried()
 
     def _went_down(self, fault: Exception) -> None:
+        self._wanted.clear()  # whoever asked before has had this try; the next one waits for its time
         self.error = _sentence(fault)
         if self.state is not SourceState.DOWN:
             log.warning("source %s is down: %s", self.source.name, self.error, exc_info=_unexpected(fault))
@@ -177,6 +179,8 @@ class Panel:
     def __init__(self, *, on_listing: Callable[[], None]) -> None:
         self._on_listing = on_listing
         self._keepers: dict[str, Keeper] = {}
+        self._lent: dict[str, Keeper] = {}
+        """Sources that somebody brought along for a while: they execute, and are listed nowhere."""
 
     async def add(self, source: Source) -> None:
         """Begin to keep a source. Returns at once; the source comes up by itself."""
@@ -191,8 +195,26 @@ class Panel:
             await keeper.close()
             self._on_listing()
 
+    async def lend(self, source: Source) -> None:
+        """Begin to keep a source for those who know its name."""
+        self._lent[source.name] = Keeper(source, on_listing=_tell_nobody)
+
+    async def take_back(self, name: str) -> None:
+        """Nobody needs a lent source any more."""
+        keeper = self._lent.pop(name, None)
+        if keeper is not None:
+            await keeper.close()
+
+    async def lent(self, name: str, *, within: float) -> tuple[SourceStatus, Listing]:
+        """How a lent source is, and its tools, once it has come up or failed, or after `within` seconds."""
+        keeper = self._lent[name]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await keeper.settled.wait()
+        return keeper.status(), keeper.listing
+
     async def close(self) -> None:
-        await asyncio.gather(*(keeper.close() for keeper in self._keepers.values()))
+        await asyncio.gather(*(keeper.close() for keeper in (*self._keepers.values(), *self._lent.values())))
 
     async def settled(self, *, within: float) -> None:
         """Wait until every source has come up or failed once, but no longer than `within` seconds."""
@@ -210,8 +232,9 @@ class Panel:
 
     def request_refresh(self, name: str) -> None:
         """A source says that its tools may have changed."""
-        if name in self._keepers:
-            self._keepers[name].request_refresh()
+        keeper = self._keepers.get(name) or self._lent.get(name)
+        if keeper is not None:
+            keeper.request_refresh()
 
     async def refresh(self, name: str | None = None) -> None:
         """Read one source's tools, or everybody's, anew and wait until that was tried."""
@@ -219,10 +242,14 @@ class Panel:
         await asyncio.gather(*(keeper.refresh() for keeper in wanted))
 
     async def execute(self, source: str, invocation: Invocation) -> Outcome:
-        keeper = self._keepers.get(source)
+        keeper = self._keepers.get(source) or self._lent.get(source)
         if keeper is None:
             raise SourceUnavailable(f"Source '{source}' of tool '{invocation.tool.name}' is gone. List the tools anew.")
         return await keeper.execute(invocation)
+
+
+def _tell_nobody() -> None:
+    return
 
 
 def _sentence(fault: Exception) -> str:
