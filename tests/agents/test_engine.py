@@ -13,7 +13,7 @@ from jackfield.app import Gateway
 from jackfield.errors import BadRequest, Forbidden, NotFound, Refused
 from jackfield.keys import ADMIN
 from jackfield.llm.base import Model
-from jackfield.model.call import CallStatus, done
+from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.model.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -26,10 +26,14 @@ from jackfield.model.items import (
     Message,
 )
 from jackfield.model.principal import Principal
-from jackfield.model.response_request import CatalogTool, CreateResponse, FunctionTool, McpTool
+from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, FunctionTool, McpTool
+from jackfield.model.tool import Tool
 from jackfield.settings import load_settings
+from jackfield.sources.base import Invocation
+from jackfield.sources.registry import Registry, RegistrySource
 from jackfield.store import CallFilter
 from tests.agents.stage import PlayedModel, calls, says
+from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 
 CALLER = Principal(name="caller", scopes=frozenset({"call"}))
@@ -73,7 +77,7 @@ class Conversation:
         async def get(_: str) -> Model:
             return model
 
-        self.gateway.models.get = get  # type: ignore[method-assign]
+        setattr(self.gateway.models, "get", get)  # noqa: B010 - the model is the test's own
         said = tuple(_item(one) for one in given)
         self.told = []
         await self.gateway.engine.respond(
@@ -123,6 +127,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
 CATALOG = McpTool(server_label="jackfield")
 
 
+@requirement("CON-resp-catalog", "CON-resp-mcp-items")
 async def test_the_catalog_is_listed_once_in_a_conversation_and_its_tools_run(talk: Conversation) -> None:
     model = PlayedModel(calls(("add", {"a": 2, "b": 3})), says("5"))
     ended = await talk.ask(model, "add them", tools=(CATALOG,))
@@ -169,6 +174,7 @@ async def test_an_unknown_model_is_refused(talk: Conversation) -> None:
         )
 
 
+@requirement("CON-resp-approval")
 async def test_an_approved_call_runs_once_and_the_response_goes_on(talk: Conversation) -> None:
     await talk.ask(PlayedModel(calls(("pay", {"amount": 5}))), "pay", tools=(CATALOG,))
     (request,) = (item for item in talk.output if isinstance(item, McpApprovalRequest))
@@ -197,6 +203,7 @@ async def test_a_rejected_call_does_not_run_and_the_model_reads_why(talk: Conver
     assert record.status is CallStatus.REJECTED
 
 
+@requirement("CON-resp-approval")
 async def test_a_key_without_the_right_to_answer_may_not_allow_its_own_guarded_call(talk: Conversation) -> None:
     await talk.ask(PlayedModel(calls(("pay", {"amount": 5}))), "pay", tools=(CATALOG,), principal=CALLER)
     (request,) = (item for item in talk.output if isinstance(item, McpApprovalRequest))
@@ -221,6 +228,7 @@ async def test_a_pending_call_ends_the_response_and_its_answer_is_told_when_it_g
     assert model.outputs(0) == ["blue"]
 
 
+@requirement("CON-resp-mixed-turn", "TOOL-function-output-follow-up")
 async def test_a_mixed_turn_goes_on_with_the_clients_output_and_repeats_nothing(talk: Conversation) -> None:
     tools = (CATALOG, FunctionTool(name="mine", parameters={"type": "object"}))
     ended = await talk.ask(PlayedModel(calls(("add", {"a": 1, "b": 1}), ("mine", {}))), "go", tools=tools)
@@ -233,6 +241,7 @@ async def test_a_mixed_turn_goes_on_with_the_clients_output_and_repeats_nothing(
     assert [call.tool for call in page.calls] == ["add"]
 
 
+@requirement("TOOL-question-mcp-discovery", "CON-resp-approval", "TOOL-mcp-executes")
 async def test_a_server_brought_along_is_listed_asked_about_and_called(talk: Conversation, server: HttpServer) -> None:
     tool = McpTool(server_label="docs", server_url=server.url)
     await talk.ask(PlayedModel(calls(("echo", {"text": "hi"}))), "say hi", tools=(tool,), principal=CALLER)
@@ -258,3 +267,32 @@ async def test_a_server_that_is_down_is_told_and_the_rest_goes_on(talk: Conversa
     assert isinstance(listing, McpListTools)
     assert listing.error
     assert listing.tools == ()
+
+
+class AcmeSearch:
+    """An internal tool of a type of its own, as another package would bring it."""
+
+    def definition(self) -> Tool:
+        return Tool(source="acme", name="acme_search", type="acme:search", input_schema={"type": "object"})
+
+    async def initialise(self) -> None:
+        return
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        return done(["found", invocation.arguments["q"]])
+
+    async def shutdown(self) -> None:
+        return
+
+
+@requirement("TOOL-ext-provider-prefixed", "TOOL-internal-execute")
+async def test_a_tool_type_with_a_providers_name_goes_to_whoever_registered_it(talk: Conversation) -> None:
+    registry = Registry()
+    registry.register(AcmeSearch(), owner="acme")
+    await talk.gateway.panel.add(RegistrySource("acme", registry))
+    await talk.gateway.refresh(within=5)
+    model = PlayedModel(calls(("acme_search", {"q": "x"})), says("ok"))
+    await talk.ask(model, "search", tools=(ExtensionTool(type="acme:search", options={}),))
+    assert model.outputs(1) == ['["found","x"]']
+    with pytest.raises(BadRequest, match="Nobody has registered the tool type 'acme:other'"):
+        await talk.ask(PlayedModel(), "search", tools=(ExtensionTool(type="acme:other", options={}),))

@@ -23,6 +23,7 @@ from jackfield.model.items import (
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import Invocation, Progress
 from tests.agents.stage import USAGE, PlayedModel, Stage, a_stage, calls, says
+from tests.requirement import requirement
 
 
 @pytest.fixture
@@ -31,6 +32,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         yield made
 
 
+@requirement("TOOL-loop-ends-on-message")
 async def test_an_answer_without_tools_is_one_message_and_the_end(stage: Stage) -> None:
     ended = await stage.run(PlayedModel(says("Hel", "lo")))
     assert (ended.status, ended.usage) == ("completed", USAGE)
@@ -52,6 +54,16 @@ async def test_thinking_speaking_and_refusing_are_items_of_their_own(stage: Stag
     assert refusal.content == (Refusal(refusal="no"),)
 
 
+@requirement(
+    "TOOL-agentic-engine",
+    "TOOL-loop-appends-results",
+    "TOOL-loop-repeats",
+    "TOOL-internal-execute",
+    "TOOL-result-output",
+    "TOOL-result-call-id",
+    "TOOL-loop-finds-executor",
+    "TOOL-loop-sends-tools",
+)
 async def test_the_model_is_told_what_its_call_came_to_and_answers(stage: Stage) -> None:
     await stage.tool("add")
     model = PlayedModel(calls(("add", {"a": 1})), says("done"))
@@ -71,6 +83,7 @@ async def test_the_model_is_told_what_its_call_came_to_and_answers(stage: Stage)
     assert (record.tool, record.run_id, record.status) == ("add", "resp_1", CallStatus.COMPLETED)
 
 
+@requirement("TOOL-question-parallel", "TOOL-loop-executes-each")
 async def test_calls_of_one_turn_run_side_by_side_and_keep_their_order(stage: Stage) -> None:
     both = asyncio.Barrier(3)
 
@@ -85,6 +98,7 @@ async def test_calls_of_one_turn_run_side_by_side_and_keep_their_order(stage: St
     assert [call.output for call in stage.mcp_calls] == ["0", "1", "2"]
 
 
+@requirement("TOOL-question-parallel")
 async def test_calls_run_one_after_the_other_where_the_request_says_so(stage: Stage) -> None:
     running = 0
 
@@ -103,6 +117,7 @@ async def test_calls_run_one_after_the_other_where_the_request_says_so(stage: St
     assert [request.parallel_tool_calls for request in model.asked] == [False, False]
 
 
+@requirement("TOOL-result-is-error")
 async def test_a_failing_tool_is_fed_back_and_shown_as_failed(stage: Stage) -> None:
     async def fail(_: Invocation) -> Outcome:
         return Failed("tool_error", "ValueError: boom")
@@ -117,6 +132,7 @@ async def test_a_failing_tool_is_fed_back_and_shown_as_failed(stage: Stage) -> N
     assert call.error == McpToolExecutionError(content=[{"type": "text", "text": "ValueError: boom"}])
 
 
+@requirement("TOOL-call-arguments-string")
 @pytest.mark.parametrize("arguments", ['{"a":', "[1]", '"x"'])
 async def test_arguments_that_are_no_object_are_refused_in_words(stage: Stage, arguments: str) -> None:
     await stage.tool("add")
@@ -135,6 +151,13 @@ async def test_arguments_that_break_the_schema_are_explained_to_the_model(stage:
     assert stage.started == ["add"]
 
 
+@requirement(
+    "TOOL-function-not-executed",
+    "TOOL-function-call-items",
+    "TOOL-function-completed-single-turn",
+    "TOOL-loop-returns-function-calls",
+    "TOOL-executor-function-pending",
+)
 async def test_a_function_of_the_client_ends_the_turn(stage: Stage) -> None:
     stage.client_tool("ask_me")
     ended = await stage.run(PlayedModel(calls(("ask_me", {"q": 1}), first="One moment.")))
@@ -144,6 +167,7 @@ async def test_a_function_of_the_client_ends_the_turn(stage: Stage) -> None:
     assert call == FunctionCall(id=call.id, call_id="c0", name="ask_me", arguments='{"q":1}', status="completed")
 
 
+@requirement("TOOL-function-requires-action", "CON-resp-mixed-turn", "TOOL-deliver-function")
 async def test_in_a_mixed_turn_the_servers_calls_run_once_and_the_clients_are_handed_out(stage: Stage) -> None:
     await stage.tool("add")
     stage.client_tool("ask_me")
@@ -155,6 +179,15 @@ async def test_in_a_mixed_turn_the_servers_calls_run_once_and_the_clients_are_ha
     assert len(model.asked) == 1
 
 
+@requirement(
+    "TOOL-choice-none",
+    "TOOL-filter-allowed-subset",
+    "TOOL-filter-refusal-told",
+    "TOOL-filter-all-tools-kept",
+    "TOOL-choice-forced-name",
+    "TOOL-choice-enforced-at-call",
+    "TOOL-loop-no-executor",
+)
 @pytest.mark.parametrize(
     ("choice", "called", "said"),
     [
@@ -176,6 +209,7 @@ async def test_a_tool_that_may_not_be_called_is_refused_when_it_is(
     assert {spec.name for spec in model.asked[0].tools} == {"add", "sub"}  # visible all the same
 
 
+@requirement("TOOL-choice-required")
 async def test_a_model_that_must_call_a_tool_is_asked_once_more_and_then_it_fails(stage: Stage) -> None:
     await stage.tool("add")
     model = PlayedModel(says("I would rather not"), says("No"))
@@ -194,6 +228,7 @@ async def test_a_forced_tool_is_forced_once(stage: Stage) -> None:
     assert [request.tool_choice for request in model.asked] == ["name:add", "auto"]
 
 
+@requirement("CON-resp-max-tool-calls")
 async def test_past_max_tool_calls_nothing_runs_and_the_model_finishes(stage: Stage) -> None:
     await stage.tool("add")
     model = PlayedModel(calls(("add", {"n": 1}), ("add", {"n": 2})), calls(("add", {"n": 3})), says("that is all"))
@@ -204,6 +239,7 @@ async def test_past_max_tool_calls_nothing_runs_and_the_model_finishes(stage: St
     assert [request.tool_choice for request in model.asked] == ["auto", "none", "none"]
 
 
+@requirement("TOOL-loop-ends-on-max-turns", "TOOL-ext-loop-max-turns")
 async def test_a_run_ends_after_max_steps(stage: Stage) -> None:
     await stage.tool("add")
     ended = await stage.run(PlayedModel(*(calls(("add", {})) for _ in range(3))), max_steps=3)
@@ -218,12 +254,14 @@ async def test_a_cut_off_answer_is_incomplete(stage: Stage) -> None:
     assert message.status == "incomplete"
 
 
+@requirement("TOOL-loop-ends-on-error")
 async def test_a_model_that_fails_ends_the_run_with_its_sentence(stage: Stage) -> None:
     ended = await stage.run(PlayedModel(ModelFailed("Model 'played' is away.", code="model_unavailable")))
     assert ended.status == "failed"
     assert ended.error == events.RunError("model_unavailable", "Model 'played' is away.")
 
 
+@requirement("TOOL-ext-loop-retry")
 async def test_a_step_that_failed_before_it_began_is_asked_again_if_the_plan_says_so(stage: Stage) -> None:
     model = PlayedModel(ModelFailed("away"), says("here"))
     ended = await stage.run(model, retries=1)
@@ -261,6 +299,7 @@ async def test_progress_of_a_tool_is_told_at_its_item(stage: Stage) -> None:
     assert events.ToolProgress(0, 1, 2, "half") in stage.told
 
 
+@requirement("TOOL-ext-loop-timeout")
 async def test_a_timeout_stops_the_model_and_the_tools(stage: Stage) -> None:
     stopped = asyncio.Event()
 
@@ -277,6 +316,7 @@ async def test_a_timeout_stops_the_model_and_the_tools(stage: Stage) -> None:
     await asyncio.wait_for(stopped.wait(), 2)
 
 
+@requirement("TOOL-loop-ends-on-cancel")
 async def test_cancelling_a_run_cancels_its_calls_on_record(stage: Stage) -> None:
     began = asyncio.Event()
 

@@ -18,6 +18,7 @@ from jackfield.model.response_request import (
 )
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
+from tests.requirement import requirement
 
 
 def entry(name: str, *, source: str = "local", **fields: Any) -> Entry:
@@ -90,6 +91,7 @@ def test_the_catalog_is_chosen_by_names_globs_and_sources() -> None:
     assert [e.name for e in of_catalog(entries, ["*"])] == ["hotel_search", "hotel_quote", "roll"]
 
 
+@requirement("TOOL-choice-forced-unknown")
 def test_a_choice_is_by_the_names_the_model_uses() -> None:
     servers = [
         Server(label="one", entries=(entry("search"), entry("open"))),

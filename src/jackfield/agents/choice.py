@@ -4,6 +4,7 @@ Pure. Above: the loop. All tools stay visible to the model, so that a provider's
 called is refused in words the model can use.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -35,6 +36,11 @@ class Choice(Struct, frozen=True, kw_only=True):
         if self.forced is not None and tool not in self.forced and not (self.forced & called):
             return f"Tool '{tool}' was not called: call {_listed(self.forced)} first."
         return None
+
+    def split(self, tools: Iterable[str]) -> tuple[list[str], list[str]]:
+        """What may be called, and what may be seen: everything may be seen."""
+        visible = list(tools)
+        return [name for name in visible if self.refusal(name, known=True, called=frozenset()) is None], visible
 
     def for_model(self, called: frozenset[str]) -> str:
         """What the provider is told for the next step: `auto`, `none`, `required` or `name:TOOL`."""
