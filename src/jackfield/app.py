@@ -9,11 +9,13 @@ import logging
 import os
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Self
 
 import msgspec
 
 from jackfield.agents.approvals import Approvals
+from jackfield.agents.asking import ask_once
 from jackfield.agents.engine import Engine, Rooms
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
@@ -227,6 +229,7 @@ class Gateway:
             config=self._public_settings,
             registry=lambda: [msgspec.json.decode(entry.manifest) for entry in self.catalog.view(ADMIN).entries],
             call_tool=self.pipeline.call_from,
+            ask_model=partial(ask_once, self.models),
             outgoing=self.outgoing,
             workshop=self.workshop,
         )

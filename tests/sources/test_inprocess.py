@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.model.call import Done
+from tests.requirement import requirement
 from tests.sources.toolbox import BOUND, Toolbox
 
 ROOT = Path(__file__).parents[2]
@@ -432,3 +433,24 @@ async def test_more_calls_than_threads_for_one_tool_wait_for_their_turn(toolbox:
     results = await asyncio.gather(*(toolbox.call("nap", n=n) for n in range(200)))
 
     assert results == list(range(200))
+
+
+@requirement("WORK-inprocess-llm")
+async def test_a_function_asks_the_model_and_calls_tools_through_its_context(toolbox: Toolbox) -> None:
+    toolbox.write(
+        "asks.py",
+        """
+        async def ask(ctx, question: str) -> str:
+            return await ctx.model.ask(question)
+
+        def ask_in_thread(ctx, question: str) -> str:
+            return ctx.model.ask_sync(question, model="small")
+
+        async def both(ctx) -> list:
+            return [await ctx.tools.call("other", a=1), ctx.tools.list()]
+        """,
+    )
+    await toolbox.refresh()
+    assert await toolbox.call("ask", question="why?") == "default says: why?"
+    assert await toolbox.call("ask_in_thread", question="how?") == "small says: how?"
+    assert await toolbox.call("both") == [{"a": 1}, [{"name": "hello"}]]

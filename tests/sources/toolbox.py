@@ -42,6 +42,7 @@ class Toolbox:
             config=lambda: {"scenario": {"name": "test"}},
             registry=lambda: [{"name": "hello"}],
             call_tool=self._call_tool,
+            ask_model=self._ask_model,
             outgoing=None,
             workshop=self.workshop,
         )
@@ -93,6 +94,9 @@ class Toolbox:
         assert name == "local"
         asyncio.get_running_loop()
         self.changes.set()
+
+    async def _ask_model(self, prompt: str, **options: Any) -> str:
+        return f"{options['model'] or 'default'} says: {prompt}"
 
     @contextmanager
     def _hold(self, most: float) -> Iterator[None]:

@@ -111,6 +111,14 @@ class ToolCaller(Protocol):
     def __call__(self, name: str, arguments: dict[str, Any], *, parent: Invocation) -> Awaitable[Outcome]: ...
 
 
+class ModelAsker(Protocol):
+    """How an in-process tool asks a model: the text of one answer. Raises what the model's failure says."""
+
+    async def __call__(
+        self, prompt: str, *, instructions: str | None, model: str | None, max_output_tokens: int | None
+    ) -> str: ...
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What the gateway lends to its sources."""
 
@@ -127,6 +135,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     registry: Callable[[], list[dict[str, Any]]]
     """The catalog's manifest entries as they are now, for in-process tools."""
     call_tool: ToolCaller
+    ask_model: ModelAsker
     outgoing: Any
     """The guarded HTTP client (`outgoing.Outgoing`)."""
     workshop: Workshop

@@ -99,6 +99,16 @@ class Context(Struct, frozen=True, eq=False):
             raise RuntimeError("call_tool_sync would stop the event loop here. In an async def, await ctx.call_tool.")
         return asyncio.run_coroutine_threadsafe(self.call_tool(name, **arguments), self._loop).result()
 
+    @property
+    def model(self) -> "LentModel":
+        """A model of the gateway's configuration, to be asked."""
+        return LentModel(self._lent.surroundings, self._loop)
+
+    @property
+    def tools(self) -> "LentTools":
+        """The gateway's tools, to be called in the name of this call's caller."""
+        return LentTools(self)
+
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell whoever follows this call how far it is."""
         self._in_loop(self._invocation.report, Progress(progress=progress, total=total, message=message))
@@ -114,6 +124,45 @@ class Context(Struct, frozen=True, eq=False):
             act(argument)
         else:
             self._loop.call_soon_threadsafe(act, argument)
+
+
+class LentModel(Struct, frozen=True, eq=False):
+    """`await ctx.model.ask("…")`; in a plain `def`, which runs in a thread, `ctx.model.ask_sync("…")`."""
+
+    _surroundings: Surroundings
+    _loop: asyncio.AbstractEventLoop
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        instructions: str | None = None,
+        model: str | None = None,
+        max_output_tokens: int | None = None,
+    ) -> str:
+        """The model's answer as text. `model` is a name under `[models]`; without it `default`, or the first."""
+        return await self._surroundings.ask_model(
+            prompt, instructions=instructions, model=model, max_output_tokens=max_output_tokens
+        )
+
+    def ask_sync(self, prompt: str, **options: Any) -> str:
+        if _on_event_loop():
+            raise RuntimeError("ask_sync would stop the event loop here. In an async def, await ctx.model.ask.")
+        return asyncio.run_coroutine_threadsafe(self.ask(prompt, **options), self._loop).result()
+
+
+class LentTools(Struct, frozen=True, eq=False):
+    """`await ctx.tools.call("add", a=1)`, and what there is to call."""
+
+    _context: Context
+
+    async def call(self, name: str, /, **arguments: Any) -> Any:
+        """As `ctx.call_tool`."""
+        return await self._context.call_tool(name, **arguments)
+
+    def list(self) -> list[dict[str, Any]]:
+        """As `ctx.registry`."""
+        return self._context.registry
 
 
 def _on_event_loop() -> bool:
