@@ -25,6 +25,7 @@ from jackfield.keys import ADMIN_KEY_FILE
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
 from jackfield.store import open_store
+from jackfield.workers.supervisor import Supervisor
 
 OLDEST_PYTHON = (3, 11)
 
@@ -72,10 +73,10 @@ def check_machine() -> Iterator[Finding]:
     for program, use in (("uv", "tool files with dependencies of their own"), ("npm", "building the console")):
         path = shutil.which(program) or shutil.which(program, path=Path(sys.executable).parent)
         yield ok(program, path) if path else ok(program, f"not found; only needed for {use}")
-    if sys.platform == "darwin":
+    if Supervisor().best_effort:
         yield warning(
-            "macos",
-            "A tool's left-over processes are ended on a best-effort basis when the gateway is killed.",
+            "processes",
+            "On this system what a tool's process started is ended by its process group: one that left it may stay.",
             "Prefer Linux where that matters.",
         )
 

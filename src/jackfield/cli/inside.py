@@ -7,13 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx2
-
 from jackfield.app import Gateway
+from jackfield.cli.asgi import StreamingTransport
 from jackfield.logs import set_up_logging
 from jackfield.sdk import Client
 from jackfield.settings import Settings
 from jackfield.web.server import build_app
+from jackfield.web.streams import Streams
 
 SOURCES_WITHIN = 10.0
 """Seconds that a command waits for its sources; one that is slower counts as not there."""
@@ -22,9 +22,18 @@ SOURCES_WITHIN = 10.0
 @asynccontextmanager
 async def gateway_inside(settings: Settings, *, key: str) -> AsyncIterator[Client]:
     """A client of a gateway that lives as long as the block."""
+    async with transport_inside(settings) as transport, Client(settings.url, key, transport=transport) as client:
+        yield client
+
+
+@asynccontextmanager
+async def transport_inside(settings: Settings) -> AsyncIterator[StreamingTransport]:
+    """The way to a gateway that lives as long as the block."""
     set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, level=logging.ERROR)
+    streams = Streams()
     async with Gateway(settings) as gateway:
         await gateway.panel.settled(within=SOURCES_WITHIN)
-        transport = httpx2.ASGITransport(build_app(gateway))
-        async with Client(settings.url, key, transport=transport) as client:
-            yield client
+        try:
+            yield StreamingTransport(build_app(gateway, streams=streams))
+        finally:
+            streams.close()

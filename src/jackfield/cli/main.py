@@ -36,11 +36,17 @@ COMMANDS = {
     "init": Command(module="init", summary="write a small working project"),
     "tools": Command(module="tools", summary="list and search the tools, or show one whole"),
     "call": Command(module="call", summary="call a tool and print its result"),
+    "result": Command(module="result", summary="print a call's result, however large, or a page of it"),
     "pending": Command(module="pending", summary="show the calls that wait for a person or an answer"),
     "approve": Command(module="approve", summary="allow a call that waits for a person"),
     "reject": Command(module="reject", summary="refuse a call that waits for a person"),
     "answer": Command(module="answer", summary="give a call that waits its result"),
     "tail": Command(module="tail", summary="watch calls as they happen"),
+    "logs": Command(module="logs", summary="show what a tool file's worker wrote, or how all workers are"),
+    "accept": Command(module="accept", summary="look at changed definitions of foreign tools and take them"),
+    "import": Command(module="import_", summary="add another program's MCP servers to the config"),
+    "connect": Command(module="connect", summary="add this gateway to an editor or a coding agent"),
+    "mcp": Command(module="mcp", summary="serve the catalog to an MCP client, over stdin and stdout"),
     "doctor": Command(module="doctor", summary="check this machine, the config, the sources and the gateway"),
 }
 

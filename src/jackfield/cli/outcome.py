@@ -7,6 +7,7 @@ import sys
 
 from jackfield.cli.show import harmless, note, paint, put, put_result
 from jackfield.sdk import CallAnswer, CallRecord
+from jackfield.sdk.results import large_result
 
 DONE = 0
 FAILED = 1
@@ -50,6 +51,9 @@ def show(tool: str, answer: CallAnswer) -> None:
     else:
         put(answer.call_id)
         note(waits_for(answer))
+    notice = large_result(answer.result, call_id=answer.call_id)
+    if notice is not None:
+        note(f"This is not the result, which has {notice.size:,} bytes: 'jackfield result {answer.call_id}' prints it.")
 
 
 def waits_for(answer: CallAnswer) -> str:

@@ -11,6 +11,8 @@ from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from msgspec import Struct
+
 from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN_KEY_FILE, made_or_kept_key
 from jackfield.sdk import Client, GatewayFault, GatewayUnreachable, NoAnswer, Unauthenticated
@@ -20,24 +22,38 @@ from jackfield.settings import Settings, load_settings
 PROBE_WITHIN = 2.0
 
 
+class Road(Struct, frozen=True, kw_only=True):
+    """The way to the gateway that was meant."""
+
+    url: str | None
+    key: str | None
+    inside: Settings | None = None
+    """The config to run in this very process, where no gateway of it is running."""
+
+
 @asynccontextmanager
 async def gateway(options: Namespace) -> AsyncIterator[Client]:
     """A client for the gateway that was meant by `--url`, `--key` and, where a command has it, `--config`."""
-    config: str | None = getattr(options, "config", None)
-    if options.url or os.environ.get("JACKFIELD_URL"):
-        road = Client(options.url, options.key)
-    else:
-        settings = load_settings(config)
-        url = local_url(settings)
-        key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(settings)
-        if config and not await answers(url, key):
-            own = options.key or local_key(settings) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
-            async with _gateway_inside(settings, own) as client:
-                yield client
-            return
-        road = Client(url, key)
-    async with road as client:
+    road = await find_road(options, may_run_inside=bool(getattr(options, "config", None)))
+    if road.inside is not None and road.key is not None:
+        async with _gateway_inside(road.inside, road.key) as client:
+            yield client
+        return
+    async with Client(road.url, road.key) as client:
         yield client
+
+
+async def find_road(options: Namespace, *, may_run_inside: bool) -> Road:
+    """Where the gateway is; with `may_run_inside`, in this process if it is nowhere else."""
+    if options.url or os.environ.get("JACKFIELD_URL"):
+        return Road(url=options.url, key=options.key)
+    settings = load_settings(getattr(options, "config", None))
+    url = local_url(settings)
+    key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(settings)
+    if may_run_inside and not await answers(url, key):
+        own = options.key or local_key(settings) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
+        return Road(url=settings.url, key=own, inside=settings)
+    return Road(url=url, key=key)
 
 
 def _gateway_inside(settings: Settings, key: str) -> AbstractAsyncContextManager[Client]:

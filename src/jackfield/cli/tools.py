@@ -16,6 +16,7 @@ from jackfield.cli.logs import worker_lines
 from jackfield.cli.reach import gateway
 from jackfield.cli.schema import fields, sample_object, types_of
 from jackfield.cli.show import columns, harmless, one_line, paint, put, put_json
+from jackfield.cli.tokens import cost_lines, costs_of
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.parsing import nearest
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
@@ -28,6 +29,7 @@ EXAMPLES = """\
   jackfield tools
   jackfield tools --search 'convert money'
   jackfield tools --source local --json
+  jackfield tools --tokens
   jackfield tools add"""
 
 
@@ -35,6 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="show this tool whole")
     parser.add_argument("--search", metavar="WORDS", help="the tools that fit these words best, best first")
     parser.add_argument("--source", metavar="NAME", help="only the tools of this source")
+    parser.add_argument("--tokens", action="store_true", help="what each costs a model's context, and all together")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--config", metavar="FILE", help="use this config; without a running gateway, run it in process"
@@ -43,9 +46,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    if options.name and (options.search or options.source):
-        raise UsageError("One tool is shown whole, without --search and --source. Leave them or the name out.")
-    asyncio.run(_show_one(options) if options.name else _show_all(options))
+    if options.name and (options.search or options.source or options.tokens):
+        raise UsageError(
+            "One tool is shown whole, without --search, --source and --tokens. Leave them or the name out."
+        )
+    show = _show_one if options.name else _show_costs if options.tokens else _show_all
+    asyncio.run(show(options))
     return 0
 
 
@@ -56,6 +62,18 @@ async def _show_one(options: Namespace) -> None:
         put_json(tool)
     else:
         put("\n".join(tool_lines(tool)))
+
+
+async def _show_costs(options: Namespace) -> None:
+    async with gateway(options) as client:
+        if options.source is not None:
+            _check_source(options.source, await client.ready())
+        costs = costs_of(await _wanted(options, client))
+    if options.json:
+        put_json(costs)
+        return
+    for line in cost_lines(costs):
+        put(line)
 
 
 async def _show_all(options: Namespace) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from jackfield.sdk.failures import outcome_of
 from jackfield.sdk.functions import Servable
 from jackfield.sdk.loop import LoopThread
+from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.tools import ApprovalOverride, OnEvent, Tools
 from jackfield.sdk.types import CallAnswer, EffectiveTool, ToolInfo, ToolsChanged
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.large_result import LARGE_RESULT
-from jackfield.store import moves
+from jackfield.store import moves, responses
 from jackfield.store.bus import Bus
 from jackfield.store.inboxes import Inbox
 from jackfield.store.kept_tools import KeptTools
@@ -24,6 +24,7 @@ from jackfield.store.large_results import LargeResults
 from jackfield.store.moves import Claim, Moved, Script, Started
 from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
+from jackfield.store.responses import Responses
 from jackfield.store.statements import Statement, make_statement
 
 __all__ = ["CallFilter", "Claim", "Moved", "Page", "Started", "Store"]
@@ -71,6 +72,7 @@ class Store(ABC):
         self.preferences = Preferences(self._write, self._read)
         self.kept_tools = KeptTools(self._write, self._read)
         self.pins = PinnedTools(self._write, self._read)
+        self.responses = Responses(self._write, self._read)
 
     @abstractmethod
     async def open(self) -> None:
@@ -269,10 +271,12 @@ class Store(ABC):
         await self._write(partial(moves.run, "delete_login", digest=digest))
 
     async def prune(self, *, keep_days: float, limit: int = 500) -> int:
-        """Delete one small step of what is older than `keep_days`; how many calls went."""
+        """Delete one small step of what is older than `keep_days`; how many went of calls or responses, the more."""
         before = await self.now_ms() - int(keep_days * DAY_MS)
         first_kept = f"call_{max(before, 0):012x}"
         gone = await self._write(partial(moves.prune_calls, before_id=first_kept, limit=limit))
+        first_response = f"resp_{max(before, 0):012x}"
+        responses_gone = await self._write(partial(responses.prune, before_id=first_response, limit=limit))
         for name, values in (
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),
@@ -280,7 +284,7 @@ class Store(ABC):
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))
-        return gone
+        return max(gone, responses_gone)
 
     async def now_ms(self) -> int:
         """The database's clock; also the proof that it answers."""

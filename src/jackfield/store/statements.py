@@ -9,6 +9,7 @@ from importlib import resources
 
 from msgspec import Struct
 
+STATEMENT_FILES = ("queries.sql", "pending.sql", "large_results.sql", "pins.sql", "responses.sql")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -32,7 +33,7 @@ class Migration(Struct, frozen=True):
 
 def load_statements(words: Mapping[str, str], placeholder: str) -> dict[str, Statement]:
     """Every named statement, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
-    text = "".join(_text(name) for name in ("queries.sql", "pending.sql", "large_results.sql", "pins.sql"))
+    text = "".join(_text(name) for name in STATEMENT_FILES)
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: make_statement(name, _spell(body, words), placeholder) for name, body in pairs}

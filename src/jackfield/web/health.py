@@ -31,7 +31,9 @@ class Alive(Struct, frozen=True, kw_only=True):
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
-    """One source of tools. `faults`, with a key that may read, says which of its tools cannot be offered and why."""
+    """One source of tools. With a key that may read: `faults` says which of its tools cannot be offered and why, `held`
+    names those that wait for a person to accept their new definition.
+    """
 
     name: str
     kind: str
@@ -39,6 +41,7 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     error: str | None
     tools: int
     faults: tuple[str, ...] | UnsetType = UNSET
+    held: tuple[str, ...] | UnsetType = UNSET
 
 
 class NoticeReport(Struct, frozen=True, kw_only=True):
@@ -71,10 +74,16 @@ async def readiness(visit: Visit) -> Answer:
     trusted = principal is not None and principal.may(Scope.READ)
     store_answers = gateway.ready and await _store_answers(visit)
     ready = store_answers and not visit.reception.streams.is_closing
+    held: dict[str, list[str]] = {}
+    for name, entry in sorted(gateway.catalog.held.items()):
+        held.setdefault(entry.tool.source, []).append(name)
     report = Readiness(
         status="ready" if ready else "not_ready",
         store="ok" if store_answers else "unreachable",
-        sources=[_report(status, discretion, trusted=trusted) for status in gateway.source_statuses()],
+        sources=[
+            _report(status, discretion, held=tuple(held.get(status.name, ())) if trusted else UNSET)
+            for status in gateway.source_statuses()
+        ],
         notices=[
             NoticeReport(name=notice.public_name, sources=notice.sources, message=discretion.text(notice.message))
             for notice in gateway.catalog.notices
@@ -95,14 +104,16 @@ async def metrics(visit: Visit) -> Answer:
     return Reply(200, (_METRICS_TYPE, NO_STORE), text.encode())
 
 
-def _report(status: SourceStatus, discretion: Discretion, *, trusted: bool) -> SourceReport:
+def _report(status: SourceStatus, discretion: Discretion, *, held: tuple[str, ...] | UnsetType) -> SourceReport:
+    """A source as it is shown; `held` is only given for somebody who may know such things."""
     return SourceReport(
         name=status.name,
         kind=status.kind,
         status=status.status,
         error=None if status.error is None else discretion.text(status.error),
         tools=status.tools,
-        faults=tuple(discretion.text(fault) for fault in status.faults) if trusted else UNSET,
+        faults=UNSET if held is UNSET else tuple(discretion.text(fault) for fault in status.faults),
+        held=held,
     )
 
 

@@ -5,15 +5,20 @@ Above: `server.py`. Below: one module per kind of door. The first match counts, 
 
 from typing import Any
 
+from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
-from jackfield.web import calls, changes, execute, health, login, tools
+from jackfield.web import calls, changes, execute, health, large_results, login, tools
 from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
+from jackfield.web.mcp.routes import MCP_DOORS
 from jackfield.web.needs import SEES_CALLS
 from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
+from jackfield.web.responses.routes import RESPONSE_DOORS
 from jackfield.web.routes_pending import PENDING_DOORS
+from jackfield.web.routes_pins import PIN_DOORS
 from jackfield.web.routes_shelf import PREFERENCE_DOORS, SHELF_DOORS
+from jackfield.web.routes_workers import WORKER_DOORS
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
 
@@ -92,6 +97,7 @@ DOORS: tuple[Door, ...] = (
         answers={200: Body(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
     ),
     *PREFERENCE_DOORS,
+    *PIN_DOORS,
     Door(
         method="GET",
         path="/api/v1/tools/{name}",
@@ -135,6 +141,17 @@ DOORS: tuple[Door, ...] = (
         refusals=(404,),
     ),
     Door(
+        method="GET",
+        path="/api/v1/calls/{id}/result",
+        handler=large_results.show_result,
+        needs=SEES_CALLS,
+        group="Calls",
+        summary="The result of a settled call as JSON text, page by page: for results too large for the record",
+        query=large_results.ResultQuery,
+        answers={200: Body(says="A page; joined, they are the text that the digest is of", type=ResultPage)},
+        refusals=(404, 409),
+    ),
+    Door(
         method="POST",
         path="/api/v1/calls/{id}/cancel",
         handler=calls.cancel_call,
@@ -145,6 +162,7 @@ DOORS: tuple[Door, ...] = (
         refusals=(404, 409),
     ),
     *PENDING_DOORS,
+    *WORKER_DOORS,
     Door(
         method="POST",
         path="/api/login",
@@ -206,6 +224,8 @@ DOORS: tuple[Door, ...] = (
         summary="This document",
         answers={200: Body(says="OpenAPI 3.1", type=dict[str, Any])},
     ),
+    *MCP_DOORS,
+    *RESPONSE_DOORS,
     _page("/", "index.html", "text/html"),
     _page("/icon.svg", "icon.svg", "image/svg+xml"),
     _page("/page.css", "page.css", "text/css"),

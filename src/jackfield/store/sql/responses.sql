@@ -1,0 +1,50 @@
+
+-- name: insert_response
+INSERT INTO responses (id, principal, status, previous_id, resource, input, output, owner, is_background, created_at)
+VALUES (:id, :principal, :status, :previous_id, :resource, :input, '[]', :owner, :is_background, clock_ms())
+
+-- name: settle_response
+-- Once: by the gateway that makes it, or by whoever finds that this gateway is dead.
+UPDATE responses SET status = :status, resource = :resource, output = :output, finished_at = clock_ms()
+WHERE id = :id AND finished_at IS NULL
+RETURNING id
+
+-- name: get_response
+SELECT responses.*,
+    CASE WHEN responses.finished_at IS NULL AND (gateways.id IS NULL OR gateways.dead = 1) THEN 1 ELSE 0 END AS is_orphan
+FROM responses LEFT JOIN gateways ON gateways.id = responses.owner
+WHERE responses.id = :id
+
+-- name: response_chain
+-- A response and all that came before it, the first first.
+WITH RECURSIVE chain AS (
+    SELECT id, previous_id, input, output, 0 AS depth FROM responses WHERE id = :id
+    UNION ALL
+    SELECT earlier.id, earlier.previous_id, earlier.input, earlier.output, chain.depth + 1
+    FROM responses AS earlier JOIN chain ON earlier.id = chain.previous_id)
+SELECT id, previous_id, input, output FROM chain ORDER BY depth DESC
+
+-- name: want_response_stopped
+UPDATE responses SET stop_wanted = 1 WHERE id = :id AND finished_at IS NULL RETURNING id
+
+-- name: delete_response
+DELETE FROM responses WHERE id = :id RETURNING id
+
+-- name: delete_response_events
+DELETE FROM response_events WHERE response_id IN (each_of(:ids))
+
+-- name: append_response_events
+INSERT INTO response_events (response_id, first, last, events) VALUES (:id, :first, :last, :events)
+
+-- name: response_events_after
+SELECT first, last, events FROM response_events WHERE response_id = :id AND last > :after ORDER BY first LIMIT :limit
+
+-- name: prune_responses
+-- One that others continue stays as long as they do; one that is being made stays as long as its gateway lives.
+DELETE FROM responses WHERE id IN (
+    SELECT id FROM responses WHERE id < :before_id
+        AND NOT EXISTS (SELECT 1 FROM responses AS later WHERE later.previous_id = responses.id)
+        AND (finished_at IS NOT NULL
+            OR NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = responses.owner AND gateways.dead = 0))
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+RETURNING id

@@ -1,0 +1,143 @@
+"""`jackfield import` and `jackfield connect` as people run them: shown first, then written, and it works."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.stories.gateway import RunningGateway, run_cli, running_gateway
+
+SERVER = Path(__file__).with_name("changing_server.py")
+CONFIG = "# my project\n[scenario]\nname = 'story'  # as it is\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a config and the servers of another program, one of which has a secret."""
+    (tmp_path / "jackfield.toml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "description.txt").write_text("Says it.", encoding="utf-8")
+    server = {
+        "command": sys.executable,
+        "args": [str(SERVER), "${workspaceFolder}/description.txt"],
+        "env": {"SAY_TOKEN": "s3cr3t-value-0001"},
+    }
+    (tmp_path / ".vscode").mkdir()
+    text = f"// of VS Code\n{json.dumps({'servers': {'talk': server}})}"
+    (tmp_path / ".vscode/mcp.json").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_imported_servers_are_shown_then_written_and_their_tools_can_be_called(project: Path) -> None:
+    config = project / "jackfield.toml"
+    asked = run_cli("import", ".vscode/mcp.json", cwd=project)
+    assert asked.returncode == 2
+    assert "+[sources.talk]" in asked.stdout
+    assert "Add --yes" in asked.stderr
+    assert config.read_text(encoding="utf-8") == CONFIG
+
+    done = run_cli("import", ".vscode/mcp.json", "--yes", cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert "SAY_TOKEN  env.SAY_TOKEN of 'talk'" in done.stdout
+    assert "s3cr3t" not in done.stdout + config.read_text(encoding="utf-8")
+    assert config.read_text(encoding="utf-8").startswith(CONFIG)
+    assert tomllib.loads(config.read_text(encoding="utf-8"))["sources"]["talk"] == {
+        "kind": "mcp",
+        "command": [sys.executable, str(SERVER), f"{project}/description.txt"],
+        "env": {"SAY_TOKEN": "${SAY_TOKEN}"},
+    }
+
+    again = run_cli("import", ".vscode/mcp.json", "--yes", cwd=project)
+    assert again.returncode == 2
+    assert "The config has a source 'talk' already." in again.stderr
+    with running_gateway(project, env={"SAY_TOKEN": "s3cr3t-value-0001"}):
+        called = run_cli("call", "say", cwd=project, env={"SAY_TOKEN": "s3cr3t-value-0001"})
+    # The secret reached the server; what it says of it does not reach us.
+    assert called.stdout.startswith("said with ")
+    assert "nothing" not in called.stdout
+    assert "s3cr3t" not in called.stdout
+
+
+def test_without_a_config_one_is_made(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}', encoding="utf-8")
+    assert run_cli("import", ".mcp.json", "-y", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "jackfield.toml").read_text(encoding="utf-8") == (
+        '# from .mcp.json\n[sources.a]\nkind = "mcp"\nurl = "https://a.example/mcp"\ntransport = "http"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not valid JSON"),
+        ("{}", "has no MCP servers"),
+    ],
+)
+def test_a_file_that_is_none_is_said(tmp_path: Path, text: str | None, sentence: str) -> None:
+    if text is not None:
+        (tmp_path / ".mcp.json").write_text(text, encoding="utf-8")
+    refused = run_cli("import", ".mcp.json", "--yes", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+    assert not (tmp_path / "jackfield.toml").exists()
+
+
+def test_a_connected_client_reaches_the_gateway_with_what_was_written(gateway_project: RunningGateway) -> None:
+    folder = gateway_project.folder
+    file = folder / ".mcp.json"
+    file.write_text('{"mcpServers": {"other": {"command": "x"}}}', encoding="utf-8")
+    asked = run_cli("connect", "claude-code", cwd=folder)
+    assert asked.returncode == 2
+    assert "other" in file.read_text(encoding="utf-8")
+    assert "jackfield" not in file.read_text(encoding="utf-8")
+    done = run_cli("connect", "claude-code", "--yes", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert gateway_project.key not in asked.stdout + done.stdout + done.stderr
+    assert "keep it out of version control" in done.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+    servers = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
+    assert list(servers) == ["other", "jackfield"]
+    entry = servers["jackfield"]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    headers = {**entry["headers"], "Accept": "application/json, text/event-stream"}
+    assert httpx2.post(entry["url"], json=hello, headers=headers).status_code == 200
+    assert httpx2.post(entry["url"], json=hello).status_code == 401
+    assert "has this gateway already" in run_cli("connect", "claude-code", cwd=folder).stdout
+    taken = run_cli("import", ".mcp.json", cwd=folder, env={"JACKFIELD_PORT": str(gateway_project.port)})
+    assert "'jackfield' is this gateway itself" in taken.stdout
+    assert "+[sources.other]" in taken.stdout
+    assert "[sources.jackfield]" not in taken.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "file", "servers"),
+    [
+        (("cursor",), ".cursor/mcp.json", "mcpServers"),
+        (("vscode",), ".vscode/mcp.json", "servers"),
+        (("claude-code", "--user"), "home/.claude.json", "mcpServers"),
+        (("cursor", "--user"), "home/.cursor/mcp.json", "mcpServers"),
+        (("vscode", "--user"), "home/.config/Code/User/mcp.json", "servers"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="the user's folder of VS Code lies elsewhere")
+def test_each_client_has_its_own_file(tmp_path: Path, args: tuple[str, ...], file: str, servers: str) -> None:
+    env = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": "", "JACKFIELD_URL": "https://gw.example"}
+    options = ("--key", "k-0001", "--name", "tools", "--yes")
+    assert run_cli("connect", *args, *options, cwd=tmp_path, env=env).returncode == 0
+    entry = json.loads((tmp_path / file).read_text(encoding="utf-8"))[servers]["tools"]
+    assert (entry["url"], entry["headers"]) == ("https://gw.example/mcp", {"Authorization": "Bearer k-0001"})
+
+
+def test_without_a_key_nothing_is_written(tmp_path: Path) -> None:
+    refused = run_cli("connect", "cursor", "--yes", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "There is no key for the gateway" in refused.stderr
+    assert not (tmp_path / ".cursor").exists()
