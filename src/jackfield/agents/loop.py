@@ -21,6 +21,7 @@ from jackfield.agents.running import CallRunner
 from jackfield.agents.speech import HeardCall, Speech
 from jackfield.agents.tools import Offered
 from jackfield.llm.base import ModelFailed, ModelRequest
+from jackfield.llm.retries import is_passing
 from jackfield.model.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, Usage
 
 log = logging.getLogger("jackfield.agents")
@@ -78,7 +79,7 @@ class Loop:
                     async for delta in deltas:
                         speech.take(delta)
             except ModelFailed as failure:
-                if speech.has_begun or retry == self._plan.limits.retries:
+                if speech.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
                     speech.close(status="incomplete")
                     raise
                 log.warning("model %s failed, asked again: %s", self._plan.model.name, failure)

@@ -7,7 +7,7 @@ given by the catalog, because it must be unique there.
 from enum import Enum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_EXPIRES_IN_MS = 24 * 3_600_000
@@ -137,6 +137,14 @@ class Tool(Struct, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     config: dict[str, Any] = {}
     """Options of this tool that its source alone reads (seed 001's `config`)."""
+    title: str | None = None
+    """A name for people, where its owner gives one."""
+    annotations: dict[str, Any] = {}
+    """MCP's hints about what it does. Its owner's word, so shown and never trusted."""
+    server: str | None = None
+    """Seed 001's `mcp_server`: where a tool of kind `mcp` lives."""
+    definition: Raw | None = None
+    """A foreign tool's definition exactly as its server gave it."""
 
     @property
     def answered_by_others(self) -> bool:
@@ -166,6 +174,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     parameters: JsonSchema | None = None
     config: dict[str, Any] = {}
+    mcp_server: str | None = None
 
 
 def definition_of(tool: Tool, public_name: str) -> ToolDefinition:
@@ -176,6 +185,7 @@ def definition_of(tool: Tool, public_name: str) -> ToolDefinition:
         description=tool.description,
         parameters=tool.input_schema,
         config=tool.config,
+        mcp_server=tool.server,
     )
 
 

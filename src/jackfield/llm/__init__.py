@@ -1,0 +1,48 @@
+"""Models: who answers an agent, one step at a time.
+
+`base.py` is the promise: items in, deltas out. `models.py` opens what the config names under `[models]`. `openai.py`
+asks any chat-completions server, with `chat_request.py` and `chat_stream.py` as its two ends, `wire.py` in between,
+`retries.py` for when to ask again and `failures.py` for its sentences. `scripted.py` is the shipped twin and plays a
+written dialogue: `script.py` the file, `scene.py` what it sees. May import: model, errors, parsing. Never: who asks,
+or where requests go; the way out is handed in.
+"""
+
+from jackfield.llm.base import (
+    CallArguments,
+    CallBegun,
+    Delta,
+    Finish,
+    Model,
+    ModelFailed,
+    ModelRequest,
+    ReasoningDelta,
+    RefusalDelta,
+    StepEnd,
+    TextDelta,
+    ToolSpec,
+)
+from jackfield.llm.models import ModelNotFound, Models
+from jackfield.llm.script import ScriptedCall, ScriptedFailure, Turn, When
+from jackfield.llm.scripted import ScriptedModel
+
+__all__ = [
+    "CallArguments",
+    "CallBegun",
+    "Delta",
+    "Finish",
+    "Model",
+    "ModelFailed",
+    "ModelNotFound",
+    "ModelRequest",
+    "Models",
+    "ReasoningDelta",
+    "RefusalDelta",
+    "ScriptedCall",
+    "ScriptedFailure",
+    "ScriptedModel",
+    "StepEnd",
+    "TextDelta",
+    "ToolSpec",
+    "Turn",
+    "When",
+]

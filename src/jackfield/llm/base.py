@@ -1,0 +1,127 @@
+"""The promise of a model: items in, deltas out. Above: `agents/`, which asks step by step, and in-process tools.
+Below: `openai.py`, `scripted.py` and whoever else answers.
+
+One request is one step: the model speaks, thinks, calls tools, and ends. What a provider's own messages look like
+is known to its file alone.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError
+from jackfield.model.items import Item, Usage
+
+Finish = Literal["stop", "tool_calls", "length", "content_filter"]
+"""Why a step ended: all was said, tools are to be called, the limit of tokens was reached, or a filter cut it off."""
+
+
+class ToolSpec(Struct, frozen=True, kw_only=True):
+    """A tool as a model is shown it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+    """JSON Schema of the arguments; None where it takes none."""
+    strict: bool | None = None
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One step asked of a model: all that was said so far, and how to go on."""
+
+    items: tuple[Item, ...]
+    instructions: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: str = "auto"
+    """`auto`, `none`, `required` or `name:<tool>`. A wish: whoever runs the calls holds the model to it."""
+    parallel_tool_calls: bool = True
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    max_output_tokens: int | None = None
+    top_logprobs: int | None = None
+    reasoning_effort: str | None = None
+    text_format: dict[str, Any] | None = None
+    """Open Responses' `text.format`: `{"type": "text" | "json_object" | "json_schema", …}`."""
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+    logprobs: tuple[dict[str, Any], ...] = ()
+    """As chat completions spells them, where `top_logprobs` asked for them."""
+
+
+class ReasoningDelta(Struct, frozen=True):
+    text: str
+
+
+class RefusalDelta(Struct, frozen=True):
+    text: str
+
+
+class CallBegun(Struct, frozen=True):
+    """The model begins to call a tool. Comes once for each `index`, counted from 0, before its `CallArguments`."""
+
+    index: int
+    call_id: str
+    name: str
+
+
+class CallArguments(Struct, frozen=True):
+    """A piece of the arguments, a JSON text that is whole when the step has ended."""
+
+    index: int
+    delta: str
+
+
+class StepEnd(Struct, frozen=True):
+    """Always the last delta."""
+
+    finish: Finish
+    usage: Usage | None = None
+    """None where the provider does not count."""
+
+
+Delta = TextDelta | ReasoningDelta | RefusalDelta | CallBegun | CallArguments | StepEnd
+
+
+class Model(Protocol):
+    """Something that answers. Steps may run side by side."""
+
+    name: str
+    """Its key under `[models]`."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """One step. Raises `ModelFailed`. Closing the generator stops the request to the provider at once."""
+
+    async def close(self) -> None:
+        """Free what it holds. Steps that still run are stopped first, by whoever asked."""
+
+
+class ModelFailed(JackfieldError):
+    """A model gave no answer, or only a part of one. The sentence names the model and the cure, never a key."""
+
+    code = "model_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "model_error",
+        status: int | None = None,
+        retry_after: float | None = None,
+        before_first_token: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        """`model_error`, `rate_limited`, `context_length_exceeded`, `model_timeout`, `model_unavailable`, …"""
+        self.status = status
+        """What the provider's server answered; None where it did not."""
+        self.retry_after = retry_after
+        """Seconds after which another try makes sense."""
+        self.before_first_token = before_first_token
+        """Whether nothing had been said yet, so that asking again repeats nothing."""

@@ -1,0 +1,116 @@
+"""The models of the config, by name. Above: the app, which opens and closes them, and whoever asks one.
+
+Below: one file per provider; a new one is its file, its options in `options.py` and a line here. What the operator
+wrote is checked at the start; a provider's code is loaded when one of its models is first asked for.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from jackfield.errors import ConfigError, NotFound
+from jackfield.llm.base import Model
+from jackfield.llm.options import OpenAIOptions, ScriptedOptions
+from jackfield.llm.script import read_script
+from jackfield.llm.scripted import ScriptedModel
+from jackfield.llm.wire import Send
+from jackfield.parsing import nearest, parse_config
+
+Opener = Callable[[], Model]
+"""Makes the model. May take a while the first time: it loads the provider."""
+
+
+class ModelNotFound(NotFound):
+    """A name that no table under `[models]` has."""
+
+    code = "model_not_found"
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """Where a model is described, and what it may use."""
+
+    name: str
+    where: str
+    folder: Path
+    send: Send
+
+
+def _openai(options: dict[str, Any], place: _Place) -> Opener:
+    given = parse_config(options, OpenAIOptions, where=place.where)
+    url = urlsplit(given.base_url)
+    if url.scheme not in ("http", "https") or not url.netloc:
+        raise ConfigError(
+            f"{place.where}.base_url {given.base_url!r} is not a full url. Write http://host[:port]/v1 or https://…"
+        )
+    if url.username or url.password:
+        raise ConfigError(f"{place.where}.base_url has a user or password in it. Send them as headers.")
+
+    def open_it() -> Model:
+        # By name: the SDK takes a third of a second to load, and many gateways have no such model.
+        made: Model = import_module("jackfield.llm.openai").OpenAIModel(place.name, given, send=place.send)
+        return made
+
+    return open_it
+
+
+def _scripted(options: dict[str, Any], place: _Place) -> Opener:
+    given = parse_config(options, ScriptedOptions, where=place.where)
+    script = read_script(place.folder / given.script, named_in=f"{place.where}.script")
+    return lambda: ScriptedModel(script, name=place.name)
+
+
+PROVIDERS: Mapping[str, Callable[[dict[str, Any], _Place], Opener]] = {"openai": _openai, "scripted": _scripted}
+
+
+class Models:
+    """Every model of the config. `tables` are the `[models.NAME]`; `send` is the gateway's one way out."""
+
+    def __init__(
+        self, tables: Mapping[str, Mapping[str, Any]], *, folder: Path, send: Send, where: str = "the configuration"
+    ) -> None:
+        self._openers = {
+            name: _opener(dict(table), _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send))
+            for name, table in tables.items()
+        }
+        self._opened: dict[str, Model] = {}
+        self._lock = asyncio.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the config's order."""
+        return tuple(self._openers)
+
+    async def get(self, name: str) -> Model:
+        """The model of that name, opened. Raises `ModelNotFound`."""
+        if name in self._opened:
+            return self._opened[name]
+        opener = self._openers.get(name)
+        if opener is None:
+            known = f"Known: {', '.join(self.names)}." if self.names else "Add [models.NAME] to the config."
+            raise ModelNotFound(f"There is no model '{name}'.{nearest(name, list(self.names))} {known}", param="model")
+        async with self._lock:
+            if name not in self._opened:
+                self._opened[name] = await asyncio.to_thread(opener)
+            return self._opened[name]
+
+    async def close(self) -> None:
+        opened, self._opened = list(self._opened.values()), {}
+        for model in opened:
+            await model.close()
+
+
+def _opener(table: dict[str, Any], place: _Place) -> Opener:
+    provider = table.pop("provider", None)
+    if not isinstance(provider, str):
+        raise ConfigError(f'{place.where} needs a provider: "openai" or "scripted". Add it.')
+    if provider not in PROVIDERS:
+        raise ConfigError(
+            f"{place.where}.provider is '{provider}', which is not known.{nearest(provider, list(PROVIDERS))} "
+            f"Known: {', '.join(PROVIDERS)}."
+        )
+    return PROVIDERS[provider](table, place)

@@ -1,0 +1,226 @@
+"""Models behind a chat-completions server: vLLM, Ollama, llama.cpp, OpenAI and their like.
+
+Above: whoever asks a `Model`. Below: the openai SDK for keys, headers and urls, `wire.py` for the bytes,
+`chat_request.py` and `chat_stream.py` for what they mean, `retries.py` for when to ask again. The SDK's own stream of
+typed chunks is not used: it takes several times the CPU of all that is done here.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream, Omit, OpenAIError
+
+from jackfield.llm.base import Delta, ModelFailed, ModelRequest
+from jackfield.llm.chat_request import chat_body
+from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
+from jackfield.llm.failures import Failures
+from jackfield.llm.options import OpenAIOptions
+from jackfield.llm.retries import Breaker, RetryPolicy
+from jackfield.llm.wire import Patience, Send, SentBy
+
+log = logging.getLogger("jackfield.llm")
+
+AFTER_THE_END = 5.0
+"""Seconds that a server has for its token counts after it said why it stopped."""
+TO_HANG_UP = 0.1
+"""Seconds that a server has to end a whole answer, so that its connection can be used again."""
+_NEW_SPELLING = (".openai.com", ".azure.com")
+"""Hosts that know the limit of tokens by its newer name only."""
+
+
+class OpenAIModel:
+    """One model at one server."""
+
+    def __init__(
+        self, name: str, options: OpenAIOptions, *, send: Send, chance: Callable[[], float] = random.random
+    ) -> None:
+        self.name = name
+        self._options = options
+        self._chance = chance
+        self._failures = Failures(name, options)
+        self._retries = RetryPolicy(
+            retries=options.max_retries, delay=options.retry_delay, max_delay=options.max_retry_delay
+        )
+        self._breaker = Breaker(name, failures=options.breaker_failures, seconds=options.breaker_seconds)
+        self._client = _client(options, send)
+        self._headers = _headers(options)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        body = _encoded(request, self._options)
+        tried = 0
+        while True:
+            tried += 1
+            is_probe = self._breaker.enter()
+            try:
+                async with aclosing(self._ask(body)) as deltas:
+                    async for delta in deltas:
+                        yield delta
+            except ModelFailed as fault:
+                self._breaker.failed(fault)
+                wait = self._retries.wait(fault, tried=tried, chance=self._chance())
+                if wait is None or self._breaker.is_open:
+                    raise
+                log.warning("%s Trying again in %.1f s.", fault.message, wait)
+            else:
+                return
+            finally:
+                if is_probe:
+                    self._breaker.probe_ended()
+            await asyncio.sleep(wait)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _ask(self, body: bytes) -> AsyncGenerator[Delta, None]:
+        """One request, without a second try."""
+        response = await self._send(body)
+        answer = _Answer(response, self._failures, silence=self._options.timeout)
+        try:
+            while (deltas := await answer.read()) is not None:
+                if deltas:
+                    self._breaker.succeeded()
+                for delta in deltas:
+                    yield delta
+            last = answer.end()
+            self._breaker.succeeded()
+            for delta in last:
+                yield delta
+            await answer.hang_up()
+        finally:
+            await answer.close()
+
+    async def _send(self, body: bytes) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                response: Any = await self._client.post(
+                    "/chat/completions",
+                    cast_to=httpx2.Response,
+                    content=body,
+                    options={"headers": self._headers},
+                    stream=True,
+                    stream_cls=AsyncStream[Any],
+                )
+                assert isinstance(response, httpx2.Response)
+                return response
+        except TimeoutError:
+            raise self._failures.silent(self._options.timeout, before_first_token=True) from None
+        except APIStatusError as fault:
+            after = fault.response.headers.get("retry-after")
+            raise self._failures.answered(fault.status_code, fault.response.content, after=after) from None
+        except APIConnectionError as fault:
+            raise self._failures.unreachable(fault.__cause__ or fault) from None
+        except (OpenAIError, httpx2.HTTPError) as fault:
+            raise self._failures.unreachable(fault) from None
+
+
+class _Answer:
+    """The server's answer as it comes in, with every fault in our words."""
+
+    def __init__(self, response: httpx2.Response, failures: Failures, *, silence: float) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._response = response
+        self._pieces: AsyncIterator[bytes] = aiter(response.stream)
+        self._failures = failures
+        self._chat = ChatStream()
+        self._patience = Patience(silence)
+        self._whole: list[bytes] | None = [] if _is_plain_json(response) else None
+        self._has_said = False
+
+    async def read(self) -> list[Delta] | None:
+        """What the next bytes say; None when the answer has ended."""
+        if self._chat.is_complete:
+            return None
+        try:
+            piece = await self._patience.next(self._pieces)
+        except TimeoutError:
+            if self._chat.is_answered:
+                return None
+            raise self._failures.silent(self._patience.seconds, before_first_token=not self._has_said) from None
+        except httpx2.HTTPError as fault:
+            if self._chat.is_answered:
+                return None
+            raise self._failures.unreachable(fault, before_first_token=not self._has_said) from None
+        return None if piece is None else self._understand(piece)
+
+    def end(self) -> list[Delta]:
+        """The last deltas."""
+        try:
+            deltas = self._chat.feed_whole(b"".join(self._whole)) if self._whole is not None else []
+            return deltas + self._chat.end()
+        except (BrokenStream, ProviderError) as fault:
+            raise self._in_our_words(fault) from None
+
+    async def hang_up(self) -> None:
+        """Read to the end of a whole answer if it is near, so that the connection can be used again."""
+        self._patience.shorten(TO_HANG_UP)
+        try:
+            while await self._patience.next(self._pieces) is not None:
+                pass
+        except (TimeoutError, httpx2.HTTPError):
+            return  # the answer is whole all the same; the connection is not kept
+
+    async def close(self) -> None:
+        self._patience.end()
+        await self._response.aclose()
+
+    def _understand(self, piece: bytes) -> list[Delta]:
+        if self._whole is not None:
+            self._whole.append(piece)
+            return []
+        try:
+            deltas = self._chat.feed(piece)
+        except (BrokenStream, ProviderError) as fault:
+            raise self._in_our_words(fault) from None
+        if deltas:
+            self._has_said = True
+        if self._chat.is_answered:
+            self._patience.shorten(AFTER_THE_END)
+        return deltas
+
+    def _in_our_words(self, fault: BrokenStream | ProviderError) -> ModelFailed:
+        if isinstance(fault, ProviderError):
+            return self._failures.in_stream(fault.body, before_first_token=not self._has_said)
+        return self._failures.broken(str(fault), before_first_token=not self._has_said)
+
+
+def _client(options: OpenAIOptions, send: Send) -> AsyncOpenAI:
+    """The SDK's client. It makes no retries of its own, and reads no key from the environment."""
+    return AsyncOpenAI(
+        base_url=options.base_url,
+        api_key=options.api_key or "none",
+        max_retries=0,
+        timeout=None,
+        http_client=httpx2.AsyncClient(
+            transport=SentBy(send, named_by=options.base_url), timeout=None, trust_env=False, follow_redirects=False
+        ),
+    )
+
+
+def _headers(options: OpenAIOptions) -> dict[str, str | Omit]:
+    """The operator's, and what must not be sent: the SDK would take those from the environment."""
+    given = {name.lower(): value for name, value in options.headers.items()}
+    left_out: dict[str, str | Omit] = {"openai-organization": Omit(), "openai-project": Omit()}
+    if options.api_key is None:
+        left_out["authorization"] = Omit()
+    return {**left_out, **given}
+
+
+def _encoded(request: ModelRequest, options: OpenAIOptions) -> bytes:
+    host = f".{urlsplit(options.base_url).hostname or ''}"
+    limit_key = "max_completion_tokens" if host.endswith(_NEW_SPELLING) else "max_tokens"
+    body = chat_body(request, model=options.model, limit_key=limit_key)
+    if options.include_usage:
+        body["stream_options"] = {"include_usage": True}
+    return msgspec.json.encode(body | options.body)
+
+
+def _is_plain_json(response: httpx2.Response) -> bool:
+    """A server that does not stream, though asked to."""
+    return response.headers.get("content-type", "").startswith("application/json")

@@ -1,0 +1,200 @@
+"""A result that is more than plain JSON: MCP's content, apart from any revision of its wire.
+
+A call has one JSON value as its result (`call.py`). Most MCP answers are one: a text is a string, a structured answer
+is its JSON. What JSON alone cannot say (images, audio, resources, several blocks, `_meta`) stays in the *content form*:
+
+    {"content": [blocks as MCP spells them], "structuredContent": any JSON, "_meta": {…}}
+
+with the last two left out where there are none. Any tool, of any source, may return this form to give an image.
+`collapse` makes the result of an MCP answer, `expand` the MCP answer of a result. Pure.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+OF_THE_CONNECTION = frozenset({SERVER_INFO, "io.modelcontextprotocol/subscriptionId"})
+"""Keys of `_meta` that speak about one connection to one server, and mean nothing behind a gateway."""
+
+_encode = msgspec.json.Encoder().encode
+_encode_canonically = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.decode
+
+
+class Content(Struct, frozen=True, kw_only=True):
+    """An MCP answer in no revision's spelling but all of theirs."""
+
+    blocks: Raw
+    """A JSON array of content blocks."""
+    structured: Raw | None = None
+    """Any JSON value but null, which means none. Revisions before 2026-07-28 take only an object here (`has_object`):
+    leave others out for them; the blocks say them too."""
+    meta: Raw | None = None
+    """A JSON object."""
+
+    @property
+    def has_object(self) -> bool:
+        """Whether the structured part is one that every revision with such a part takes."""
+        return self.structured is not None and _first(self.structured) == b"{"
+
+
+class TextBlock(Struct, tag="text"):
+    text: str
+
+
+class ImageBlock(Struct, tag="image"):
+    data: str
+    mime_type: str = msgspec.field(name="mimeType")
+
+
+class AudioBlock(Struct, tag="audio"):
+    data: str
+    mime_type: str = msgspec.field(name="mimeType")
+
+
+class LinkBlock(Struct, tag="resource_link"):
+    uri: str
+    name: str
+
+
+class Resource(Struct):
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+
+
+class ResourceBlock(Struct, tag="resource"):
+    resource: Resource
+
+
+Block = TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
+"""What a block must have to be one. It may have more: annotations, `_meta`, what a later revision adds."""
+
+
+class _Form(Struct, forbid_unknown_fields=True):
+    """The content form, in parts."""
+
+    content: Raw
+    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _PlainText(Struct, tag="text", tag_field="type", forbid_unknown_fields=True):
+    """A text block that says nothing but its text."""
+
+    text: str
+
+
+_decode_form = msgspec.json.Decoder(_Form).decode
+_decode_blocks = msgspec.json.Decoder(list[Block]).decode
+_decode_plain = msgspec.json.Decoder(list[_PlainText]).decode
+
+
+def collapse(content: Content) -> Raw:
+    """The result of a call that was answered with `content`: plain JSON where that says it all."""
+    if content.meta is None:
+        texts = _plain_texts(content.blocks)
+        if content.structured is None:
+            if texts is not None and len(texts) == 1:
+                return Raw(_encode(texts[0]))
+        elif texts is not None and _says_the_same(texts, content.structured) and _is_plain(content.structured):
+            return content.structured
+    return content_form(content)
+
+
+def content_form(content: Content) -> Raw:
+    """`content` as one JSON object with nothing left out."""
+    parts = [b'{"content":', content.blocks]
+    if content.structured is not None:
+        parts += [b',"structuredContent":', content.structured]
+    if content.meta is not None:
+        parts += [b',"_meta":', content.meta]
+    return Raw(b"".join([*parts, b"}"]))
+
+
+def expand(result: Raw) -> Content:
+    """The MCP answer for a result: the content form as it is, a string as text, other JSON structured and as text."""
+    first = _first(result)
+    if first == b'"':
+        return Content(blocks=_one_text(result))
+    if first == b"{" and (form := _form(result)) is not None:
+        return form
+    text = Raw(_encode(bytes(result).strip().decode()))
+    return Content(blocks=_one_text(text), structured=None if first == b"n" else result)
+
+
+def structured_part(result: Raw) -> Raw:
+    """What an output schema speaks about: the structured part of the content form, else the result itself."""
+    form = _form(result) if _first(result) == b"{" else None
+    return result if form is None or form.structured is None else form.structured
+
+
+def text_of(content: Content) -> str:
+    """The texts of all blocks, one below the other, for a sentence about an error."""
+    try:
+        blocks = _decode_blocks(content.blocks)
+    except msgspec.DecodeError:
+        return ""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def without_connection(meta: dict[str, Any]) -> Raw | None:
+    """A server's `_meta` as it may be passed on; None when nothing is left."""
+    kept = {key: value for key, value in meta.items() if key not in OF_THE_CONNECTION}
+    return Raw(_encode(kept)) if kept else None
+
+
+def _form(result: Raw) -> Content | None:
+    """The parts of a result in the content form; None where it is any other JSON."""
+    try:
+        form = _decode_form(result)
+        _decode_blocks(form.content)
+    except msgspec.DecodeError:
+        return None
+    structured = None if form.structured is UNSET or _first(form.structured) == b"n" else form.structured
+    meta = None if form.meta is UNSET or _first(form.meta) == b"n" else form.meta
+    if meta is not None and _first(meta) != b"{":
+        return None
+    return Content(blocks=form.content, structured=structured, meta=meta)
+
+
+def _is_plain(structured: Raw) -> bool:
+    """Whether this JSON, as a result, would be taken for a structured answer: not for a text, nor for the form."""
+    return _first(structured) != b'"' and _form(structured) is None
+
+
+def _plain_texts(blocks: Raw) -> list[str] | None:
+    """The texts, if blocks are nothing but texts."""
+    try:
+        return [block.text for block in _decode_plain(blocks)]
+    except msgspec.DecodeError:
+        return None
+
+
+def _says_the_same(texts: list[str], structured: Raw) -> bool:
+    """Whether the texts add nothing to the structured part: there is none, or it is that JSON as text."""
+    if not texts:
+        return True
+    if len(texts) > 1:
+        return False
+    if texts[0].encode("utf-8", "surrogatepass") == bytes(structured):
+        return True
+    try:
+        return _encode_canonically(_decode(texts[0])) == _encode_canonically(_decode(structured))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+
+
+def _first(json: Raw) -> bytes:
+    """The first byte of a JSON value, which tells its type. Looked at in place: a result can be megabytes."""
+    view = memoryview(json)
+    start = 0
+    while view[start] in b" \t\r\n":
+        start += 1
+    return bytes(view[start : start + 1])
+
+
+def _one_text(text: Raw) -> Raw:
+    return Raw(b'[{"type":"text","text":' + bytes(text) + b"}]")

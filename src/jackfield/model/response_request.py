@@ -1,0 +1,124 @@
+"""A request for a response, read and checked: what `POST /v1/responses` asks for, in our types.
+
+Above: the engine, which carries it out, and the door, which reads it (`web/responses/request.py`) and echoes it. Below:
+the items. Every spelling that the door takes has become one form here, and every default has been put in.
+"""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from jackfield.model.items import Item
+
+ChoiceMode = Literal["auto", "none", "required"]
+
+
+class FunctionTool(Struct, frozen=True, kw_only=True, tag="function"):
+    """A tool that the client runs."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolSubset(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some tools of a server: by name, by whether they only read, or both."""
+
+    tool_names: tuple[str, ...] | None = None
+    read_only: bool | None = None
+
+
+class ApprovalRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which tools of a server are asked about."""
+
+    always: ToolSubset | None = None
+    never: ToolSubset | None = None
+
+
+class McpTool(Struct, frozen=True, kw_only=True, tag="mcp"):
+    """The tools of a server: one by its url, one of the config, or the catalog (`jackfield`)."""
+
+    server_label: str
+    server_url: str | None = None
+    server_description: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: tuple[str, ...] | ToolSubset | None = None
+    require_approval: Literal["always", "never"] | ApprovalRules | None = None
+
+
+class CatalogTool(Struct, frozen=True, kw_only=True, tag="jackfield:catalog"):
+    """The catalog's own tools: names or globs."""
+
+    tools: tuple[str, ...] = ("*",)
+
+
+class ExtensionTool(Struct, frozen=True, kw_only=True):
+    """A tool type of somebody who registered it, spelled `provider:tool_type`, with whatever it takes."""
+
+    type: str
+    options: dict[str, Any]
+
+
+RequestTool = FunctionTool | McpTool | CatalogTool | ExtensionTool
+
+
+class ChosenTool(Struct, frozen=True, kw_only=True):
+    """A tool that `tool_choice` names: a function by its name, or one tool of a server, or all of a server's."""
+
+    type: Literal["function", "mcp"]
+    name: str | None = None
+    server_label: str | None = None
+
+
+class AllowedTools(Struct, frozen=True, kw_only=True):
+    """Nothing but these may be called; whether one must be is the mode."""
+
+    mode: ChoiceMode
+    tools: tuple[ChosenTool, ...]
+
+
+ToolChoice = ChoiceMode | ChosenTool | AllowedTools
+
+
+class ReasoningOptions(Struct, frozen=True, kw_only=True):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class TextOptions(Struct, frozen=True, kw_only=True):
+    format: dict[str, Any]
+    verbosity: Literal["low", "medium", "high"] | UnsetType = UNSET
+
+
+class CreateResponse(Struct, frozen=True, kw_only=True):
+    """What is asked for. `None` is not given, where the model or the operator decides."""
+
+    model: str
+    input: tuple[Item, ...] = ()
+    """What this request adds to the conversation, each item with an id."""
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    tools: tuple[RequestTool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    max_tool_calls: int | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    top_logprobs: int | None = None
+    reasoning: ReasoningOptions | None = None
+    text: TextOptions = TextOptions(format={"type": "text"})
+    truncation: Literal["auto", "disabled"] = "disabled"
+    include: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    service_tier: str = "default"
+    user: str | None = None
+    store: bool = True
+    stream: bool = False
+    background: bool = False
