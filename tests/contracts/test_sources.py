@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
+from tests.sources.mcp.scene import eventually, plain, scene
 from tests.sources.toolbox import BOUND, Toolbox
 from tests.sources.upstream import Received, Upstream, json_reply, never
 
@@ -35,6 +37,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     source: Source
     kind: str
+    tool_kind: ToolKind = ToolKind.INTERNAL
     tools: frozenset[str]
     result: Any
     hanging: Callable[[], Awaitable[object]] | None = None
@@ -188,8 +191,22 @@ async def registry(_: Path) -> AsyncIterator[Case]:
     )
 
 
-ALL: list[Maker] = [files, http, internal, registry]
-THAT_RUN_SOMETHING: list[Maker] = [files, http, registry]
+@asynccontextmanager
+async def mcp(folder: Path) -> AsyncIterator[Case]:
+    async with scene(folder, command=plain("good"), allowed_tools=["echo", "fail", "hang"]) as far:
+        yield Case(
+            source=far.source,
+            kind="mcp",
+            tool_kind=ToolKind.MCP,
+            tools=frozenset({"echo", "fail", "hang"}),
+            result="hello",
+            hanging=partial(eventually, (folder / "hanging").exists),
+            stopped=partial(eventually, (folder / "cancelled").exists),
+        )
+
+
+ALL: list[Maker] = [files, http, internal, mcp, registry]
+THAT_RUN_SOMETHING: list[Maker] = [files, http, mcp, registry]
 
 
 @pytest.fixture(params=ALL, ids=lambda maker: maker.__name__)
@@ -235,7 +252,7 @@ async def execute(case: Case, tool: Tool, **arguments: Any) -> Outcome:
 @requirement("TOOL-executor-kind", "TOOL-deliver-executor")
 async def test_a_source_says_which_kind_of_tools_it_runs_and_lists_only_such(case: Case) -> None:
     assert case.source.kind == case.kind
-    assert case.source.tool_kind is ToolKind.INTERNAL
+    assert case.source.tool_kind is case.tool_kind
     assert {tool.kind for tool in (await opened(case)).values()} == {case.source.tool_kind}
 
 

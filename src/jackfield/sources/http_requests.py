@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import ConfigError, JackfieldError
-from jackfield.model.tool import HttpExecution, Tool
+from jackfield.model.tool import Tool
 from jackfield.sources.outgoing.errors import OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url
 
@@ -67,7 +67,7 @@ def template_of(tool: Tool) -> HttpTemplate:
         parse_url(url)
     except OutgoingBadUrl as fault:
         raise ConfigError(f"{where} execution.url is not right. {fault} Correct it.") from None
-    _check_headers(execution, where)
+    check_headers(execution.headers, where=where, key="execution.headers")
     return HttpTemplate(
         method=method,
         url=url,
@@ -77,11 +77,11 @@ def template_of(tool: Tool) -> HttpTemplate:
     )
 
 
-def _check_headers(execution: HttpExecution, where: str) -> None:
-    """Values are not shown: they may be secrets."""
-    for name, value in execution.headers.items():
+def check_headers(headers: Mapping[str, str], *, where: str, key: str) -> None:
+    """Raises `ConfigError` for what HTTP cannot send. Values are not shown: they may be secrets."""
+    for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
-            raise ConfigError(f"{where} execution.headers has {name!r}, which cannot be set. Remove or rename it.")
+            raise ConfigError(f"{where} {key} has {name!r}, which cannot be set. Remove or rename it.")
         if not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(
                 f"{where} the value of the header '{name}' has a character that headers cannot carry. "

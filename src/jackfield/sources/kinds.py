@@ -12,9 +12,10 @@ from jackfield.errors import ConfigError
 from jackfield.parsing import nearest
 from jackfield.sources.base import Factory, Source, Surroundings
 from jackfield.sources.files import files_source
+from jackfield.sources.mcp.source import mcp_source
 
 GROUP = "jackfield.sources"
-OURS: Mapping[str, Factory] = {"files": files_source}
+OURS: Mapping[str, Factory] = {"files": files_source, "mcp": mcp_source}
 
 
 def make_source(kind: str, name: str, options: dict[str, Any], surroundings: Surroundings) -> Source:

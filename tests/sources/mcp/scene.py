@@ -97,6 +97,7 @@ class Scene:
             config=dict,
             registry=list,
             call_tool=_no_calls,
+            ask_model=_no_model,
             outgoing=outgoing,
             workshop=workshop,
         )
@@ -205,3 +206,7 @@ def lives(pid: int) -> bool:
 
 def _no_calls(name: str, arguments: dict[str, Any], *, parent: Any) -> Awaitable[Outcome]:
     raise AssertionError(name)
+
+
+async def _no_model(prompt: str, **_: Any) -> str:
+    raise AssertionError(prompt)

@@ -3,15 +3,17 @@
 Where a url leads is decided by the address it resolves to, at the moment of connecting, so that neither a
 spelling nor a second DNS answer gets around it. `errors.py` the ways it ends badly, `addresses.py` which
 addresses are closed, `urls.py` what a usable url is, `network.py` connects, `transport.py` follows
-redirects, `client.py` is what the sources hold. May import: errors. Never: a source, or anything above.
+redirects, `lines.py` keeps plain connections for who asks often, `client.py` is what the sources hold. May
+import: errors. Never: a source, or anything above.
 """
 
-from jackfield.sources.outgoing.client import MAX_BYTES, Answer, Outgoing
+from jackfield.sources.outgoing.client import MAX_BYTES, Answer, Outgoing, StreamedAnswer
 from jackfield.sources.outgoing.errors import (
     OutgoingBadAnswer,
     OutgoingBadUrl,
     OutgoingError,
     OutgoingFailed,
+    OutgoingNotSent,
     OutgoingRefused,
     OutgoingTimedOut,
     OutgoingUnreachable,
@@ -25,7 +27,9 @@ __all__ = [
     "OutgoingBadUrl",
     "OutgoingError",
     "OutgoingFailed",
+    "OutgoingNotSent",
     "OutgoingRefused",
     "OutgoingTimedOut",
     "OutgoingUnreachable",
+    "StreamedAnswer",
 ]

@@ -7,6 +7,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Self
 
@@ -15,13 +16,16 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.sources.outgoing.addresses import parse_allowed
-from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingFailed, OutgoingTimedOut
+from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingFailed, OutgoingTimedOut
+from jackfield.sources.outgoing.lines import LineAnswer, Lines, Place
 from jackfield.sources.outgoing.network import Resolve, resolve_by_system
 from jackfield.sources.outgoing.transport import OUR_HEADERS, GuardedTransport, Pools
 from jackfield.sources.outgoing.urls import named_origin, origin_of, parse_url, take_user, with_params
 
 MAX_BYTES = 10 * 1024 * 1024
 DEFAULT_SECONDS = 30.0
+_SPARE = {"user-agent": OUR_HEADERS["user-agent"], "accept-encoding": "identity"}
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -33,6 +37,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     """The body, decompressed."""
     url: str
     """Where it came from, after redirects."""
+
+
+StreamedAnswer = LineAnswer | httpx2.Response
+"""An answer whose body is read as it comes in: `status_code`, `headers`, `aiter_bytes`, `aclose`."""
 
 
 class Outgoing:
@@ -49,6 +57,7 @@ class Outgoing:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._pools = Pools(allow=tuple(parse_allowed(entry) for entry in allow), resolve=resolve, tls=tls)
+        self._lines = Lines(network=self._pools.network, tls=self._pools.tls_context)
 
     async def request(
         self,
@@ -80,6 +89,29 @@ class Outgoing:
             status=response.status_code, headers=response.headers, content=body, url=str(response.request.url)
         )
 
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        named_by: str | None = None,
+    ) -> StreamedAnswer:
+        """Send one request and return its answer with the body still to be read. The caller bounds and closes it.
+
+        For who asks one place again and again: the connection is kept and little is done. Nothing is added to `headers`
+        but who we are, and the answer is not compressed. Redirects are followed as ever.
+        """
+        place = place_of(url)
+        named = named_by is not None and named_origin(named_by) == place.origin
+        answer = await self._lines.send(method, place, headers={**_SPARE, **headers}, content=content, named=named)
+        if answer.status_code not in _REDIRECTS or "location" not in answer.headers:
+            return answer
+        await answer.aclose()
+        message = _message(method, url, headers={**_SPARE, **headers}, params=(), json=None, content=content)
+        return await self._transport(named_by).handle_async_request(message)
+
     def client(
         self,
         named_by: str | None = None,
@@ -107,10 +139,20 @@ class Outgoing:
 
     async def close(self) -> None:
         """Close every connection."""
+        self._lines.close()
         await self._pools.close()
 
     def _transport(self, named_by: str | None) -> GuardedTransport:
         return GuardedTransport(self._pools, named=None if named_by is None else named_origin(named_by))
+
+
+@lru_cache(maxsize=1024)
+def place_of(url: str) -> Place:
+    """Where a url leads, taken apart once. A user and password in it are not for a place: they raise."""
+    parsed = parse_url(url)
+    if parsed.userinfo:
+        raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
+    return Place(origin_of(parsed), parsed.netloc.decode("ascii"), parsed.raw_path.decode("ascii"))
 
 
 def _message(

@@ -5,6 +5,7 @@
     └── OutgoingFailed          outgoing_failed     it was tried
         ├── OutgoingBadUrl      invalid_url         the url names no place that HTTP can reach
         ├── OutgoingUnreachable unreachable         no such host, nobody listens, TLS or connection broke
+        │   └── OutgoingNotSent                     and nothing was sent
         ├── OutgoingTimedOut    timeout             no whole answer in time
         └── OutgoingBadAnswer   bad_response        too large, too many redirects, or not HTTP
 
@@ -35,6 +36,10 @@ class OutgoingBadUrl(OutgoingFailed):
 
 class OutgoingUnreachable(OutgoingFailed, httpx2.NetworkError):
     code = "unreachable"
+
+
+class OutgoingNotSent(OutgoingUnreachable):
+    """There was no connection to send on."""
 
 
 class OutgoingTimedOut(OutgoingFailed, httpx2.TimeoutException):

@@ -55,8 +55,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         del local_address, socket_options  # our pools set neither
         try:
             async with asyncio.timeout(timeout):
-                addresses = self._permitted(host, port, await self._addresses(host, port))
-                return await self._connect(host, port, addresses)
+                return await self._connect(host, port, await self.reachable(host, port))
         except TimeoutError:
             raise httpcore2.ConnectTimeout(f"No connection to {host} within {timeout} s") from None
 
@@ -71,6 +70,10 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def reachable(self, host: str, port: int) -> list[Address]:
+        """The addresses of `host` that may be connected to, best first. Raises `OutgoingError` when there is none."""
+        return self._permitted(host, port, await self._addresses(host, port))
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         address = literal(host)

@@ -51,7 +51,7 @@ class Pools:
 
     async def get(self, scheme: str, named: Origin | None) -> httpcore2.AsyncConnectionPool:
         """The pool for urls of `scheme` under the permission of `named`; None is a foreign url's."""
-        tls = await self._tls_context() if scheme == "https" else None
+        tls = await self.tls_context() if scheme == "https" else None
         pool = self._pools.get((scheme, named))
         if pool is None:
             pool = self._pools[scheme, named] = httpcore2.AsyncConnectionPool(
@@ -60,11 +60,15 @@ class Pools:
                 max_connections=None,
                 max_keepalive_connections=_KEPT_ALIVE,
                 keepalive_expiry=_KEPT_ALIVE_SECONDS,
-                network_backend=GuardedNetwork(named=named is not None, allow=self._allow, resolve=self._resolve),
+                network_backend=self.network(named is not None),
             )
         return pool
 
-    async def _tls_context(self) -> ssl.SSLContext:
+    def network(self, is_named: bool) -> GuardedNetwork:  # noqa: FBT001 - the one thing a network is asked for
+        """What connects, under the permission of a config url or without one."""
+        return GuardedNetwork(named=is_named, allow=self._allow, resolve=self._resolve)
+
+    async def tls_context(self) -> ssl.SSLContext:
         """Loading the machine's certificates takes 0.1 s: once, at the first https url, and off the event loop."""
         async with self._tls_lock:
             if self._tls is None:

@@ -1,0 +1,226 @@
+"""One connection to an MCP server, from its handshake to its end.
+
+Above: `upstream.py`, which makes a new one when it is lost. Below: a wire and the handshake over it. What the server
+says of its own accord arrives here: how far a call is, log lines, questions for a person, and that its tools changed.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.sources.base import Elicit, Progress
+from jackfield.sources.mcp.conversation import answer_question, as_progress, log_line
+from jackfield.sources.mcp.errors import McpError, RpcError, UpstreamLost
+from jackfield.sources.mcp.handshake import ELICITATION, Agreement, agree
+from jackfield.sources.mcp.messages import encoded
+from jackfield.sources.mcp.results import InputRequired, question_in
+from jackfield.sources.mcp.routing import HeaderMap, param_headers, routing_headers
+from jackfield.sources.mcp.wires import Listener, Wire
+
+MAX_PAGES = 1_000
+MAX_ROUNDS = 10
+"""How often a server may ask something before it answers one call."""
+STATE_PAUSE = 0.1
+"""Before a call is sent again that the server put off without a question."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+LASTED = 5.0
+"""A subscription that held this many seconds was a good one; the next pause is short again."""
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+class Talk(Struct, frozen=True, kw_only=True):
+    """One call, as far as the server may talk to who made it."""
+
+    report: Callable[[Progress], None]
+    elicit: Elicit | None = None
+
+
+class _Page(Struct):
+    tools: list[Raw]
+    next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+class Connection:
+    """One connection, from its handshake to its end."""
+
+    def __init__(
+        self,
+        name: str,
+        make_wire: Callable[[Listener], Wire],
+        *,
+        lost: Callable[["Connection", UpstreamLost], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._log = logging.getLogger(f"jackfield.mcp.{name}")
+        self._wire = make_wire(self)
+        self._tell_lost = lost
+        self._changed = changed
+        self._numbers = count(1)
+        self._talks: dict[int, Talk] = {}
+        self._agreement: Agreement | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._began = time.monotonic()
+        self._broken: UpstreamLost | None = None
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def _is_modern(self) -> bool:
+        return self._agreement is not None and self._agreement.is_modern
+
+    async def open(self, *, probe_seconds: float) -> None:
+        await self._wire.open()
+        agreement = await agree(self._wire, self._ask, probe_seconds=probe_seconds)
+        if self._broken is not None:
+            raise self._broken
+        self._agreement = agreement
+        self._log.info("speaks revision %s of MCP", agreement.revision)
+        if agreement.is_modern and agreement.tells_of_changes:
+            self._following = asyncio.create_task(self._follow_changes(), name="mcp subscription")
+
+    async def close(self) -> None:
+        """Safe to call twice; the second waits for the first."""
+        await asyncio.shield(self.bury())
+
+    def bury(self) -> "asyncio.Task[None]":
+        """Begin to close, without waiting for it."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="mcp closing")
+        return self._closing
+
+    async def _close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+        try:
+            await self._wire.close()
+        except Exception:  # noqa: BLE001 - a border: a foreign transport may raise anything; logged
+            self._log.exception("the connection did not close cleanly")
+
+    async def list_tools(self) -> list[Raw]:
+        tools: list[Raw] = []
+        params: dict[str, Any] = {}
+        seen: set[str] = set()
+        for _ in range(MAX_PAGES):
+            try:
+                page = _decode_page(await self._request("tools/list", params))
+            except msgspec.DecodeError as fault:
+                raise McpError(f"The server's list of tools is not MCP's: {fault}.") from None
+            tools += page.tools
+            if not page.next_cursor or page.next_cursor in seen:
+                break
+            seen.add(page.next_cursor)
+            params = {"cursor": page.next_cursor}
+        return tools
+
+    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: Talk) -> Raw:
+        """Call until the answer is one: a server of 2026-07-28 may ask something first."""
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        said = param_headers(headers, arguments) if headers else {}
+        answer = await self._request("tools/call", params, name=tool, headers=said, talk=talk)
+        for _ in range(MAX_ROUNDS):
+            question = question_in(answer) if self._is_modern else None
+            if question is None:
+                return answer
+            responses = await _responses(question, talk.elicit)
+            if not responses:
+                await asyncio.sleep(STATE_PAUSE)
+            again = {**params, "inputResponses": responses} if responses else dict(params)
+            if question.state is not None:
+                again["requestState"] = question.state
+            answer = await self._request("tools/call", again, name=tool, headers=said, talk=talk)
+        raise McpError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
+
+    def notified(self, method: str, params: Raw) -> None:
+        """Whatever it is, it must not end the connection that it came over."""
+        if method == "notifications/progress":
+            number, progress = as_progress(params)
+            talk = None if number is None else self._talks.get(number)
+            if talk is not None and progress is not None:
+                talk.report(progress)
+        elif method == "notifications/message":
+            self._log.log(*log_line(params))
+        elif method in ("notifications/tools/list_changed", "notifications/subscriptions/acknowledged"):
+            self._changed()
+
+    async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
+        """A question of the older era. On a shared stream nobody says which call it is about; one alone must be it."""
+        talk = self._talks.get(during) if during is not None else None
+        if talk is None and len(self._talks) == 1:
+            [talk] = self._talks.values()
+        return await answer_question(method, params, elicit=None if talk is None else talk.elicit)
+
+    def lost(self, error: UpstreamLost) -> None:
+        self._log.warning("the connection was lost: %s", error)
+        self._broken = error
+        self._tell_lost(self, error)
+
+    async def _ask(self, method: str, params: Raw, headers: Mapping[str, str]) -> Raw:
+        return await self._wire.call(next(self._numbers), method, params, headers=headers)
+
+    async def _request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        name: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        talk: Talk | None = None,
+    ) -> Raw:
+        agreement = self._agreement
+        assert agreement is not None
+        number = next(self._numbers)
+        meta = agreement.meta(ELICITATION if talk is not None and talk.elicit is not None else {})
+        if talk is not None:
+            meta["progressToken"] = number
+            self._talks[number] = talk
+            if agreement.is_modern:
+                meta[LOG_LEVEL] = "info"
+        sent: Mapping[str, str] = {}
+        if agreement.is_modern:
+            sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
+        try:
+            return await self._wire.call(
+                number, method, encoded({**params, "_meta": meta} if meta else params), headers=sent
+            )
+        finally:
+            self._talks.pop(number, None)
+
+    async def _follow_changes(self) -> None:
+        """Keep a subscription open, for as long as the server offers one."""
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            try:
+                await self._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            except UpstreamLost as fault:
+                self._log.debug("the subscription broke: %s", fault)
+            except McpError as fault:
+                self._log.debug("the server gives no subscription: %s", fault)
+                return
+            self._changed()  # what happened meanwhile was not told
+            pause = FIRST_PAUSE if time.monotonic() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+
+async def _responses(question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
+    try:
+        return {
+            key: await answer_question(asked.method, asked.params, elicit=elicit)
+            for key, asked in (question.requests or {}).items()
+        }
+    except RpcError as refusal:
+        raise McpError(f"The server asked for what it cannot have. {refusal.message}") from None

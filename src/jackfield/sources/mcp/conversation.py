@@ -1,0 +1,96 @@
+"""What a server says or asks while a call runs, in our words.
+
+Above: `upstream.py`. Below: the invocation's own ways to report and to ask. A server that asks for what we cannot give
+(a model's answer, the caller's folders) is told so.
+"""
+
+import logging
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.sources.base import Elicit, ElicitRequest, Progress
+from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema
+from jackfield.sources.mcp.messages import encoded
+
+LONGEST_LOG = 2_000
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.ERROR,
+    "alert": logging.ERROR,
+    "emergency": logging.ERROR,
+}
+
+
+class _Progress(Struct):
+    token: int | str = msgspec.field(name="progressToken")
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class _Log(Struct):
+    level: str = "info"
+    logger: str | None = None
+    data: Any = None
+
+
+class _Elicitation(Struct):
+    message: str
+    mode: str = "form"
+    schema: dict[str, Any] | None = msgspec.field(default=None, name="requestedSchema")
+    url: str | None = None
+
+
+def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
+    """Which request it is about, and how far that is."""
+    try:
+        said = msgspec.json.decode(params, type=_Progress)
+    except msgspec.DecodeError:
+        return None, None
+    number = said.token if isinstance(said.token, int) else None
+    return number, Progress(progress=said.progress, total=said.total, message=said.message)
+
+
+def log_line(params: Raw) -> tuple[int, str]:
+    """The level and the text of a log notification."""
+    try:
+        said = msgspec.json.decode(params, type=_Log)
+    except msgspec.DecodeError:
+        return logging.DEBUG, "a log notification that cannot be read"
+    text = said.data if isinstance(said.data, str) else msgspec.json.encode(said.data).decode()
+    who = f"{said.logger}: " if said.logger else ""
+    line = cleaned(f"{who}{text}").replace("\n", " ")[:LONGEST_LOG]
+    return _LEVELS.get(said.level, logging.INFO), line
+
+
+async def answer_question(method: str, params: Raw, *, elicit: Elicit | None) -> Raw:
+    """The answer to what a server asks. Raises `RpcError` for what we do not answer."""
+    if method == "ping":
+        return Raw(b"{}")
+    if method != "elicitation/create":
+        raise RpcError(f"This gateway does not answer {method}.", number=METHOD_NOT_FOUND)
+    request = _elicitation(params)
+    if elicit is None:
+        return encoded({"action": "decline"})
+    answer = await elicit(request)
+    if answer.action != "accept" or request.schema is None:
+        return encoded({"action": answer.action})
+    return encoded({"action": "accept", "content": answer.content or {}})
+
+
+def _elicitation(params: Raw) -> ElicitRequest:
+    try:
+        said = msgspec.json.decode(params, type=_Elicitation)
+        schema = None if said.schema is None else cleaned_schema(said.schema)
+    except (msgspec.DecodeError, Unremovable, RecursionError):
+        raise RpcError("The question is not one that can be asked.", number=INVALID_PARAMS) from None
+    if said.mode == "url":
+        return ElicitRequest(message=cleaned(said.message), url=said.url)
+    return ElicitRequest(message=cleaned(said.message), schema=schema or {"type": "object", "properties": {}})

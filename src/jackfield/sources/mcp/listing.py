@@ -1,0 +1,189 @@
+"""A server's tool definitions as our tools, and a sentence for each that cannot be one. Pure.
+
+Above: `source.py`. What a server says of its tools is foreign text: hidden characters are taken out and told of, and
+its annotations are kept for callers to see but grant nothing.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import translate
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.model.tool import Tool, ToolKind
+from jackfield.sources.base import Listing
+from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
+from jackfield.sources.mcp.routing import HeaderMap, header_fault, header_map
+
+MAX_DEFINITION = 256 * 1024
+MAX_TOOLS = 10_000
+LONGEST_NAME = 256
+
+
+class Annotations(Struct, frozen=True):
+    """The hints that we read. A server says them of itself, so they open nothing."""
+
+    title: str | None = None
+    read_only: bool | None = msgspec.field(default=None, name="readOnlyHint")
+    idempotent: bool | None = msgspec.field(default=None, name="idempotentHint")
+
+
+class Definition(Struct, frozen=True):
+    """A tool as MCP spells it."""
+
+    name: str
+    input_schema: dict[str, Any] = msgspec.field(name="inputSchema")
+    description: str | None = None
+    title: str | None = None
+    output_schema: dict[str, Any] | None = msgspec.field(default=None, name="outputSchema")
+    annotations: dict[str, Any] | None = None
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """What a server offers, and what its calls need besides."""
+
+    listing: Listing = Listing()
+    headers: dict[str, HeaderMap] = {}
+    """By tool: arguments that are said as headers too."""
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What the config says about a server's tools."""
+
+    source: str
+    server: str
+    """Where it is, for people to see."""
+    allowed: tuple[str, ...] | None = None
+    timeout_ms: int | None = None
+
+
+def offer_of(definitions: Sequence[Raw], rules: Rules) -> Offer:
+    """The tools of a server that may be offered."""
+    tools: dict[str, Tool] = {}
+    headers: dict[str, HeaderMap] = {}
+    faults: list[str] = []
+    allowed = _Allowed(rules.allowed)
+    for raw in definitions[:MAX_TOOLS]:
+        try:
+            definition = _parsed(raw)
+            if not allowed.permits(definition.name):
+                continue
+            if definition.name in tools:
+                raise _Unusable(f"Tool '{_shown(definition.name)}' is offered twice; the first is used.")  # noqa: TRY301 - said like the other faults
+            tools[definition.name], notes = _tool(definition, raw, rules)
+            headers[definition.name] = header_map(definition.input_schema)
+            faults += notes
+        except _Unusable as fault:
+            faults.append(str(fault))
+    if len(definitions) > MAX_TOOLS:
+        faults.append(f"The server offers {len(definitions):,} tools; the first {MAX_TOOLS:,} are used.")
+    faults += allowed.unmatched(rules.source)
+    listing = Listing(tools=tuple(tools.values()), faults=tuple(faults))
+    return Offer(listing=listing, headers={name: wanted for name, wanted in headers.items() if wanted})
+
+
+def may_be_repeated(tool: Tool) -> bool:
+    """Whether a call that the server refused unread may be sent again: the config, or the server itself, says so."""
+    try:
+        hints = msgspec.convert(tool.annotations, Annotations)
+    except msgspec.ValidationError:
+        hints = Annotations()
+    return tool.metadata.idempotent or bool(hints.idempotent) or bool(hints.read_only)
+
+
+class _Unusable(Exception):
+    """One definition that cannot be offered, as a sentence."""
+
+
+def _parsed(raw: Raw) -> Definition:
+    if len(bytes(raw)) > MAX_DEFINITION:
+        raise _Unusable(f"A tool is left out: its definition has more than the {MAX_DEFINITION:,} bytes allowed.")
+    try:
+        definition = msgspec.json.decode(raw, type=Definition)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise _Unusable(f"{_whose(raw)} is left out: {fault}. Correct it at the server.") from None
+    if not 0 < len(definition.name) <= LONGEST_NAME:
+        raise _Unusable(f"A tool is left out: its name does not have 1 to {LONGEST_NAME} characters.")
+    return definition
+
+
+def _tool(definition: Definition, raw: Raw, rules: Rules) -> tuple[Tool, list[str]]:
+    shown = _shown(definition.name)
+    if (fault := header_fault(definition.input_schema)) is not None:
+        raise _Unusable(f"Tool '{shown}' is left out: its schema {fault}. Correct it at the server.")
+    try:
+        input_schema = cleaned_schema(definition.input_schema)
+        output_schema = None if definition.output_schema is None else cleaned_schema(definition.output_schema)
+        annotations = cleaned_schema(definition.annotations or {})
+    except (Unremovable, RecursionError):
+        raise _Unusable(
+            f"Tool '{shown}' is left out: hidden characters stand in the names or values of its schema. "
+            "Ask the server's owner why."
+        ) from None
+    title = definition.title or annotations.get("title")
+    tool = Tool(
+        source=rules.source,
+        name=definition.name,
+        title=cleaned(title) if isinstance(title, str) else None,
+        description=cleaned(definition.description or ""),
+        input_schema=input_schema,
+        output_schema=output_schema,
+        kind=ToolKind.MCP,
+        type="mcp",
+        server=rules.server,
+        timeout_ms=rules.timeout_ms,
+        annotations=annotations,
+        definition=raw,
+    )
+    return tool, _flags(definition)
+
+
+def _flags(definition: Definition) -> list[str]:
+    """A sentence if something hidden was taken out."""
+    if not has_hidden(msgspec.to_builtins(definition)):
+        return []
+    sentence = (
+        f"Tool '{_shown(definition.name)}' has hidden characters in what it says of itself. They were taken out; "
+        "ask the server's owner why they are there."
+    )
+    return [sentence]
+
+
+class _Allowed:
+    """`allowed_tools`: names and globs. None means all."""
+
+    def __init__(self, patterns: Iterable[str] | None) -> None:
+        self._all = patterns is None
+        self._patterns = [(pattern, re.compile(translate(pattern))) for pattern in patterns or ()]
+        self._matched: set[str] = set()
+
+    def permits(self, name: str) -> bool:
+        matching = [pattern for pattern, compiled in self._patterns if pattern == name or compiled.match(name)]
+        self._matched.update(matching)
+        return self._all or bool(matching)
+
+    def unmatched(self, source: str) -> list[str]:
+        return [
+            f"sources.{source}.allowed_tools names '{pattern}', which the server does not offer. Correct or remove it."
+            for pattern, _ in self._patterns
+            if pattern not in self._matched
+        ]
+
+
+def _whose(raw: Raw) -> str:
+    try:
+        name = msgspec.json.decode(raw, type=_Named).name
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "A tool"
+    return f"Tool '{_shown(name)}'"
+
+
+class _Named(Struct):
+    name: str
+
+
+def _shown(name: str) -> str:
+    text = cleaned(name).replace("\n", " ")
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"

@@ -1,0 +1,132 @@
+"""What the config says of an MCP server: `[sources.NAME]` with `kind = "mcp"`, and seed 003's `mcp.servers`.
+
+Above: `source.py`, and later the agents' config. Below: nothing. Pure.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import ConfigError
+from jackfield.parsing import parse_config, snake_keys
+from jackfield.sources.http_requests import check_headers
+from jackfield.sources.outgoing import OutgoingBadUrl
+from jackfield.sources.outgoing.urls import parse_url
+
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+CallSeconds = Annotated[float, Meta(gt=0)]
+HTTP, SSE, STDIO = "http", "sse", "stdio"
+OURS = (HTTP, SSE, STDIO)
+
+
+class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of one server; times are in seconds."""
+
+    url: str | None = None
+    command: str | tuple[str, ...] | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = "."
+    transport: str = ""
+    """`http`, `sse`, `stdio`, or the name of a transport that another package brings."""
+    options: dict[str, Any] = {}
+    """For another package's transport, which is given them together with `url` and `headers`."""
+    headers: dict[str, str] = {}
+    allowed_tools: tuple[str, ...] | None = None
+    connect_timeout: Seconds = 15
+    call_timeout: CallSeconds | None = None
+    max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def carrier(self) -> str:
+        """The transport that is meant: what is said, else what fits."""
+        return self.transport or (STDIO if self.command is not None else HTTP)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        command = (self.command,) if isinstance(self.command, str) else self.command or ()
+        return (*command, *self.args)
+
+    @property
+    def for_foreign(self) -> dict[str, Any]:
+        """What another package's transport gets to know."""
+        given = {"url": self.url, "headers": self.headers or None}
+        return {key: value for key, value in given.items() if value is not None} | self.options
+
+    @property
+    def timeout_ms(self) -> int | None:
+        return None if self.call_timeout is None else max(1, round(self.call_timeout * 1000))
+
+    @property
+    def server(self) -> str:
+        """Where it is, as far as everybody may know: no user, no query, no arguments."""
+        if self.url is None:
+            return f"{self.carrier}:{self.argv[0].rpartition('/')[2] if self.argv else ''}"
+        return self.url.partition("?")[0].partition("#")[0]
+
+
+def parse_options(options: dict[str, Any], *, where: str) -> McpOptions:
+    """The options of one server, checked. Raises `ConfigError` that names `where`, the key and the cure."""
+    parsed = parse_config(options, McpOptions, where=where)
+    carrier = parsed.carrier
+    if carrier not in OURS:
+        return parsed
+    if parsed.options:
+        raise ConfigError(f"{where}.options are for transports of other packages, not for '{carrier}'. Remove them.")
+    if carrier == STDIO:
+        _check_command(parsed, where)
+        return parsed
+    if parsed.command is not None:
+        raise ConfigError(f"{where} has a command, which transport '{carrier}' does not use. Remove one of the two.")
+    if parsed.url is None:
+        raise ConfigError(f'{where} needs a url, or a command = ["…"] to start. Add one of them.')
+    try:
+        url = parse_url(parsed.url)
+    except OutgoingBadUrl as fault:
+        raise ConfigError(f"{where}.url is not right. {fault} Correct it.") from None
+    if url.userinfo:
+        raise ConfigError(f"{where}.url has a user or password in it. Put them into headers.")
+    check_headers(parsed.headers, where=f"{where}:", key="headers")
+    return parsed
+
+
+class _Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of seed 003's `mcp.servers`, with what our own sources take besides."""
+
+    name: str
+    url: str | None = None
+    transport: str = ""
+    allowed_tools: tuple[str, ...] | None = None
+    command: str | tuple[str, ...] | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    headers: dict[str, str] = {}
+
+
+class _Servers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    servers: tuple[dict[str, Any], ...] = ()
+
+
+def parse_servers(mcp: dict[str, Any], *, where: str) -> dict[str, McpOptions]:
+    """Seed 003's `{"servers": [{"name", "url", "transport", "allowedTools"}]}` as sources' options, by name."""
+    found: dict[str, McpOptions] = {}
+    for number, raw in enumerate(parse_config(mcp, _Servers, where=where).servers):
+        place = f"{where}.servers[{number}]"
+        server = parse_config(snake_keys(raw), _Server, where=place)
+        if server.name in found:
+            raise ConfigError(f"{place}: two servers are called '{server.name}'. Rename one of them.")
+        options = {key: value for key, value in snake_keys(raw).items() if key != "name"}
+        found[server.name] = parse_options(options, where=place)
+    return found
+
+
+def _check_command(options: McpOptions, where: str) -> None:
+    if options.url is not None:
+        raise ConfigError(f"{where} has both a url and a command. Remove one of the two, or name the transport.")
+    if not options.argv or not all(options.argv[:1]):
+        raise ConfigError(f'{where} needs a command for transport "stdio". Write command = ["uvx", "server"].')
+    if options.headers:
+        raise ConfigError(f"{where}.headers mean nothing to a process. Use env, or remove them.")
+    wrong = next((name for name in options.env if not name or "=" in name or "\0" in name), None)
+    if wrong is not None:
+        raise ConfigError(f"{where}.env has {wrong!r}, which is no name of a variable. Correct it.")

@@ -1,0 +1,172 @@
+"""The tools of one MCP server: `kind = "mcp"`.
+
+Above: the keeper. Below: `upstream.py`, the connection; `listing.py` and `results.py`, which put the server's words
+into ours. When the connection breaks, the keeper is asked to read the tools anew; that makes a new one, or shows the
+source as down, and the keeper tries again with growing pauses.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jackfield.errors import SourceUnavailable
+from jackfield.model.call import Failed, Outcome
+from jackfield.model.tool import Tool, ToolKind
+from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.mcp.connection import Talk
+from jackfield.sources.mcp.errors import McpError, NotDelivered, RpcError, SessionLost, UpstreamLost
+from jackfield.sources.mcp.listing import Offer, Rules, may_be_repeated, offer_of
+from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
+from jackfield.sources.mcp.results import outcome_of
+from jackfield.sources.mcp.sse import SseWire
+from jackfield.sources.mcp.stdio import StdioWire
+from jackfield.sources.mcp.streamable import StreamableHttp
+from jackfield.sources.mcp.upstream import Upstream
+from jackfield.sources.mcp.wires import ForeignWire, Listener, Wire, foreign_transport
+from jackfield.sources.outgoing import OutgoingError
+
+
+def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "McpSource":
+    """The factory of this kind."""
+    return McpSource(name, parse_options(options, where=f"sources.{name}"), surroundings)
+
+
+def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroundings: Surroundings) -> "McpSource":
+    """A server that a caller names. Its address is nobody's choice but the caller's, so it gets no exception."""
+    options = parse_options({"url": url, "headers": headers}, where="The server")
+    return McpSource(name, options, surroundings, from_config=False)
+
+
+class McpSource:
+    """One server's tools, and one shared connection to it."""
+
+    kind: ClassVar[str] = "mcp"
+    tool_kind: ClassVar[ToolKind] = ToolKind.MCP
+
+    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> None:
+        self.name = name
+        self.max_concurrency = options.max_concurrency
+        self._ask_for_refresh = partial(surroundings.changed, name)
+        self._rules = Rules(
+            source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
+        )
+        self._upstream = Upstream(
+            name,
+            wire_maker(name, options, surroundings, from_config=from_config),
+            connect_seconds=options.connect_timeout,
+            changed=self._ask_for_refresh,
+        )
+        self._offer = Offer()
+        self._names: frozenset[str] = frozenset()
+
+    async def open(self) -> None:
+        await self._upstream.connect()
+
+    async def refresh(self) -> Listing:
+        self._offer = offer_of(await self._upstream.list_tools(), self._rules)
+        self._names = frozenset(tool.name for tool in self._offer.listing.tools)
+        return self._offer.listing
+
+    def can_execute(self, tool: Tool) -> bool:
+        return tool.source == self.name and tool.name in self._names
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        try:
+            return await self._call(invocation)
+        except NotDelivered as fault:
+            raise self._down(fault, invocation) from None
+        except UpstreamLost as fault:
+            if not _may_repeat(fault, invocation.tool):
+                return self._failed(fault, invocation)
+        except (McpError, OutgoingError) as fault:
+            return self._failed(fault, invocation)
+        try:
+            return await self._call(invocation)
+        except (McpError, OutgoingError) as fault:
+            return self._failed(fault, invocation)
+
+    async def close(self) -> None:
+        await self._upstream.close()
+
+    async def _call(self, invocation: Invocation) -> Outcome:
+        try:
+            await self._upstream.connect()
+        except McpError as fault:
+            self._ask_for_refresh()
+            raise self._down(fault, invocation) from None
+        name = invocation.tool.name
+        answer = await self._upstream.call(
+            name,
+            invocation.arguments,
+            headers=self._offer.headers.get(name, {}),
+            talk=Talk(report=invocation.report, elicit=invocation.elicit),
+        )
+        return outcome_of(answer)
+
+    def _down(self, fault: McpError, invocation: Invocation) -> SourceUnavailable:
+        return SourceUnavailable(
+            f"Source '{self.name}' of tool '{invocation.tool.name}' is down: {fault} Try again later."
+        )
+
+    def _failed(self, fault: McpError | OutgoingError, invocation: Invocation) -> Failed:
+        name = invocation.tool.name
+        if isinstance(fault, SessionLost):
+            text = f"The server of '{name}' was restarted and has not run this call. Call it again."
+        elif isinstance(fault, UpstreamLost):
+            text = (
+                f"The connection to '{self.name}' broke while '{name}' ran, so it may or may not have taken effect: "
+                f"{fault} Check before you call it again."
+            )
+        elif isinstance(fault, RpcError):
+            text = f"The server of '{name}' answered with error {fault.number}: {fault.message}"
+        else:
+            text = fault.message
+        return Failed(fault.code, text)
+
+
+def _may_repeat(fault: UpstreamLost, tool: Tool) -> bool:
+    """A call that the server refused unread may be sent again if somebody says that it does no harm; one that it may
+    have begun, only if the config does.
+    """
+    if isinstance(fault, SessionLost):
+        return may_be_repeated(tool)
+    return tool.metadata.idempotent
+
+
+def wire_maker(name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> "_WireMaker":
+    """What makes each new connection to this server. Another package's transport is looked up now, not later."""
+    return _WireMaker(name, options, surroundings, from_config=from_config)
+
+
+class _WireMaker:
+    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool) -> None:
+        self._name = name
+        self._from_config = from_config
+        self._options = options
+        self._surroundings = surroundings
+        carrier = options.carrier
+        self._foreign = None if carrier in OURS else foreign_transport(carrier, where=f"sources.{name}", ours=OURS)
+
+    def __call__(self, listener: Listener) -> Wire:
+        options, lent = self._options, self._surroundings
+        if self._foreign is not None:
+            return ForeignWire(self._foreign(self._name, options.for_foreign, lent))
+        if options.carrier == STDIO:
+            return StdioWire(
+                self._name,
+                options.argv,
+                env=options.env,
+                cwd=lent.folder / Path(options.cwd).expanduser(),
+                supervisor=lent.supervisor,
+                listener=listener,
+            )
+        assert options.url is not None
+        wire = SseWire if options.carrier == SSE else StreamableHttp
+        return wire(
+            self._name,
+            options.url,
+            headers=options.headers,
+            outgoing=lent.outgoing,
+            named_by=options.url if self._from_config else None,
+            listener=listener,
+        )

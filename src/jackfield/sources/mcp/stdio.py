@@ -1,0 +1,224 @@
+"""MCP over a process's stdin and stdout, one message a line. The process lives and dies with the connection.
+
+Above: `upstream.py`. Below: the supervisor, which sees to it that nothing the process started outlives it. It gets
+PATH, HOME and what the config names as its environment, nothing else; what it says on stderr goes to the log.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Raw
+
+from jackfield.errors import CouldNotStart
+from jackfield.sources.mcp.errors import NotDelivered, UpstreamLost
+from jackfield.sources.mcp.exchange import Exchange
+from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener
+from jackfield.workers.logs import LogPipe, WorkerLog
+from jackfield.workers.supervisor import Child, Supervisor
+
+INHERITED = ("PATH", "HOME")
+GOODBYE_SECONDS = 2.0
+"""How long a server may take to leave after its stdin ended."""
+LAST_WORDS_SECONDS = 0.5
+"""How long we still read from a server that has exited: a process it started may hold its stdout open."""
+LINES_PER_SECOND = 20
+
+
+class StdioWire:
+    """One process, started by `open`."""
+
+    legacy_only: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        name: str,
+        command: tuple[str, ...],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        supervisor: Supervisor,
+        listener: Listener,
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._env = environment(env)
+        self._cwd = cwd
+        self._supervisor = supervisor
+        self._listener = listener
+        self._exchange = Exchange(name, send=self._write, listener=listener)
+        self._child: Child | None = None
+        self._stdin: _Stdin | None = None
+        self._stderr: LogPipe | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = os.pipe(), os.pipe(), os.pipe()
+        try:
+            self._child = await self._supervisor.spawn(
+                self._command, env=self._env, cwd=self._cwd, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err
+            )
+        except BaseException as fault:
+            for ours in (ours_in, ours_out, ours_err):
+                os.close(ours)
+            if isinstance(fault, CouldNotStart):
+                raise UpstreamLost(fault.message) from None
+            raise
+        finally:
+            for theirs in (theirs_in, theirs_out, theirs_err):
+                os.close(theirs)
+        self._stderr = LogPipe(ours_err, ServerLog(self._name), worker=self._child.pid)
+        self._stdin = _Stdin()
+        await self._stdin.open(ours_in)
+        stdout = await _reader(ours_out)
+        reading = asyncio.create_task(self._read(stdout), name=f"mcp stdout of {self._name}")
+        watching = asyncio.create_task(self._watch(self._child, reading), name=f"mcp process of {self._name}")
+        self._tasks = [reading, watching]
+
+    def agreed(self, revision: str, *, is_modern: bool) -> None:
+        """Nothing to do: there are no headers."""
+
+    async def call(self, number: int, method: str, params: Raw, *, headers: Mapping[str, str]) -> Raw:  # noqa: ARG002 - a line has none
+        return await self._exchange.call(number, method, params)
+
+    async def notify(self, method: str, params: Raw) -> None:
+        await self._exchange.notify(method, params)
+
+    async def close(self) -> None:
+        """End its stdin, give it a moment to leave, then end it and everything it started."""
+        await self._exchange.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._child is not None:
+            try:
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self._child.wait()
+            except TimeoutError:
+                pass
+            finally:
+                self._child.kill()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._stderr is not None:
+            self._stderr.close()
+
+    async def _write(self, line: bytes) -> None:
+        if self._stdin is None:
+            raise NotDelivered("The server's process is not running.")
+        await self._stdin.write(line + b"\n")
+
+    async def _read(self, stdout: "_Stdout") -> None:
+        try:
+            while line := await stdout.lines.readuntil(b"\n"):
+                if line.strip():
+                    self._exchange.feed(line)
+        except asyncio.IncompleteReadError:
+            return
+        except asyncio.LimitOverrunError:
+            self._gone(f"The server wrote a line of more than the {MAX_MESSAGE:,} bytes allowed.")
+        finally:
+            stdout.transport.close()
+
+    async def _watch(self, child: Child, reading: "asyncio.Task[None]") -> None:
+        """Wait until the process has exited, or has stopped talking to us."""
+        exited = asyncio.ensure_future(child.wait())
+        try:
+            await asyncio.wait((exited, reading), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((exited, reading), timeout=LAST_WORDS_SECONDS)
+        finally:
+            exited.cancel()
+        code = child.returncode
+        child.kill()
+        self._gone(
+            "The server closed its stdout." if code is None else f"The server's process exited ({_manner(code)})."
+        )
+
+    def _gone(self, why: str) -> None:
+        fault = UpstreamLost(why)
+        self._exchange.lose(fault)
+        self._listener.lost(fault)
+
+
+class ServerLog(WorkerLog):
+    """What a server says on stderr, in the gateway's log, in moderation."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, redact=str)
+        self._logger = logging.getLogger(f"jackfield.mcp.{name}")
+        self._since = 0.0
+        self._lines_since = 0
+
+    def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
+        now = time.monotonic()
+        if now - self._since >= 1:
+            self._since, self._lines_since = now, 0
+        self._lines_since += 1
+        if self._lines_since <= LINES_PER_SECOND:
+            more = f" … [{left_out} bytes left out]" if left_out else ""
+            self._logger.info("[%d] %s%s", worker, raw.decode(errors="replace").rstrip("\r"), more)
+        elif self._lines_since == LINES_PER_SECOND + 1:
+            self._logger.info("[%d] says more than is shown here", worker)
+
+
+class _Stdin(asyncio.Protocol):
+    """The writing end of the process's stdin."""
+
+    def __init__(self) -> None:
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._transport: asyncio.WriteTransport | None = None
+        self._is_lost = False
+
+    async def open(self, fd: int) -> None:
+        self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: self, os.fdopen(fd, "wb", 0))
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the promise of a protocol
+        self._is_lost = True
+        self._may_write.set()
+
+    async def write(self, data: bytes) -> None:
+        await self._may_write.wait()
+        if self._is_lost or self._transport is None or self._transport.is_closing():
+            raise NotDelivered("The server's process has closed its stdin.")
+        self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort() if not self._may_write.is_set() else self._transport.close()
+
+
+class _Stdout:
+    """The reading end of the process's stdout."""
+
+    def __init__(self, lines: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+        self.lines = lines
+        self.transport = transport
+
+
+async def _reader(fd: int) -> _Stdout:
+    lines = asyncio.StreamReader(limit=MAX_MESSAGE)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(fd, "rb", 0)
+    )
+    return _Stdout(lines, transport)
+
+
+def environment(named: Mapping[str, str]) -> dict[str, str]:
+    """All that a server's process gets to know."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(named)
+
+
+def _manner(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"code {code}"

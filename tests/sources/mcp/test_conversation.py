@@ -1,0 +1,79 @@
+"""What a server may ask and say while a call runs."""
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from jackfield.sources.base import ElicitAnswer, ElicitRequest, Progress
+from jackfield.sources.mcp.conversation import answer_question, as_progress, log_line
+from jackfield.sources.mcp.errors import RpcError
+from jackfield.sources.mcp.messages import encoded
+
+FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
+SIGN_IN = {"message": "Sign in", "mode": "url", "url": "https://login.example"}
+
+
+async def answered(params: dict[str, Any], answer: ElicitAnswer) -> tuple[ElicitRequest, Any]:
+    asked: list[ElicitRequest] = []
+
+    async def person(request: ElicitRequest) -> ElicitAnswer:
+        asked.append(request)
+        return answer
+
+    raw = await answer_question("elicitation/create", encoded(params), elicit=person)
+    return asked[0], msgspec.json.decode(raw)
+
+
+async def test_a_form_is_asked_and_answered() -> None:
+    request, answer = await answered(FORM, ElicitAnswer(action="accept", content={"n": "Ada"}))
+    assert (request.message, request.url) == ("Who is it?", None)
+    assert request.schema == FORM["requestedSchema"]
+    assert answer == {"action": "accept", "content": {"n": "Ada"}}
+    _, declined = await answered(FORM, ElicitAnswer(action="decline", content={"n": "kept to themselves"}))
+    assert declined == {"action": "decline"}
+
+
+async def test_a_url_is_shown_and_has_no_content() -> None:
+    request, answer = await answered(SIGN_IN, ElicitAnswer(action="accept"))
+    assert (request.url, request.schema) == ("https://login.example", None)
+    assert answer == {"action": "accept"}
+
+
+async def test_nobody_to_ask_declines_and_a_ping_is_answered() -> None:
+    assert msgspec.json.decode(await answer_question("elicitation/create", encoded(FORM), elicit=None)) == {
+        "action": "decline"
+    }
+    assert bytes(await answer_question("ping", Raw(b"{}"), elicit=None)) == b"{}"
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "tasks/get"])
+async def test_what_we_do_not_give_is_refused_by_name(method: str) -> None:
+    with pytest.raises(RpcError, match=method) as caught:
+        await answer_question(method, Raw(b"{}"), elicit=None)
+    assert caught.value.number == -32601
+
+
+@pytest.mark.parametrize("params", [{}, {"message": 5}, {"message": "x", "requestedSchema": {"required": ["a\u200b"]}}])
+async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(RpcError, match="not one that can be asked"):
+        await answer_question("elicitation/create", encoded(params), elicit=None)
+
+
+def test_progress_names_its_request() -> None:
+    said = encoded({"progressToken": 7, "progress": 1, "total": 4, "message": "half"})
+    assert as_progress(said) == (7, Progress(progress=1, total=4, message="half"))
+    assert as_progress(encoded({"progressToken": "x", "progress": 1}))[0] is None
+    assert as_progress(encoded({"progress": "fast"})) == (None, None)
+
+
+def test_a_log_notification_is_one_bounded_line_without_tricks() -> None:
+    assert log_line(encoded({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
+        logging.ERROR,
+        "db: a b[31m",
+    )
+    assert log_line(encoded({"level": "debug", "data": {"a": 1}})) == (logging.DEBUG, '{"a":1}')
+    assert len(log_line(encoded({"data": "x" * 10_000}))[1]) == 2_000
+    assert log_line(encoded([]))[0] == logging.DEBUG
