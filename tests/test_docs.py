@@ -11,6 +11,7 @@ from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
 from jackfield.settings import (
     KeySettings,
+    McpSettings,
     OutgoingSettings,
     ScenarioSettings,
     ServerSettings,
@@ -25,7 +26,13 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 TOOL_FILES = (ROOT / "docs/tool-files.md").read_text(encoding="utf-8")
-SECRETS = {"OPS_KEY": "ops-key-0001", "PLANNER_KEY": "planner-key-0001", "WEATHER_KEY": "weather-key-0001"}
+SECRETS = {
+    "OPS_KEY": "ops-key-0001",
+    "PLANNER_KEY": "planner-key-0001",
+    "WEATHER_KEY": "weather-key-0001",
+    "GH": "gh-key-0001",
+    "GIT_TOKEN": "git-key-0001",
+}
 
 
 async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(tmp_path: Path) -> None:
@@ -44,6 +51,7 @@ async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(t
         FilesOptions,
         HttpExecution,
         KeySettings,
+        McpSettings,
         Metadata,
         OutgoingSettings,
         ScenarioSettings,

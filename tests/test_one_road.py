@@ -34,7 +34,10 @@ def test_only_the_pipeline_has_calls_carried_out_and_only_the_executor_reaches_t
 @requirement("SPACE-principle-one-pipeline")
 def test_no_room_on_the_road_knows_a_source_by_its_class() -> None:
     """Whoever imports a kind of source could call it directly. The gateway puts them together; the rooms do not."""
-    kinds = {f"jackfield.sources.{name}" for name in ("files", "http", "inprocess", "internal", "others", "registry")}
+    kinds = {
+        f"jackfield.sources.{name}"
+        for name in ("files", "http", "inprocess", "internal", "mcp.source", "others", "registry")
+    }
     importers = {
         path.relative_to(SOURCE).parts[0]
         for path in SOURCE.rglob("*.py")

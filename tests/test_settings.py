@@ -115,6 +115,7 @@ def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.
     settings = load_settings(environment={})
     assert settings.path is None
     assert settings.url == "http://127.0.0.1:8420"
+    assert settings.large_result == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,7 @@ def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.
         ('[server]\nport = "x"', ["server.port", "expected `int`"]),
         ("[server]\nport = 70000", ["70000", "65535"]),
         ("[server\n", ["not valid TOML", "line 1"]),
+        ("[store]\nlarge_result = -1", ["store.large_result", ">= 0"]),
         ('[auth.keys.a]\nkey = "k"\nscopes = ["root"]', ["auth.keys.a.scopes", "'root'", "Known: admin"]),
         ('[auth.keys.a]\nscopes = ["call"]', ["auth.keys", "needs the key 'key'"]),
         ('[auth.keys.a]\nkey = ""', ["auth.keys.a.key is empty"]),
@@ -162,3 +164,11 @@ def test_a_config_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_an_unknown_log_format_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'text' or 'json'"):
         load(tmp_path, "", JACKFIELD_LOG="xml")
+
+
+def test_what_happens_to_changed_tools_is_the_operators_word_for_each_source(tmp_path: Path) -> None:
+    text = '[sources.a]\nkind = "mcp"\n[sources.b]\nkind = "mcp"\non_change = "accept"\n'
+    sources = load(tmp_path, text).sources
+    assert [(source.accepts_changes, source.options) for source in sources] == [(False, {}), (True, {})]
+    with pytest.raises(ConfigError, match=r"sources\.b\.on_change is 'ask'; it takes 'hold' or 'accept'"):
+        load(tmp_path, text.replace('"accept"', '"ask"'))

@@ -4,7 +4,8 @@
     ├── ConfigError                     the config cannot be used; stops the start
     ├── Refused                         a request was not carried out; nothing happened
     │   ├── BadRequest          400     the body or a parameter is not what the door takes
-    │   │   └── InvalidArguments        the tool's schema does not allow these arguments
+    │   │   ├── InvalidArguments        the tool's schema does not allow these arguments
+    │   │   └── PreviousResponseNotFound  the conversation to continue is not there
     │   ├── Unauthenticated     401     no key, or a wrong one
     │   ├── Forbidden           403     the key may not do this
     │   │   ├── ToolDisabled            the tool is switched off
@@ -12,7 +13,8 @@
     │   ├── NotFound            404
     │   │   ├── ToolNotFound
     │   │   ├── CallNotFound
-    │   │   └── RunNotFound
+    │   │   ├── RunNotFound
+    │   │   └── ResponseNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   └── AlreadyResolved
     │   ├── Expired             410
@@ -86,6 +88,10 @@ class InvalidArguments(BadRequest):
         self.details = details
 
 
+class PreviousResponseNotFound(BadRequest):
+    code = "previous_response_not_found"
+
+
 class Unauthenticated(Refused):
     code = "unauthenticated"
 
@@ -116,6 +122,10 @@ class CallNotFound(NotFound):
 
 class RunNotFound(NotFound):
     code = "run_not_found"
+
+
+class ResponseNotFound(NotFound):
+    code = "response_not_found"
 
 
 class Conflict(Refused):

@@ -85,6 +85,11 @@ async def hold_again() -> str:
     return "held again"
 
 
+def add(a: int, b: int) -> int:
+    """Take a moment."""
+    return a + b
+
+
 def charge(amount: int) -> int:
     """Take money."""
     _begin(f"charge-{amount}")

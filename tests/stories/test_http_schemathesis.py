@@ -20,8 +20,10 @@ description = "Takes whatever an object can hold."
 executionType = "internal"
 inputSchema = { type = "object" }
 """
-ENDLESS = r"^/api/(v1/tools/changes|v1/calls/stream|tools/stream)$"
-"""Their good answers never end; `test_http_streams.py` reads them. Their refusals are asked for below."""
+ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream))$"
+"""Their good answers never end; `test_http_streams.py` reads them. Their refusals are asked for below.
+
+`/mcp` speaks a protocol of its own, of which `tests/web/mcp` knows more than the document."""
 
 DEFINITIONS = frozenset({"/api/v1/tools", "/api/v1/tools/{name}", "/api/v1/sources/{name}/tools"})
 """They take tools, about which a JSON Schema cannot say all: that a url is one, that a schema within it is one."""

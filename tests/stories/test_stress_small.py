@@ -35,6 +35,10 @@ def test_hostile_workers_hurt_nobody_but_their_own_calls_which_are_told_so_in_ti
     run("chaos")
 
 
+def test_mcp_servers_that_are_killed_work_again_soon_and_their_calls_end_in_clear_words() -> None:
+    run("upstreams")
+
+
 @requirement("CON-exactly-once")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["kills", "kills-shared"])

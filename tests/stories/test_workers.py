@@ -81,6 +81,8 @@ def test_workers_and_what_they_started_are_gone_with_the_gateway(tmp_path: Path,
         os.kill(gateway.pid, how)
         gateway.process.wait(15)
         eventually(lambda: not any(is_alive(pid) for pid in family), within=2)
+    left = [path.name for path in (tmp_path / ".jackfield").rglob("*") if path.is_socket() or path.name.startswith(".")]
+    assert left == []
 
 
 def test_a_tool_is_called_by_another_through_the_pipeline_and_both_are_on_record(tmp_path: Path) -> None:

@@ -102,7 +102,8 @@ def launched(
     log = place / "stderr.log"
     command = [PYTHON, str(SDK_FOLDER), mode, str(file), "--options", json.dumps(options)]
     with theirs, log.open("wb") as stderr:
-        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=stderr, start_new_session=True)
+        end = theirs.fileno()
+        process = subprocess.Popen(command, stdin=end, stdout=end, stderr=stderr, start_new_session=True)
     worker = WorkerProcess(process, ours, log)
     try:
         yield worker

@@ -184,7 +184,7 @@ def in_worker(function: Any, arguments: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(("hint", "value"), CASES, ids=label)
 def test_an_argument_becomes_the_same_value_in_both(hint: Any, value: Any) -> None:
-    def function(value): ...
+    def function(value: Any) -> None: ...
 
     function.__annotations__["value"] = hint
     there, here = in_process(function, {"value": value}), in_worker(function, {"value": value})
@@ -193,19 +193,21 @@ def test_an_argument_becomes_the_same_value_in_both(hint: Any, value: Any) -> No
 
 
 def test_a_default_of_none_may_be_given_in_both() -> None:
-    def function(value: Point = None): ...  # type: ignore[assignment]
+    def function(value: Point = None) -> None: ...  # type: ignore[assignment]
 
     assert in_worker(function, {"value": None}) is in_process(function, {"value": None}) is None
 
 
 def test_plain_hints_cost_nothing() -> None:
-    def function(a: str, b: dict[str, list[str | None]], c: float = 1.0, *, d: typing.Literal["x"] = "x", **more): ...
+    def function(
+        a: str, b: dict[str, list[str | None]], c: float = 1.0, *, d: typing.Literal["x"], **e: str
+    ) -> None: ...
 
     assert _Function("f", function).is_direct
 
 
 def test_a_refusal_names_the_place() -> None:
-    def function(points: list[Point]): ...
+    def function(points: list[Point]) -> None: ...
 
     convert = _Function("f", function).convert
     assert convert is not None

@@ -30,8 +30,8 @@ if __name__ == "__main__":
 """
 
 
-def run(folder: Path, *requests: Any) -> list[dict[str, Any]]:
-    """The answers of a file that is started as any Python file is, with all its requests on stdin."""
+def run(folder: Path, *requests: Any) -> tuple[list[dict[str, Any]], str]:
+    """The answers and the log of a file that is started as any Python file is, with all its requests on stdin."""
     file = folder / "tools.py"
     file.write_text(TOOL)
     ended = subprocess.run(
@@ -43,12 +43,12 @@ def run(folder: Path, *requests: Any) -> list[dict[str, Any]]:
         timeout=PATIENCE,
         check=True,
     )
-    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in ended.stdout.splitlines()], ended.stderr
 
 
 @requirement("WORK-rpc-stdio")
 def test_worker_main_answers_everything_on_stdin_before_it_ends(tmp_path: Path) -> None:
-    answers = run(
+    answers, log = run(
         tmp_path,
         {"id": 1, "function": "slow", "kwargs": {"value": 1}, "secrets": {"KEY": "k"}},
         {"id": 2, "function": "slow_async", "kwargs": {"value": "x" * 300_000}},
@@ -65,14 +65,15 @@ def test_worker_main_answers_everything_on_stdin_before_it_ends(tmp_path: Path) 
             "code": "unknown_function",
         },
     ]
+    assert log == "said aside\n"
 
 
 def test_without_requests_worker_main_returns(tmp_path: Path) -> None:
-    assert run(tmp_path) == []
+    assert run(tmp_path) == ([], "")
 
 
 def test_a_parent_that_knows_no_ids_cannot_be_called_back(tmp_path: Path) -> None:
-    (answer,) = run(tmp_path, {"function": "ask"})
+    (answer,), _ = run(tmp_path, {"function": "ask"})
 
     assert answer["error"] == "ToolError: 'other' cannot be called: who started this worker knows no calls back."
 

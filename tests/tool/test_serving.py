@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.requirement import requirement
-from tests.tool.process import WorkerProcess, launched, started
+from tests.tool.process import WorkerProcess, started
 
 TOOLS = """
 import asyncio, threading, time
@@ -54,6 +53,19 @@ async def cancels_itself():
 
 def wrapped(name):
     return greet(name)
+
+begun, released = threading.Event(), threading.Event()
+
+def wrapped_forever():
+    begun.set()
+    released.wait(10)
+    return forever()
+
+async def has_begun():
+    return begun.wait(10)
+
+async def release():
+    released.set()
 
 def echo(value):
     return value
@@ -177,6 +189,19 @@ def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(worker: W
     assert worker.result("add", a=1) == 2
 
 
+def test_arguments_that_are_nested_too_deeply_to_be_read_are_refused(worker: WorkerProcess) -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    worker.send_bytes(b'{"id":"deep","function":"echo","kwargs":{"value":' + deep + b"}}\n")
+
+    assert worker.receive() == {
+        "id": "deep",
+        "result": None,
+        "error": "The arguments are nested too deeply.",
+        "code": "invalid_arguments",
+    }
+    assert worker.result("add", a=1) == 2
+
+
 def test_requests_in_many_small_pieces_are_put_together(worker: WorkerProcess) -> None:
     request = json.dumps(worker.request("echo", value="ß" * 50)).encode() + b"\n"
     for byte in request:
@@ -218,10 +243,20 @@ def test_a_call_cancelled_before_its_first_step_is_answered_once(worker: WorkerP
     assert worker.result("add", a=1) == 2
 
 
+def test_a_coroutine_that_a_cancelled_plain_function_gives_back_is_not_begun(worker: WorkerProcess) -> None:
+    call = worker.begin("wrapped_forever")
+    assert worker.result("has_begun") is True
+    worker.send({"cancel": call})
+    worker.result("release")
+
+    assert worker.answer(call) == {"id": call, "result": None, "error": "cancelled", "code": "cancelled"}
+
+
 def test_cancelling_what_is_over_or_never_was_does_nothing(worker: WorkerProcess) -> None:
     call = worker.begin("add", a=1)
     worker.answer(call)
-    worker.send({"cancel": call}, {"cancel": "never"}, {"cancel": None}, {"cancel": [1]}, {"reply": 99, "result": 1})
+    worker.send({"cancel": call}, {"cancel": "never"}, {"cancel": None}, {"cancel": [1]})
+    worker.send({"reply": 99, "result": 1}, {"reply": [1]}, {"reply": None})
 
     assert worker.result("add", a=1) == 2
 
@@ -260,140 +295,3 @@ def test_many_large_answers_wait_for_a_slow_reader_without_holding_up_the_worker
     answers = {answer["id"]: answer["result"] for answer in (worker.receive() for _ in requests)}
 
     assert answers == {request["id"]: f"{number}{large}" for number, request in enumerate(requests)}
-
-
-def test_threads_are_bounded_and_the_rest_waits_in_order(tmp_path: Path) -> None:
-    text = """
-    import threading
-    door = threading.Event()
-    running, most = 0, 0
-    lock = threading.Lock()
-
-    def enter(number: int):
-        global running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        door.wait(10)
-        with lock:
-            running -= 1
-        return number
-
-    async def let_in():
-        door.set()
-
-    async def at_most():
-        return most
-    """
-    with started(tmp_path, text, threads=3) as worker:
-        calls = [worker.begin("enter", number=number) for number in range(12)]
-        worker.send({"cancel": calls[-1]})
-        cancelled = worker.receive()
-        worker.result("let_in")
-        for number, call in enumerate(calls[:-1]):
-            assert worker.answer(call)["result"] == number
-
-        assert cancelled == {"id": calls[-1], "result": None, "error": "cancelled", "code": "cancelled"}
-        assert worker.result("at_most") == 3
-
-
-def test_a_running_thread_is_not_answered_for_when_it_is_cancelled(tmp_path: Path) -> None:
-    text = """
-    import threading
-    begun, door = threading.Event(), threading.Event()
-
-    def wait():
-        begun.set()
-        door.wait(10)
-        return "done"
-
-    async def has_begun():
-        return begun.wait(10)
-
-    async def open_it():
-        door.set()
-    """
-    with started(tmp_path, text) as worker:
-        call = worker.begin("wait")
-        assert worker.result("has_begun") is True
-        worker.send({"cancel": call})
-        after = worker.begin("has_begun")
-        assert worker.receive() == {"id": after, "result": True, "error": None}
-        worker.result("open_it")
-
-        assert worker.answer(call) == {"id": call, "result": "done", "error": None}
-
-
-def test_a_thousand_calls_of_fifty_milliseconds_overlap(tmp_path: Path) -> None:
-    text = """
-    import asyncio
-    most = running = 0
-
-    async def nap():
-        global most, running
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.05)
-        running -= 1
-
-    async def at_most():
-        return most
-    """
-    with started(tmp_path, text) as worker:
-        requests = [worker.request("nap") for _ in range(1000)]
-        worker.send(*requests)
-        answered = {worker.receive()["id"] for _ in requests}
-
-        assert answered == {request["id"] for request in requests}
-        assert worker.result("at_most") > 500
-
-
-def test_all_names_what_is_a_tool(tmp_path: Path) -> None:
-    text = """
-    __all__ = ["_chosen", "missing"]
-    def _chosen(): return 1
-    def other(): return 2
-    """
-    with started(tmp_path, text) as worker:
-        assert worker.result("_chosen") == 1
-        assert worker.call("other")["error"] == "Unknown function 'other'. Available: _chosen"
-
-
-def test_a_file_that_cannot_be_imported_says_why_and_ends(tmp_path: Path) -> None:
-    with launched(tmp_path, "import no_such_package\n") as worker:
-        said = worker.receive()
-
-        assert said == {"ready": False, "error": "ModuleNotFoundError: No module named 'no_such_package'"}
-        assert worker.exit_code() == 1
-        assert "import no_such_package" in worker.log()
-
-
-@pytest.mark.parametrize("line", ["raise SystemExit(0)", "import sys; sys.exit('bye')", "raise KeyboardInterrupt"])
-def test_a_file_that_exits_while_it_is_imported_is_not_ready(tmp_path: Path, line: str) -> None:
-    with launched(tmp_path, line + "\n") as worker:
-        assert worker.receive()["ready"] is False
-        assert worker.exit_code() == 1
-
-
-def test_a_tool_file_may_be_called_like_a_module_of_pythons_own(tmp_path: Path) -> None:
-    text = """
-    from email.message import EmailMessage
-    def subject(): return type(EmailMessage()).__module__
-    """
-    with started(tmp_path, text, name="email.py", folder=str(tmp_path)) as worker:
-        assert worker.result("subject") == "email.message"
-
-
-def test_files_beside_a_tool_file_can_be_imported_and_hide_nothing(tmp_path: Path) -> None:
-    beside = tmp_path / "beside"
-    beside.mkdir()
-    (beside / "friend.py").write_text("def help(): return 'helped'\n")
-    (beside / "json.py").write_text("raise RuntimeError('not this one')\n")
-    text = """
-    import json, sys
-    from friend import help as ask
-
-    def run(): return [ask(), json.loads("1"), __name__, sys.modules[__name__] is not None, __file__]
-    """
-    with started(tmp_path, text, name="helped.py", folder=str(beside)) as worker:
-        assert worker.result("run") == ["helped", 1, "helped", True, str(tmp_path / "helped.py")]

@@ -15,6 +15,7 @@ from jackfield.web.discretion import Discretion
 from jackfield.web.errors import TooSlow
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
+from jackfield.web.mcp.methods import McpServer
 from jackfield.web.streams import Streams
 from jackfield.web.visit import Reception, Visit
 from tests.web.inside import make_gateway
@@ -50,6 +51,7 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         hosts=Hosts(gateway.settings.server),
         discretion=Discretion.of(gateway.settings),
         logins=Logins(gateway.store, gateway.keyring),
+        mcp=McpServer(gateway),
         streams=Streams(),
     )
     return Visit(reception, {"type": "http", "headers": headers}, receive)
@@ -128,7 +130,7 @@ def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     note = msgspec.json.decode(body, type=Note)
     assert body.count(b"{") == depth + 2
     if fits:
-        bodies._check_depth(msgspec.structs.astuple(note))
+        bodies.check_depth(msgspec.structs.astuple(note))
     else:
         with pytest.raises(BadRequest, match="deep"):
-            bodies._check_depth(msgspec.structs.astuple(note))
+            bodies.check_depth(msgspec.structs.astuple(note))

@@ -24,6 +24,7 @@ from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
+from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Elicit, Invocation, Progress
 from jackfield.sources.keeper import Panel
@@ -127,7 +128,7 @@ class Executor:
             log.error("source %s left a call of %s pending, which nobody can answer", entry.tool.source, entry.name)
             return texts.broken_tool(entry.name)
         if isinstance(outcome, Done) and entry.tool.output_schema is not None:
-            faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))
+            faults = self._catalog.check_result(entry, msgspec.json.decode(structured_part(outcome.result)))
             if faults:
                 outcome = texts.bad_result(entry.name, faults)
         return self._redactor.outcome(outcome)

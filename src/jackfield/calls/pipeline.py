@@ -58,6 +58,12 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
     elicit: Elicit | None = None
     """Asks the person behind that caller, where the caller can."""
+    begins_run: bool = False
+    """`run_id` is a run of the gateway's own, which need not be on record yet."""
+    asks_first: bool = False
+    """The caller itself wants a person to allow it."""
+    entry: Entry | None = None
+    """A tool of this request alone, which no catalog has."""
 
 
 class Pipeline:
@@ -102,10 +108,10 @@ class Pipeline:
     def _find(self, request: CallRequest) -> Entry:
         if not self._open:
             raise NotReady("The gateway is stopping and takes no more calls. Try again when it is back.")
-        return self._catalog.view(request.principal).get(request.tool)
+        return request.entry or self._catalog.view(request.principal).get(request.tool)
 
     async def _check_run(self, request: CallRequest) -> None:
-        if request.run_id is None or request.depth:
+        if request.run_id is None or request.depth or request.begins_run:
             return
         owner = await self._store.principal_of_run(request.run_id)
         if owner is None:
@@ -122,12 +128,16 @@ class Pipeline:
             agent=request.agent,
             space_id=request.space_id,
             enabled=wanted.enabled,
-            requires_approval=wanted.requires_approval,
+            requires_approval=wanted.requires_approval or request.asks_first,
             retry_after=self._limiter.wait(tool_id, limit),
         )
         if limit is not None and isinstance(decision, (Allow, Ask)):
             self._limiter.admit(tool_id, limit)
         return decision
+
+    def needs_approval(self, entry: Entry, *, principal: Principal, chat_id: str | None = None) -> bool:
+        """Whether a person has to allow this principal's calls of the tool."""
+        return self._preferences.effective(entry, principal=principal.name, chat_id=chat_id).requires_approval
 
     def _new_call(self, entry: Entry, request: CallRequest, call_id: str | None) -> Call:
         tool = entry.tool

@@ -1,4 +1,4 @@
-"""A question that comes up while a tool runs, where the caller cannot be asked: a call of its own that somebody answers.
+"""A question that comes up while a tool runs and its caller cannot be asked: a call of its own that somebody answers.
 
 Above: the executor, which lends this to the sources. Below: the store. The question waits like every call that somebody
 else answers: it is listed as pending, and answered with `{"action", "content"}`.

@@ -42,9 +42,7 @@ class Running:
         "writing",
     )
 
-    def __init__(
-        self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit
-    ) -> None:
+    def __init__(self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit) -> None:
         self.call = call
         self.principal = principal
         self.depth = depth

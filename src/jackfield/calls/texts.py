@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.catalog.wording import Fault
-from jackfield.model.call import Failed
+from jackfield.model.call import CallStatus, Failed
 
 
 def timed_out(call_id: str, timeout_ms: int) -> Failed:
@@ -52,6 +52,13 @@ def broken_tool(tool: str) -> Failed:
 def bad_result(tool: str, faults: list[Fault]) -> Failed:
     places = "; ".join(f"{fault['path'] or 'result'}: {fault['message']}" for fault in faults[:5])
     return Failed("bad_result", f"Tool '{tool}' gave a result that breaks its own output schema: {places}")
+
+
+def waiting(call_id: str, status: CallStatus) -> Raw:
+    """What an agent sees in place of a result that somebody else still has to give."""
+    what = "approval. The result" if status is CallStatus.PENDING_APPROVAL else "result. It"
+    message = f"Waiting for {what} will arrive in your inbox when ready."
+    return Raw(msgspec.json.encode({"status": status.value, "pendingToolCallId": call_id, "message": message}))
 
 
 def _told(message: str, call_id: str) -> Raw:

@@ -34,7 +34,6 @@ import contextlib
 import contextvars
 import dataclasses
 import datetime as dt
-import decimal
 import enum
 import faulthandler
 import fcntl
@@ -494,7 +493,7 @@ def _object(value: Any) -> Any:  # noqa: C901, PLR0911 - one line per kind
     if isinstance(value, dt.timedelta):
         return _duration(value)
     kind = type(value)
-    if isinstance(value, (decimal.Decimal, pathlib.PurePath)) or _is_uuid(kind):
+    if isinstance(value, pathlib.PurePath) or _is_late(kind):
         return str(value)
     if dataclasses.is_dataclass(kind):
         return {field.name: getattr(value, field.name) for field in _fields_set(value)}
@@ -507,9 +506,12 @@ def _object(value: Any) -> Any:  # noqa: C901, PLR0911 - one line per kind
     raise TypeError(f"a {_class_name(value)} is no JSON value")
 
 
-def _is_uuid(kind: type) -> bool:
-    """By its name: importing `uuid` costs every worker some milliseconds."""
-    return kind.__name__ == "UUID" and kind.__module__ == "uuid"
+def _is_late(kind: type) -> bool:
+    """A UUID or a Decimal, by name: importing their modules would cost every worker some milliseconds."""
+    return (kind.__module__, kind.__name__) in _LATE
+
+
+_LATE = (("uuid", "UUID"), ("decimal", "Decimal"))
 
 
 def _fields_set(value: Any) -> Iterator[dataclasses.Field[Any]]:
@@ -719,8 +721,10 @@ class _Shapes:
     def _class(self, kind: type) -> _Shape:  # noqa: PLR0911 - one line per kind of class
         if issubclass(kind, enum.Enum):
             return _literal([member.value for member in kind], kind)
-        if issubclass(kind, pathlib.PurePath) or _is_uuid(kind):
-            return _Shape(("str",), kind, is_foreign=not _is_uuid(kind))
+        if _is_late(kind):
+            return _Shape(("str",), kind) if kind.__name__ == "UUID" else _decimal(kind)
+        if issubclass(kind, pathlib.PurePath):
+            return _Shape(("str",), kind, is_foreign=True)
         if hasattr(kind, "model_validate"):
             return _Shape((), kind.model_validate, is_foreign=True)
         if hasattr(kind, "__struct_fields__") and "msgspec" in sys.modules:
@@ -855,11 +859,14 @@ def _span_of_time(value: str) -> dt.timedelta:
     return -length if found["sign"] == "-" else length
 
 
-def _number(value: Any) -> decimal.Decimal:
-    try:
-        return decimal.Decimal(value if isinstance(value, str) else repr(value))
-    except decimal.InvalidOperation:
-        raise _Misfit("Invalid decimal string") from None
+def _decimal(kind: type) -> _Shape:
+    def make(value: Any) -> Any:
+        try:
+            return kind(value if isinstance(value, str) else repr(value))
+        except ArithmeticError:
+            raise _Misfit("Invalid decimal string") from None
+
+    return _Shape(("str", *_NUMBERS), make)
 
 
 _LEAVES: dict[Any, tuple[tuple[str, ...], _Make]] = {
@@ -882,7 +889,6 @@ _LEAVES: dict[Any, tuple[tuple[str, ...], _Make]] = {
     dt.date: (("str",), dt.date.fromisoformat),
     dt.time: (("str",), lambda value: dt.time.fromisoformat(_old_spelling(value))),
     dt.timedelta: (("str",), _span_of_time),
-    decimal.Decimal: (("str", *_NUMBERS), _number),
 }
 _LISTS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,
@@ -924,7 +930,7 @@ def _conversion_for(function: Callable[..., Any], parameters: dict[str, inspect.
         if _without_none(hint) is int:
             whole.append(name)
         elif not _is_plain(hint):
-            with contextlib.suppress(_NotUnderstood):
+            with contextlib.suppress(Exception):  # a hint is any object, and may refuse to be looked at
                 shapes[name] = known.of(hint)
     return _Conversion(shapes, whole) if shapes or whole else None
 
@@ -1024,18 +1030,20 @@ class _Function:
 def _public_names(namespace: dict[str, Any]) -> list[str]:
     """`__all__`, or every public name that holds a function and is not one of ours."""
     exported = namespace.get("__all__")
-    names = namespace if exported is None else exported
+    names = list(namespace) if exported is None else exported
     return sorted(name for name in names if _is_tool(name, namespace))
 
 
 def _is_tool(name: str, namespace: dict[str, Any]) -> bool:
-    value = namespace.get(name)
-    if not callable(value) or isinstance(value, type):
+    value, exported = namespace.get(name), namespace.get("__all__")
+    try:
+        if not callable(value) or isinstance(value, type):
+            return False
+        if exported is not None:
+            return name in exported
+        return not name.startswith("_") and getattr(value, "__module__", None) != __name__
+    except Exception:  # noqa: BLE001 - a stand-in for something that is not there yet may refuse to be looked at
         return False
-    exported = namespace.get("__all__")
-    if exported is not None:
-        return name in exported
-    return not name.startswith("_") and getattr(value, "__module__", None) != __name__
 
 
 # Threads
@@ -1075,7 +1083,12 @@ class _Threads:
     def _start_if_needed(self) -> None:
         if self._waiting > self._idle and self._count < self._limit:
             self._count += 1
-            threading.Thread(target=self._work, name="jackfield-tool", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="jackfield-tool", daemon=True).start()
+            except RuntimeError:  # the machine has no more threads; those there are take the job in turn
+                self._count -= 1
+                if not self._count:
+                    raise
 
     def _work(self) -> None:
         while True:
@@ -1150,7 +1163,10 @@ class _Channel:
         with self._lock:
             sent = 0
             if not self._unsent:
-                sent = self._try_to_send(data)
+                try:
+                    sent = self._socket.send(data)
+                except OSError as error:
+                    sent = self._not_sent(error, data)
                 if sent == len(data):
                     return
                 self.loop.call_soon_threadsafe(self._watch)
@@ -1193,14 +1209,12 @@ class _Channel:
             self._begun_line = [rest] if rest else []
             lines(whole)
 
-    def _try_to_send(self, data: bytes | memoryview) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
+    def _not_sent(self, error: OSError, data: bytes | memoryview) -> int:
+        """How much of the data need not be sent again."""
+        if isinstance(error, BlockingIOError):
             return 0
-        except OSError:
-            self._lost()
-            return len(data)
+        self._lost()
+        return len(data)
 
     def _watch(self) -> None:
         self.loop.add_writer(self._socket.fileno(), self._send_rest)
@@ -1209,7 +1223,10 @@ class _Channel:
         with self._lock:
             while self._unsent:
                 first = self._unsent[0]
-                sent = self._try_to_send(first)
+                try:
+                    sent = self._socket.send(first)
+                except OSError as error:
+                    sent = self._not_sent(error, first)
                 self._unsent_bytes -= sent
                 if sent < len(first):
                     self._unsent[0] = first[sent:]
@@ -1219,6 +1236,14 @@ class _Channel:
 
 
 # The loop
+
+
+_EAGER = sys.version_info >= (3, 12)
+"""Whether a task runs to its first wait while it is made."""
+_start: Callable[..., asyncio.Task[None]] = (
+    functools.partial(asyncio.Task, eager_start=True) if _EAGER else asyncio.Task  # type: ignore[call-arg]
+)
+"""As the loop's own `create_task`, which does more than is needed for every call."""
 
 
 class _Worker:
@@ -1241,7 +1266,7 @@ class _Worker:
 
     def run(self) -> None:
         """Until the channel ends. What a tool does to the loop itself (a task of its own that exits) ends nothing."""
-        while not self._is_ending:
+        while self._calls or not self._is_ending:
             try:
                 self._loop.run_forever()
             except SystemExit as error:
@@ -1287,6 +1312,9 @@ class _Worker:
     def _take(self, line: bytes) -> None:
         try:
             message = _decode(line)
+        except RecursionError:
+            self._channel.send(_too_deep(line))
+            return
         except ValueError as error:
             if line.strip():
                 self._channel.send(
@@ -1316,7 +1344,7 @@ class _Worker:
         elif function.is_async:
             self._calls[call.key] = call
             self._held += not _EAGER
-            call.task = _start(self._run(call, function, arguments), self._loop)
+            call.task = _start(self._run(call, function, arguments), loop=self._loop, name=function.name)
         else:
             self._calls[call.key] = call
             context = contextvars.copy_context()
@@ -1368,7 +1396,13 @@ class _Worker:
             self._loop.call_soon_threadsafe(self._stop_if_idle)
 
     def _adopt(self, call: _Call, function: _Function, coroutine: Any, context: contextvars.Context) -> None:
+        def over(_: asyncio.Task[None]) -> None:
+            """A task that was cancelled before its first step has answered nothing."""
+            coroutine.close()
+            self._answer(call, call.failed("cancelled", "cancelled"))
+
         call.task = context.run(self._loop.create_task, self._run_on(call, function, coroutine))
+        call.task.add_done_callback(over)
         if call.cancelled:
             call.task.cancel()
 
@@ -1422,7 +1456,8 @@ class _Worker:
             self._answer(call, call.failed("cancelled", "cancelled"))
 
     def _settle(self, message: dict[str, Any]) -> None:
-        reply = self._replies.pop(message["reply"], None)
+        number = message["reply"]
+        reply = self._replies.pop(number, None) if type(number) is int else None
         if reply is None or not reply.set_running_or_notify_cancel():
             return
         said = message.get("error")
@@ -1431,17 +1466,6 @@ class _Worker:
         else:
             code = message.get("code") or "tool_error"
             reply.set_exception(ToolError(str(said) or code, code=code, result=message.get("result")))
-
-
-_EAGER = sys.version_info >= (3, 12)
-
-
-def _start(coroutine: Any, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """A task that has run to its first wait, where Python can do that."""
-    if _EAGER:
-        make: Any = asyncio.Task
-        return make(coroutine, loop=loop, eager_start=True)  # type: ignore[no-any-return]
-    return loop.create_task(coroutine)
 
 
 def _failure(call: _Call, function: _Function, error: BaseException, arguments: dict[str, Any]) -> bytes:
@@ -1472,6 +1496,13 @@ def _decode(line: bytes) -> dict[str, Any]:
     if type(message) is not dict:
         raise ValueError("a message is one object")
     return message
+
+
+def _too_deep(line: bytes) -> bytes:
+    """The answer to a request that cannot be read, by the id with which the gateway begins it."""
+    found = re.match(rb'\{"id": ?("[^"\\]*"|\d+),', line)
+    head = f'{{"id":{found[1].decode()},' if found else "{"
+    return f'{head}"result":null,"error":"The arguments are nested too deeply.","code":"invalid_arguments"}}\n'.encode()
 
 
 def _in_event_loop() -> bool:
@@ -1560,12 +1591,14 @@ def _serve_by_hand(namespace: dict[str, Any]) -> None:
     channel = _Channel(ours, lost=_go)
     worker = _Worker(channel, threads=DEFAULT_THREADS)
     worker.namespace = namespace
-    answers = _pump(theirs)
+    questions, out = _take_streams()
+    answers = _pump(theirs, questions, out)
     channel.open(worker.take, worker.end_when_idle)
     worker.run()
     channel.send_now(b"")
     channel.shut()
     answers.join()
+    os.dup2(out, 1)
 
 
 def _run_until_gone(worker: _Worker) -> typing.NoReturn:
@@ -1585,17 +1618,25 @@ def _is_channel() -> bool:
     return stat.S_ISSOCK(first.st_mode) and first.st_ino == second.st_ino
 
 
-def _take_channel() -> _Channel:
-    """Move the channel to a private descriptor. From then on stdin is empty, and stdout is the log: for `print`, for
-    C code and for child processes.
+def _take_streams() -> tuple[int, int]:
+    """Move stdin and stdout to private descriptors. From then on stdin is empty, and stdout is the log: for `print`,
+    for C code and for child processes.
     """
-    connection = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3))
+    ours = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    sys.stdout.flush()
     os.dup2(2, 1)
     for stream in (sys.stdout, sys.stderr):
         typing.cast("Any", stream).reconfigure(line_buffering=True, errors="backslashreplace")
+    return ours
+
+
+def _take_channel() -> _Channel:
+    descriptor, same = _take_streams()
+    os.close(same)
+    connection = socket.socket(fileno=descriptor)
     faulthandler.enable()
     sys.setswitchinterval(SWITCH_SECONDS)
     threading.Thread(target=_go_with, args=(connection.fileno(),), name="jackfield-lifeline", daemon=True).start()
@@ -1625,12 +1666,11 @@ def _leave_the_channel_to_the_parent(channel: _Channel, worker: _Worker) -> None
     os.register_at_fork(after_in_child=in_child)
 
 
-def _pump(connection: socket.socket) -> threading.Thread:
-    """Carry stdin to the socket and what it answers to stdout; gives the thread that ends with the last answer."""
-    out = os.dup(1)
+def _pump(connection: socket.socket, questions: int, out: int) -> threading.Thread:
+    """Carry questions to the socket and its answers out; gives the thread that ends with the last answer."""
 
     def ask() -> None:
-        while data := os.read(0, READ_BYTES):
+        while data := os.read(questions, READ_BYTES):
             connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
 

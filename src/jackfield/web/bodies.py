@@ -49,7 +49,7 @@ class BodyReader(Generic[B]):
         check_media_type(visit.headers.get(b"content-type"))
         value = _decoded(body, self._decode, into=self._into)
         if body.count(b"{") + body.count(b"[") > DEEPEST:
-            _check_depth(msgspec.structs.astuple(value))
+            check_depth(msgspec.structs.astuple(value))
         return value
 
 
@@ -61,7 +61,7 @@ async def read_any(visit: Visit) -> Any:
     check_media_type(visit.headers.get(b"content-type"))
     value = _decoded(body, _decode_any, into=Struct)
     if body.count(b"{") + body.count(b"[") > DEEPEST:
-        _check_depth((value,))
+        check_depth((value,))
     return value
 
 
@@ -133,7 +133,8 @@ def _decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T
         raise _too_deep() from None
 
 
-def _check_depth(parts: Iterable[Any]) -> None:
+def check_depth(parts: Iterable[Any]) -> None:
+    """Raise `BadRequest` for values that are nested absurdly deep."""
     level: list[Any] = [value for value in parts if isinstance(value, (dict, list))]
     for _ in range(DEEPEST - 1):
         level = [

@@ -88,13 +88,19 @@ async def list_calls(visit: Visit) -> Answer:
 async def show_call(visit: Visit) -> Answer:
     """One record, at once or when the call is settled."""
     seconds = visit.query(OneCallQuery).wait
+    call = await visible_call(visit)
+    if seconds and not call.status.is_final:
+        call = await _settled(visit, call, seconds=seconds)
+    return one_call(visit, call)
+
+
+async def visible_call(visit: Visit) -> Call:
+    """The call that the path names, if this key may see it."""
     call_id = visit.part("id")
     call = await visit.gateway.store.get_call(call_id)
     if call is None or not may_see(visit.principal, call):
         raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
-    if seconds and not call.status.is_final:
-        call = await _settled(visit, call, seconds=seconds)
-    return one_call(visit, call)
+    return call
 
 
 async def cancel_call(visit: Visit) -> Answer:
@@ -166,9 +172,12 @@ async def _settled(visit: Visit, call: Call, *, seconds: float) -> Call:
 async def _messages(
     visit: Visit, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
 ) -> AsyncGenerator[Message | Comment]:
-    """Events of calls in the wanted statuses, and the one that says that such a call has left them."""
+    """Events of calls in the wanted statuses, and the one that says that such a call has left them.
+
+    With a status it ends when any may have been missed: a client that comes back is shown what is there now.
+    """
     shown: dict[str, CallStatus] = {}
-    async with visit.gateway.pipeline.events.follow(None) as events:
+    async with visit.gateway.pipeline.events.follow(None, unbroken=bool(statuses)) as events:
         yield CONNECTED
         async for event in _there_now(visit, wanted, statuses):
             shown[event.call_id] = event.status

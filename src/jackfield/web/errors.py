@@ -98,11 +98,15 @@ def refusal_reply(refusal: Refused, *, discretion: Discretion) -> Reply:
 
 def crash_reply(fault: BaseException, *, what: str) -> Reply:
     """500: the client gets a reference and no detail, the log gets both."""
+    return json_reply(ErrorAnswer(error=crash_body(fault, what=what)), status=INTERNAL_ERROR)
+
+
+def crash_body(fault: BaseException, *, what: str) -> ErrorBody:
+    """What a client is told of a fault of ours, which is logged."""
     reference = secrets.token_hex(6)
     log.error("%s failed (reference %s)", what, reference, exc_info=fault)
     message = f"Something went wrong inside the gateway. Its log has the details under reference {reference}."
-    body = ErrorBody(type=error_type(INTERNAL_ERROR), code="internal_error", message=message, param=None)
-    return json_reply(ErrorAnswer(error=body), status=INTERNAL_ERROR)
+    return ErrorBody(type=error_type(INTERNAL_ERROR), code="internal_error", message=message, param=None)
 
 
 def error_type(status: int) -> str:

@@ -6,13 +6,12 @@ result passes as the bytes it came in.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from jackfield.calls.events import CallEvent
 from jackfield.calls.pipeline import CallRequest
 from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import BadRequest
@@ -23,7 +22,7 @@ from jackfield.web.bodies import BodyReader
 from jackfield.web.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.web.records import event_record, execute_answer
 from jackfield.web.sse import EventStream, Message
-from jackfield.web.streams import next_of, stop
+from jackfield.web.streams import until_done
 from jackfield.web.visit import Name, Visit
 
 MAX_KEY = 255
@@ -115,25 +114,9 @@ async def _messages(visit: Visit, request: CallRequest, call_id: str) -> AsyncGe
     try:
         async with pipeline.events.follow(call_id) as events:
             call = visit.reception.streams.keep(streamed.make(request, call_id=call_id), name=f"Call {call_id}")
-            async for event in _until_done(events, call):
+            async for event in until_done(events, call):
                 yield Message(event=event.type, data=event_record(event))
         answer = execute_answer(await asyncio.shield(call))
         yield Message(event="call.result", data=answer, on_sent=streamed.sent)
     finally:
         await streamed.end()
-
-
-async def _until_done(events: AsyncIterator[CallEvent], call: asyncio.Task[Call]) -> AsyncGenerator[CallEvent]:
-    """The events that come before the call is done, and those that are there by then."""
-    coming = asyncio.ensure_future(next_of(events))
-    try:
-        while True:
-            await asyncio.wait((coming, call), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # the call may be done and its last event still on the way
-            event = coming.result() if coming.done() else None
-            if event is None:
-                return
-            yield event
-            coming = asyncio.ensure_future(next_of(events))
-    finally:
-        await stop(coming)

@@ -67,6 +67,11 @@ class StreamedCall:
             await self._give()
         return call
 
+    @property
+    def is_owed(self) -> bool:
+        """Whether somebody must know if the answer arrives."""
+        return self._owed is not None
+
     async def sent(self) -> None:
         """The last message is on its way."""
         call, self._owed = self._owed, None

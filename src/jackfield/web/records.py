@@ -8,18 +8,14 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
+from jackfield.calls import texts
 from jackfield.calls.events import CallEvent
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
 from jackfield.sources.base import Progress
-from jackfield.web.answers import encode
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WAITING_FOR = {
-    CallStatus.PENDING_APPROVAL: "Waiting for approval. The result will arrive in your inbox when ready.",
-}
-_WAITING = "Waiting for result. It will arrive in your inbox when ready."
 
 
 class ExecuteAnswer(Struct, frozen=True, kw_only=True):
@@ -89,14 +85,6 @@ class CallEventRecord(Struct, frozen=True, kw_only=True):
     execution_time_ms: float | None
 
 
-class _Waiting(Struct, frozen=True, kw_only=True, rename={"call_id": "pendingToolCallId"}):
-    """What an agent sees in place of a result."""
-
-    status: CallStatus
-    call_id: str
-    message: str
-
-
 def execute_answer(call: Call) -> ExecuteAnswer:
     """The answer to whoever made the call: its slot."""
     if call.delivery is Delivery.INLINE:  # the same that `slot_of` says, on the road that must be fast
@@ -109,7 +97,7 @@ def execute_answer(call: Call) -> ExecuteAnswer:
             return _answer(call, status, result, CallError(code, message))
         case _:
             status = CallStatus.PENDING if slot is None else slot.status
-            return _answer(call, status, _waiting(call.id, status), None)
+            return _answer(call, status, texts.waiting(call.id, status), None)
 
 
 def _answer(call: Call, status: CallStatus, result: Raw | None, error: CallError | None) -> ExecuteAnswer:
@@ -190,7 +178,3 @@ def _took(call: Call, *, until: int | None) -> float | None:
 def _rounded(milliseconds: float | None) -> float | None:
     """To the microsecond; what is behind that is noise."""
     return None if milliseconds is None else round(milliseconds, 3)
-
-
-def _waiting(call_id: str, status: CallStatus) -> Raw:
-    return Raw(encode(_Waiting(status=status, call_id=call_id, message=_WAITING_FOR.get(status, _WAITING))))

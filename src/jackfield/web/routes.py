@@ -14,7 +14,7 @@ from jackfield.web.needs import SEES_CALLS
 from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
-from jackfield.web.responses.routes import RESPONSE_DOORS
+from jackfield.web.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
 from jackfield.web.routes_pending import PENDING_DOORS
 from jackfield.web.routes_pins import PIN_DOORS
 from jackfield.web.routes_shelf import PREFERENCE_DOORS, SHELF_DOORS
@@ -232,4 +232,4 @@ DOORS: tuple[Door, ...] = (
     _page("/page.js", "page.js", "text/javascript"),
 )
 
-SOCKET_DOORS = (SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes),)
+SOCKET_DOORS = (SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes), *RESPONSE_SOCKETS)

@@ -31,7 +31,10 @@ from jackfield.web.discretion import Discretion
 from jackfield.web.guard import Guard
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
+from jackfield.web.mcp.methods import McpServer
 from jackfield.web.openapi import openapi_document
+from jackfield.web.responses.desk import Desk
+from jackfield.web.responses.making import Engine
 from jackfield.web.routes import DOORS, SOCKET_DOORS
 from jackfield.web.streams import Streams
 from jackfield.web.visit import Reception
@@ -54,15 +57,18 @@ class RunningNote(Struct, frozen=True, kw_only=True):
     pid: int
 
 
-def build_app(gateway: Gateway, *, streams: Streams | None = None) -> ASGIApp:
-    """Every door of this gateway as one ASGI app."""
+def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engine | None = None) -> ASGIApp:
+    """Every door of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
+    streams = streams or Streams()
     reception = Reception(
         gateway=gateway,
         document=encode(openapi_document(DOORS)),
         hosts=Hosts(gateway.settings.server),
         discretion=Discretion.of(gateway.settings),
         logins=Logins(gateway.store, gateway.keyring),
-        streams=streams or Streams(),
+        mcp=McpServer(gateway),
+        responses=Desk(store=gateway.store, engine=engine or gateway.engine, gateway_id=gateway.id, streams=streams),
+        streams=streams,
     )
     return Guard(reception, DOORS, SOCKET_DOORS)
 
@@ -187,7 +193,7 @@ class _Server(uvicorn.Server):
                 loop="uvloop",
                 http="httptools",
                 ws="websockets-sansio",
-                ws_max_size=1024 * 1024,
+                ws_max_size=server.max_body,
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -15,7 +15,7 @@ from jackfield.web.sending import part, send_whole
 from jackfield.web.streams import Streams, next_of, stop
 
 PING_EVERY = 15.0
-_HEADERS: tuple[Header, ...] = (
+EVENT_HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     NO_STORE,
     (b"x-accel-buffering", b"no"),
@@ -51,7 +51,7 @@ class Comment(Struct, frozen=True):
 
 
 CONNECTED = Comment("connected")
-_PING = Comment("ping").encoded()
+PING = Comment("ping").encoded()
 
 
 class EventStream:
@@ -70,7 +70,7 @@ class EventStream:
         self._messages = messages
         self._streams = streams
         self._first = first
-        self._headers = (*_HEADERS, *headers)
+        self._headers = (*EVENT_HEADERS, *headers)
         self._ping_every = PING_EVERY if ping_every is None else ping_every
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +90,7 @@ class EventStream:
                 if gone in done:
                     return
                 if coming not in done:
-                    await send(part(_PING))
+                    await send(part(PING))
                     continue
                 message = coming.result()
                 if message is None:

@@ -5,7 +5,7 @@ Above: `server.py`, which closes them, and the doors that stream. Below: asyncio
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -60,6 +60,22 @@ class Streams:
 async def next_of(items: AsyncIterator[T]) -> T | None:
     """The next item; None after the last one."""
     return await anext(items, None)
+
+
+async def until_done(items: AsyncIterator[T], work: "asyncio.Future[Any]") -> AsyncGenerator[T]:
+    """The items that come before the work is done, and those that are there by then."""
+    coming = asyncio.ensure_future(next_of(items))
+    try:
+        while True:
+            await asyncio.wait((coming, work), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # the work may be done and its last item still on the way
+            item = coming.result() if coming.done() else None
+            if item is None:
+                return
+            yield item
+            coming = asyncio.ensure_future(next_of(items))
+    finally:
+        await stop(coming)
 
 
 async def stop(task: asyncio.Future[Any]) -> None:

@@ -19,6 +19,8 @@ from jackfield.web.answers import Answer
 from jackfield.web.discretion import Discretion
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
+from jackfield.web.mcp.methods import McpServer
+from jackfield.web.responses.desk import Desk
 from jackfield.web.sentences import bad_value
 from jackfield.web.streams import Streams
 
@@ -53,6 +55,8 @@ class Reception(Struct, frozen=True, kw_only=True):
     hosts: Hosts
     discretion: Discretion
     logins: Logins
+    mcp: McpServer
+    responses: Desk
     streams: Streams
 
 

@@ -1,0 +1,69 @@
+"""That the list of tools has changed: told on the GET stream of a session, or on `subscriptions/listen` (2026-07-28).
+
+Above: the door. Below: the catalog's followers. A client is told that something changed and asks for the list itself.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from msgspec import Raw
+
+from jackfield.catalog.catalog import Catalog
+from jackfield.model.principal import Principal
+from jackfield.web.mcp.results import stamped
+from jackfield.web.mcp.revisions import MODERN, SUBSCRIPTION_KEY
+from jackfield.web.mcp.sessions import Session
+from jackfield.web.mcp.wire import INVALID_PARAMS, Request, RpcError, notification, response
+from jackfield.web.sse import CONNECTED, Comment, Message
+
+LIST_CHANGED = "notifications/tools/list_changed"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+async def session_messages(
+    catalog: Catalog, principal: Principal, session: Session
+) -> AsyncGenerator[Message | Comment]:
+    """What a session is told outside any request. The comment says that from here on nothing is missed."""
+    follower = catalog.follow(principal)
+    session.follow(follower)
+    changed = Message(event="message", data=Raw(notification(LIST_CHANGED)))
+    try:
+        yield CONNECTED
+        async for change in follower:
+            if change.names_tools:
+                yield changed
+    finally:
+        session.unfollow(follower)
+
+
+def wants_tool_changes(request: Request) -> bool:
+    """Whether a subscription asks for the one thing that can be subscribed to here."""
+    wanted = request.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise RpcError(
+            INVALID_PARAMS, "'params.notifications' must be an object, such as {\"toolsListChanged\": true}."
+        )
+    return wanted.get("toolsListChanged") is True
+
+
+async def subscription_messages(
+    catalog: Catalog, principal: Principal, request: Request
+) -> AsyncGenerator[Message | Comment]:
+    """First what is agreed to, then each change; at the end, if the gateway ends it, the empty result."""
+    meta: dict[str, Any] = {SUBSCRIPTION_KEY: request.id}
+    is_wanted = wants_tool_changes(request)
+    follower = catalog.follow(principal)
+    honoured = {"toolsListChanged": True} if is_wanted else {}
+    changed = _message(notification(LIST_CHANGED, {"_meta": meta}))
+    try:
+        yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
+        async for change in follower:
+            if is_wanted and change.names_tools:
+                yield changed
+        yield _message(response(request.id, stamped(b"", revision=MODERN, meta=meta)))
+    finally:
+        follower.close()
+
+
+def _message(json: bytes) -> Message:
+    return Message(event="message", data=Raw(json))

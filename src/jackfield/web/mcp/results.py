@@ -1,0 +1,105 @@
+"""What a call came to, as the result of `tools/call`: content, structured content, whether it is an error.
+
+Above: `methods.py`. Below: `model/content.py`, which reads results, and `records.py`, which has the words for a call
+that waits. Pure. Results pass as the bytes they are.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield import __version__
+from jackfield.catalog.merge import Entry
+from jackfield.errors import Refused
+from jackfield.model.call import Call
+from jackfield.model.content import SERVER_INFO, Content, expand, without_connection
+from jackfield.web.answers import encode
+from jackfield.web.mcp.definitions import promises_output
+from jackfield.web.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT
+from jackfield.web.records import execute_answer
+
+SERVER = {"name": "jackfield", "version": __version__}
+CALL_ID_KEY = "jackfield/callId"
+"""In `_meta`: the call's id, under which its record is kept."""
+
+_STAMP = encode({SERVER_INFO: SERVER})[1:-1]
+_COMPLETE = b'"resultType":"complete",'
+
+
+def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
+    """The answer to whoever made the call. `url` is the gateway's, where its record can be read."""
+    answer = execute_answer(call)
+    promised = promises_output(entry.tool, modern=revision == MODERN)
+    if not answer.status.is_final:
+        assert answer.result is not None
+        content = _waiting(answer.result, call.id, url)
+        return _encoded(content, revision=revision, call_id=call.id, is_error=promised, is_structured=not promised)
+    if answer.error is None:
+        assert answer.result is not None
+        return _encoded(expand(answer.result), revision=revision, call_id=call.id)
+    content = _text(answer.error.message) if answer.result is None else expand(answer.result)
+    is_structured = entry.tool.output_schema is None
+    return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
+
+
+def refusal_result(refusal: Refused, *, revision: str) -> bytes:
+    """Why the call was not made, for the model to act on."""
+    return _encoded(_text(refusal.message), revision=revision, is_error=True)
+
+
+def found_result(tools: bytes, *, revision: str) -> bytes:
+    """What `search_tools` found; `tools` is a JSON array of definitions."""
+    return _encoded(expand(Raw(b'{"tools":%b}' % tools)), revision=revision)
+
+
+def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None, kind: str = "complete") -> bytes:
+    """A result of these members, with what 2026-07-28 wants in every one."""
+    if revision != MODERN:
+        return b"{%b}" % members
+    stamp = _STAMP if meta is None else b"%b,%b" % (_STAMP, encode(meta)[1:-1])
+    separator = b"," if members else b""
+    return b'{"resultType":"%b","_meta":{%b}%b%b}' % (kind.encode(), stamp, separator, members)
+
+
+def _waiting(told: Raw, call_id: str, url: str) -> Content:
+    """The contract's object about a call that waits, and how its end can be learnt."""
+    follow = (
+        f"The call goes on without you. Do not repeat it. Its record, with the result once there is one: "
+        f"GET {url}/api/v1/calls/{call_id} with the same key."
+    )
+    object_text, follow_text = encode(bytes(told).decode()), encode(follow)
+    blocks = b'[{"type":"text","text":%b},{"type":"text","text":%b}]' % (object_text, follow_text)
+    return Content(blocks=Raw(blocks), structured=told)
+
+
+def _text(message: str) -> Content:
+    return expand(Raw(encode(message)))
+
+
+def _encoded(
+    content: Content, *, revision: str, call_id: str | None = None, is_error: bool = False, is_structured: bool = True
+) -> bytes:
+    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', content.blocks]
+    if is_structured and content.structured is not None and _takes(content, revision):
+        parts += [b',"structuredContent":', content.structured]
+    if is_error:
+        parts.append(b',"isError":true')
+    if members := _meta(content, revision=revision, call_id=call_id):
+        parts += [b',"_meta":{', members, b"}"]
+    parts.append(b"}")
+    return b"".join(parts)
+
+
+def _takes(content: Content, revision: str) -> bool:
+    return revision == MODERN or (revision in WITH_STRUCTURED_CONTENT and content.has_object)
+
+
+def _meta(content: Content, *, revision: str, call_id: str | None) -> bytes:
+    """The members of `_meta`: who answers, which call it was, and what the tool itself says there."""
+    members = [_STAMP] if revision == MODERN else []
+    if call_id is not None:
+        members.append(b'"%b":"%b"' % (CALL_ID_KEY.encode(), call_id.encode()))
+    if content.meta is not None and (own := without_connection(msgspec.json.decode(content.meta))) is not None:
+        members.append(bytes(own)[1:-1])
+    return b",".join(members)

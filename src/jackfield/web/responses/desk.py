@@ -1,0 +1,229 @@
+"""Every response this gateway knows: those it makes now, and all that are kept. Who may see which.
+
+Above: the doors. Below: `making.py` for what is live, `store/responses.py` for the rest. A response that a dead gateway
+was making is found by whoever reads it next, and ends there as failed, `interrupted`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.errors import BadRequest, Conflict, PreviousResponseNotFound, ResponseNotFound
+from jackfield.model.ids import new_id
+from jackfield.model.items import Item, decode_items
+from jackfield.model.principal import Principal
+from jackfield.model.response_request import CreateResponse
+from jackfield.store import Store
+from jackfield.store.responses import KeptResponse, stop_topic
+from jackfield.web.responses.keeping import NoKeeper, Owner, RowKeeper
+from jackfield.web.responses.making import Engine, Making, is_whole
+from jackfield.web.responses.orphans import end_orphan, events_after
+from jackfield.web.responses.outstanding import check_answers, resolve_references
+from jackfield.web.responses.resource import Resource, decode_resource, new_resource
+from jackfield.web.responses.wire import TERMINAL
+from jackfield.web.sse import Message
+from jackfield.web.streams import Streams
+
+STOPS_WITHIN = 5.0
+"""Seconds that a cancel waits for the response to have ended."""
+LOOK_AGAIN = 5.0
+"""Seconds after which a reader looks whether the gateway it reads from is still there."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A response that is there, for a key that may see it."""
+
+    resource: Resource
+    input: tuple[Item, ...]
+    is_background: bool
+    is_kept: bool
+    is_finished: bool
+
+
+class Desk:
+    """Begins, finds, continues, stops and forgets responses."""
+
+    def __init__(self, *, store: Store, engine: Engine, gateway_id: str, streams: Streams) -> None:
+        self._store = store
+        self._engine = engine
+        self._gateway_id = gateway_id
+        self._streams = streams
+        self._live: dict[str, Making] = {}
+        store.bus.on_foreign(self._hear)
+
+    async def begin(
+        self, request: CreateResponse, *, principal: Principal, earlier: "Sequence[Item] | None" = None
+    ) -> Making:
+        """Begin a response. `earlier` is the conversation so far for whoever keeps it; else the store does.
+
+        Raises for what is wrong with the conversation; for the rest see `Making.begun`.
+        """
+        history = tuple(earlier) if earlier is not None else await self._history(request, principal)
+        request = msgspec.structs.replace(request, input=resolve_references(history, request.input))
+        check_answers(history, request.input)
+        status = "queued" if request.background else "in_progress"
+        resource = new_resource(request, id=new_id("resp"), created_at=_now(), status=status)
+        keeper = self._keeper(request, principal)
+        making = Making(request, resource, principal=principal, history=history, keeper=keeper)
+        self._live[making.id] = making
+        making.start(self._engine, self._streams.keep)
+        making.task.add_done_callback(lambda _: self._live.pop(making.id, None))
+        return making
+
+    async def find(self, response_id: str, principal: Principal) -> Found:
+        """The response as it is now; raises `ResponseNotFound`."""
+        making = self._live.get(response_id)
+        if making is not None and making.begun.done() and _may_see(principal, making.principal.name):
+            request = making.request
+            return Found(
+                resource=making.resource,
+                input=request.input,
+                is_background=request.background,
+                is_kept=request.store,
+                is_finished=making.is_over,
+            )
+        kept = await self._kept(response_id, principal)
+        resource = decode_resource(kept.resource)
+        return Found(
+            resource=msgspec.structs.replace(resource, output=decode_items(kept.output)),
+            input=decode_items(kept.input),
+            is_background=kept.is_background,
+            is_kept=True,
+            is_finished=kept.is_finished,
+        )
+
+    async def cancel(self, response_id: str, principal: Principal) -> Resource:
+        """Stop a response, here or at another gateway, and give it as it ended. One that has ended stays as it is."""
+        found = await self.find(response_id, principal)
+        making = self._live.get(response_id)
+        if making is not None:
+            making.cancel()
+            await asyncio.wait((making.task,), timeout=STOPS_WITHIN)
+        elif not found.is_finished:
+            await self._stop_elsewhere(response_id)
+        return making.resource if making is not None else (await self.find(response_id, principal)).resource
+
+    async def delete(self, response_id: str, principal: Principal) -> None:
+        """Forget a response; one that is being made is stopped first."""
+        found = await self.find(response_id, principal)
+        if not found.is_finished:
+            await self.cancel(response_id, principal)
+        await self._store.responses.delete(response_id)
+
+    async def again(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[Message]:
+        """The stream of a background response from the event behind `after`, to its end, from the store."""
+        kept = await self._kept(response_id, principal)
+        if not kept.is_background:
+            raise BadRequest(
+                f"Response '{response_id}' was not made in the background, so its stream was not kept. Leave out "
+                "'stream', or make it with 'background': true.",
+                param="stream",
+            )
+        return self._told_again(response_id, after)
+
+    async def _told_again(self, response_id: str, after: int) -> AsyncGenerator[Message]:
+        with self._store.bus.listen(response_id) as written:
+            while True:
+                written.clear()
+                kept = await self._read(response_id)
+                async for event in events_after(self._store.responses, response_id, after):
+                    yield Message(event=event.type, data=Raw(event.data))
+                    after = event.sequence_number
+                    if event.type in TERMINAL:
+                        yield Message(data=Raw(b"[DONE]"))
+                        return
+                if kept is None or kept.is_finished:
+                    return
+                await _within(written, LOOK_AGAIN)
+
+    def _keeper(self, request: CreateResponse, principal: Principal) -> NoKeeper | RowKeeper:
+        if not request.store:
+            return NoKeeper(_now)
+        owner = Owner(principal=principal.name, gateway=self._gateway_id)
+        return RowKeeper(self._store.responses, request, owner=owner, now=_now)
+
+    async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
+        """What was said before, from the first turn on."""
+        previous = request.previous_response_id
+        if previous is None:
+            return ()
+        kept = await self._read(previous)
+        if kept is None or not _may_see(principal, kept.principal):
+            raise _no_previous(previous)
+        if not kept.is_finished:
+            raise Conflict(
+                f"Response '{previous}' is still being made. Wait for its end, or cancel it.",
+                param="previous_response_id",
+            )
+        turns = await self._store.responses.conversation(previous)
+        if not turns or turns[0].previous_id is not None:
+            raise _no_previous(turns[0].previous_id or previous if turns else previous)
+        items: list[Item] = []
+        for turn in turns:
+            items += decode_items(turn.input)
+            items += filter(is_whole, decode_items(turn.output))
+        return tuple(items)
+
+    async def _kept(self, response_id: str, principal: Principal) -> KeptResponse:
+        kept = await self._read(response_id)
+        if kept is None or not _may_see(principal, kept.principal):
+            raise ResponseNotFound(
+                f"There is no response '{response_id}' for this key. It may have been deleted, or was made with "
+                "'store': false.",
+                param="response_id",
+            )
+        return kept
+
+    async def _read(self, response_id: str) -> KeptResponse | None:
+        """The row; what a dead gateway left unfinished is finished first."""
+        if "\x00" in response_id:
+            return None
+        kept = await self._store.responses.get(response_id)
+        if kept is None or not kept.is_orphan:
+            return kept
+        await end_orphan(self._store.responses, kept, now=_now)
+        return await self._store.responses.get(response_id)
+
+    async def _stop_elsewhere(self, response_id: str) -> None:
+        with self._store.bus.listen(response_id) as written:
+            if await self._store.responses.want_stopped(response_id):
+                deadline = time.monotonic() + STOPS_WITHIN
+                while (left := deadline - time.monotonic()) > 0:
+                    kept = await self._read(response_id)
+                    if kept is None or kept.is_finished:
+                        return
+                    written.clear()
+                    await _within(written, left)
+
+    def _hear(self, topics: Sequence[str] | None) -> None:
+        """Another gateway was asked to stop something that may be ours."""
+        for making in tuple(self._live.values()):
+            if topics is not None and stop_topic(making.id) in topics:
+                making.cancel()
+
+
+def _no_previous(response_id: str) -> PreviousResponseNotFound:
+    return PreviousResponseNotFound(
+        f"There is no response '{response_id}' to continue. It may have been deleted, or was made with 'store': false "
+        "or another key. Send the whole conversation as 'input'.",
+        param="previous_response_id",
+    )
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _may_see(principal: Principal, owner: str) -> bool:
+    return principal.is_admin or principal.name == owner
+
+
+def _now() -> int:
+    return int(time.time())

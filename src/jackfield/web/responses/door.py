@@ -1,0 +1,164 @@
+"""`/v1/responses`: make one, read it, continue its stream, stop it, forget it. And `/v1/models`.
+
+Above: `routes.py`. Below: the desk. What is wrong before the first event is an ordinary error answer; after it, the
+response tells it itself.
+"""
+
+import asyncio
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import BadRequest
+from jackfield.model.items import Item
+from jackfield.web.answers import Answer, json_reply
+from jackfield.web.bodies import ClientGone, read_object
+from jackfield.web.responses.making import Making
+from jackfield.web.responses.request import read_request
+from jackfield.web.responses.resource import Resource
+from jackfield.web.responses.streaming import LiveStream, Reader
+from jackfield.web.sse import EventStream
+from jackfield.web.visit import Visit
+
+
+class ResponseQuery(Struct, frozen=True, kw_only=True):
+    """How a response is given: as it is now, or as the stream it told."""
+
+    stream: bool = False
+    starting_after: Annotated[int, Meta(ge=-1)] | None = None
+
+
+class InputQuery(Struct, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+    """The last item of the page before."""
+
+
+class InputPage(Struct, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: tuple[Item, ...]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["response"] = "response"
+    deleted: Literal[True] = True
+
+
+class ModelEntry(Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "jackfield"
+
+
+class ModelList(Struct, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: tuple[ModelEntry, ...]
+
+
+async def create_response(visit: Visit) -> Answer:
+    """Make a response, as JSON or as a stream, now or in the background."""
+    request = read_request(await read_object(visit))
+    making = await visit.reception.responses.begin(request, principal=visit.principal)
+    streams = visit.reception.streams
+    reader = Reader()
+    if request.stream:
+        making.listen(reader)
+    gone = streams.watch(visit.receive)
+    is_streamed = False
+    try:
+        await _begun(making, gone)
+        if request.background:
+            queued = await making.queued()
+            if not request.stream:
+                return json_reply(queued)
+        if request.stream:
+            is_streamed = True
+            return LiveStream(making, reader, gone=gone, streams=streams, stops_it=not request.background)
+        return json_reply(await _ended(making, gone))
+    except BaseException:
+        if not making.is_over:
+            making.cancel()
+        raise
+    finally:
+        if not is_streamed:
+            await streams.release(gone)
+
+
+async def show_response(visit: Visit) -> Answer:
+    """The response as it is now, or its stream from a given event on."""
+    query = visit.query(ResponseQuery)
+    desk, response_id = visit.reception.responses, visit.part("id")
+    if query.stream:
+        after = -1 if query.starting_after is None else query.starting_after
+        messages = await desk.again(response_id, visit.principal, after=after)
+        return EventStream(messages, streams=visit.reception.streams)
+    if query.starting_after is not None:
+        raise BadRequest("'starting_after' is for streams. Add 'stream=true'.", param="starting_after")
+    return json_reply((await desk.find(response_id, visit.principal)).resource)
+
+
+async def list_input_items(visit: Visit) -> Answer:
+    """What the request of a response added to the conversation."""
+    query = visit.query(InputQuery)
+    found = await visit.reception.responses.find(visit.part("id"), visit.principal)
+    return json_reply(input_page(found.input, query))
+
+
+async def cancel_response(visit: Visit) -> Answer:
+    """Stop a response that is being made; one that has ended is given as it is."""
+    return json_reply(await visit.reception.responses.cancel(visit.part("id"), visit.principal))
+
+
+async def delete_response(visit: Visit) -> Answer:
+    """Forget a response."""
+    response_id = visit.part("id")
+    await visit.reception.responses.delete(response_id, visit.principal)
+    return json_reply(Deleted(id=response_id))
+
+
+async def list_models(visit: Visit) -> Answer:
+    """The models that a request may name."""
+    return json_reply(ModelList(data=tuple(ModelEntry(id=name) for name in visit.gateway.models.names)))
+
+
+def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
+    """One page. Pure."""
+    ordered = items if query.order == "asc" else items[::-1]
+    if query.after is not None:
+        places = [number for number, item in enumerate(ordered) if item.id == query.after]
+        if not places:
+            raise BadRequest(f"There is no item '{query.after}' in this response's input.", param="after")
+        ordered = ordered[places[0] + 1 :]
+    page = ordered[: query.limit]
+    return InputPage(
+        data=page,
+        first_id=page[0].id if page else None,
+        last_id=page[-1].id if page else None,
+        has_more=len(ordered) > len(page),
+    )
+
+
+async def _begun(making: Making, gone: "asyncio.Task[None]") -> None:
+    """Comes back when there is a response; raises what it was refused with."""
+    await asyncio.wait((making.begun, making.task, gone), return_when=asyncio.FIRST_COMPLETED)
+    while not making.begun.done():
+        if making.task.done():
+            making.task.result()
+        if gone.done() and not gone.cancelled():
+            raise ClientGone
+        await asyncio.wait((making.begun, making.task), return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _ended(making: Making, gone: "asyncio.Task[None]") -> Resource:
+    """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
+    await asyncio.wait((making.task, gone), return_when=asyncio.FIRST_COMPLETED)
+    if not making.task.done() and not gone.cancelled():
+        raise ClientGone
+    await asyncio.shield(making.task)
+    return making.resource

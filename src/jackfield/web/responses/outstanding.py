@@ -1,0 +1,95 @@
+"""Whether what a client answers is what was asked: outputs of its functions, and its word on approvals. Pure.
+
+Above: the door, before anything runs. Below: the items. A conversation in which a call has no output, or two, or an
+output no call, cannot be told to a model; so it is refused here, with the call's id.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from jackfield.errors import BadRequest
+from jackfield.model.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+)
+
+
+def resolve_references(history: Sequence[Item], given: Sequence[Item]) -> tuple[Item, ...]:
+    """The input with every reference replaced by the item it names, which must have come before it."""
+    known = {item.id: item for item in history}
+    found: list[Item] = []
+    for item in given:
+        if isinstance(item, ItemReference):
+            if item.id not in known:
+                raise BadRequest(
+                    f"There is no item '{item.id}' in this conversation. Send the item itself.", param="input"
+                )
+            # What the previous response brings is there already.
+            if all(item.id != earlier.id for earlier in history):
+                found.append(known[item.id])
+        else:
+            known[item.id] = item
+            found.append(item)
+    return tuple(found)
+
+
+def check_answers(history: Sequence[Item], given: Sequence[Item]) -> None:
+    """Raise `BadRequest` unless every function call has one output, and every word on an approval its request."""
+    open_calls: dict[str, FunctionCall] = {}
+    answered: set[str] = set()
+    for item in (*history, *given):
+        if isinstance(item, FunctionCall):
+            _check_fresh(item, (*open_calls, *answered))
+            open_calls[item.call_id] = item
+        elif isinstance(item, FunctionCallOutput):
+            _check_wanted(item, open_calls, answered)
+            del open_calls[item.call_id]
+            answered.add(item.call_id)
+    if open_calls:
+        names = ", ".join(f"'{call.call_id}' ({call.name})" for call in open_calls.values())
+        raise BadRequest(
+            f"No function_call_output was given for {names}. Add one for each call to 'input'.", param="input"
+        )
+    _check_approvals(history, given)
+
+
+def _check_fresh(call: FunctionCall, taken: Iterable[str]) -> None:
+    if call.call_id in taken:
+        raise BadRequest(f"Two function calls have the call_id '{call.call_id}'. Give each its own.", param="input")
+
+
+def _check_wanted(output: FunctionCallOutput, open_calls: dict[str, FunctionCall], answered: set[str]) -> None:
+    if output.call_id in answered:
+        raise BadRequest(
+            f"The function call '{output.call_id}' has its output already. Send each output once.", param="input"
+        )
+    if output.call_id not in open_calls:
+        raise BadRequest(
+            f"No function call '{output.call_id}' waits for an output. Send the call before it, or continue with "
+            "'previous_response_id'.",
+            param="input",
+        )
+
+
+def _check_approvals(history: Sequence[Item], given: Sequence[Item]) -> None:
+    items = (*history, *given)
+    asked = {item.id for item in items if isinstance(item, McpApprovalRequest)}
+    settled = {item.approval_request_id for item in history if isinstance(item, McpApprovalResponse | McpCall)}
+    for item in given:
+        if not isinstance(item, McpApprovalResponse):
+            continue
+        if item.approval_request_id not in asked:
+            raise BadRequest(
+                f"No approval was asked for as '{item.approval_request_id}'. Continue the response that asked.",
+                param="input",
+            )
+        if item.approval_request_id in settled:
+            raise BadRequest(
+                f"The approval '{item.approval_request_id}' has its answer already. Send each answer once.",
+                param="input",
+            )
+        settled.add(item.approval_request_id)

@@ -1,0 +1,141 @@
+"""The tools of a request and what it says about their use, from every accepted spelling into one form. Pure.
+
+Above: `request.py`. Below: the types of `model/response_request.py`. Seed 001's own spellings are taken too:
+`tool_choice: {"forced_tool": {…}}` and a top-level `allowed_tools` of names.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, get_args
+
+import msgspec
+
+from jackfield.errors import BadRequest
+from jackfield.model.response_request import (
+    AllowedTools,
+    CatalogTool,
+    ChoiceMode,
+    ChosenTool,
+    ExtensionTool,
+    FunctionTool,
+    McpTool,
+    RequestTool,
+    ToolChoice,
+)
+from jackfield.web.sentences import bad_value
+
+MODES: tuple[ChoiceMode, ...] = get_args(ChoiceMode)
+_FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_EXTENSION = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_:-]+\Z")
+_KINDS = {"function": FunctionTool, "mcp": McpTool, "jackfield:catalog": CatalogTool}
+_HINT = "Use 'auto', 'none', 'required', a function or mcp tool, or allowed_tools."
+
+
+def read_tools(given: list[Any]) -> tuple[RequestTool, ...]:
+    """Every tool of a request. A name or a label counts once."""
+    tools = tuple(_tool(number, raw) for number, raw in enumerate(given))
+    _no_doubles("function", (tool.name for tool in tools if isinstance(tool, FunctionTool)))
+    _no_doubles("server", (tool.server_label for tool in tools if isinstance(tool, McpTool)))
+    return tools
+
+
+def read_choice(given: Any, *, allowed: tuple[str, ...]) -> ToolChoice:
+    """`tool_choice` in any of its forms, joined with the seed's `allowed_tools` (none: all)."""
+    choice = _choice(given)
+    if not allowed or choice == "none":
+        return choice
+    chosen = tuple(ChosenTool(type="function", name=name) for name in allowed)
+    if isinstance(choice, str):
+        return AllowedTools(mode=choice, tools=chosen)
+    if isinstance(choice, AllowedTools):
+        raise BadRequest(
+            "Tools are allowed twice. Use 'allowed_tools' or 'tool_choice', not both.", param="tool_choice"
+        )
+    if choice.name not in allowed:
+        raise BadRequest(
+            f"'tool_choice' forces '{choice.name or choice.server_label}', which 'allowed_tools' does not list. "
+            "Add it there, or force another.",
+            param="tool_choice",
+        )
+    return choice
+
+
+def _tool(number: int, raw: Any) -> RequestTool:
+    where = f"tools[{number}]"
+    if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
+        raise BadRequest(f"'{where}' needs a type. Known: {', '.join(_KINDS)}, and 'provider:kind'.", param=where)
+    fields = {key: value for key, value in raw.items() if value is not None}
+    kind = _KINDS.get(fields["type"])
+    if kind is None:
+        if not _EXTENSION.match(fields["type"]):
+            raise BadRequest(
+                f"'{where}' has the type {fields['type'][:60]!r}. Known: {', '.join(_KINDS)}, and 'provider:kind'.",
+                param=f"{where}.type",
+            )
+        return ExtensionTool(type=fields.pop("type"), options=fields)
+    tool: RequestTool = _converted(fields, kind, where)
+    if isinstance(tool, FunctionTool) and not _FUNCTION_NAME.match(tool.name):
+        raise BadRequest(
+            f"'{where}' has the name {tool.name[:80]!r}. Use 1 to 64 letters, digits, '_' and '-'.",
+            param=f"{where}.name",
+        )
+    return tool
+
+
+def _choice(given: Any) -> ToolChoice:
+    if given is None:
+        return "auto"
+    if isinstance(given, str):
+        return _mode(given)
+    if not isinstance(given, dict):
+        raise BadRequest(f"'tool_choice' is not right. {_HINT}", param="tool_choice")
+    if isinstance(given.get("forced_tool"), dict):
+        return _chosen(given["forced_tool"], "tool_choice.forced_tool")
+    kind = given.get("type")
+    if kind == "allowed_tools":
+        return _allowed(given)
+    if kind in ("function", "mcp"):
+        return _chosen(given, "tool_choice")
+    return _mode(kind)
+
+
+def _mode(word: Any) -> ChoiceMode:
+    for mode in MODES:
+        if word == mode:
+            return mode
+    raise BadRequest(f"'tool_choice' is {str(word)[:60]!r}. {_HINT}", param="tool_choice")
+
+
+def _allowed(given: dict[str, Any]) -> AllowedTools:
+    tools = given.get("tools")
+    if not isinstance(tools, list) or not tools:
+        raise BadRequest("'tool_choice.tools' must list the tools that are allowed.", param="tool_choice.tools")
+    chosen = tuple(_chosen(raw, f"tool_choice.tools[{number}]") for number, raw in enumerate(tools))
+    return AllowedTools(mode=_mode(given.get("mode") or "auto"), tools=chosen)
+
+
+def _chosen(raw: Any, where: str) -> ChosenTool:
+    if not isinstance(raw, dict):
+        raise BadRequest(f"'{where}' must be an object like {{'type': 'function', 'name': …}}.", param=where)
+    tool: ChosenTool = _converted({key: value for key, value in raw.items() if value is not None}, ChosenTool, where)
+    needed = tool.name if tool.type == "function" else tool.server_label
+    if not needed:
+        missing = "name" if tool.type == "function" else "server_label"
+        raise BadRequest(f"'{where}' needs the key '{missing}'. Add it.", param=f"{where}.{missing}")
+    return tool
+
+
+def _converted(fields: dict[str, Any], into: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(fields, into)
+    except msgspec.ValidationError as fault:
+        refusal = bad_value(fault, what=f"'{where}'", into=into)
+        raise BadRequest(refusal.message, param=f"{where}.{refusal.param}" if refusal.param else where) from None
+
+
+def _no_doubles(kind: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise BadRequest(f"The {kind} '{name}' is given twice in 'tools'. Give it once.", param="tools")
+        seen.add(name)

@@ -1,0 +1,221 @@
+"""A gateway inside the test's process, asked by raw messages or by the SDK's client, streams included.
+
+async with mcp_scene(tmp_path) as scene:
+    answer = await scene.ask("tools/list")                      # 2026-07-28
+    session = await scene.shake_hands()                         # the handshake era
+    async with scene.client(mode="legacy") as client: …         # the SDK's own client
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from jackfield.app import Gateway
+from jackfield.calls.telemetry import incoming_trace
+from jackfield.cli.asgi import StreamingTransport
+from jackfield.model.call import Outcome, done
+from jackfield.model.tool import Metadata, Tool, ToolKind
+from jackfield.settings import load_settings
+from jackfield.sources.base import ElicitRequest, Invocation, Listing, Progress
+from jackfield.web.mcp.visitors import SESSION_HEADER
+from jackfield.web.server import build_app
+from jackfield.web.streams import Streams
+
+KEY = "key-of-the-scene"
+VERSION = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": VERSION,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+BOTH = "application/json, text/event-stream"
+HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+CONFIG = """
+[auth.keys.caller]
+key = "caller-key"
+scopes = ["call"]
+[auth.keys.reader]
+key = "reader-key"
+scopes = ["read"]
+[auth.keys.limited]
+key = "limited-key"
+scopes = ["call"]
+tools = ["echo"]
+[auth.keys.ada]
+key = "ada-key"
+scopes = ["agent:ada"]
+
+[[tools]]
+name = "located"
+description = "Wants its region in a header too."
+executionType = "internal"
+inputSchema = { type = "object", properties = { region = { type = "string", "x-mcp-header" = "Region" } } }
+"""
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+class SceneSource:
+    """Tools that wait, tell, ask and answer as the test wants."""
+
+    kind: ClassVar[str] = "scene"
+    tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
+    max_concurrency: int | None = None
+
+    def __init__(self, name: str = "scene") -> None:
+        self.name = name
+        self.extra: tuple[Tool, ...] = ()
+        self.echo_says = "It can echo."
+        self.started = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def open(self) -> None: ...
+
+    async def refresh(self) -> Listing:
+        tools = (
+            Tool(source=self.name, name="echo", description=self.echo_says, input_schema=TEXT),
+            self._tool("shout", TEXT, output={"type": "object", "properties": {"loud": {"type": "string"}}}),
+            self._tool("hold", {"type": "object"}),
+            self._tool("steps", {"type": "object"}),
+            self._tool("ask", {"type": "object"}),
+            self._tool("trace", {"type": "object"}),
+            Tool(source=self.name, name="guarded", metadata=Metadata(requires_approval=True)),
+        )
+        return Listing(tools=(*tools, *self.extra))
+
+    def _tool(self, name: str, schema: dict[str, Any], *, output: dict[str, Any] | None = None) -> Tool:
+        says = f"It can {name}."
+        return Tool(source=self.name, name=name, description=says, input_schema=schema, output_schema=output)
+
+    async def execute(self, invocation: Invocation, /) -> Outcome:
+        match invocation.tool.name:
+            case "shout":
+                return done({"loud": invocation.arguments["text"].upper()})
+            case "hold":
+                await self._hold()
+                return done("released")
+            case "steps":
+                for step in (1, 2):
+                    invocation.report(Progress(progress=step, total=2, message=f"step {step}"))
+                return done("there")
+            case "trace":
+                trace = incoming_trace.get()
+                return done(None if trace is None else trace.parent)
+            case "ask":
+                return done(await _asked(invocation))
+            case _:
+                return done(invocation.arguments.get("text"))
+
+    async def _hold(self) -> None:
+        self.started.set()
+        try:
+            await self.release.wait()
+        finally:
+            self.stopped.set()
+
+    def can_execute(self, tool: Tool) -> bool:
+        return tool.source == self.name
+
+    async def close(self) -> None: ...
+
+
+async def _asked(invocation: Invocation) -> Any:
+    if invocation.elicit is None:
+        return "nobody to ask"
+    answers = []
+    for number in range(invocation.arguments.get("times", 1)):
+        question = ElicitRequest(message=f"Who are you? ({number})", schema=NAME)
+        answer = await invocation.elicit(question)
+        answers.append([answer.action, answer.content])
+    return {"answers": answers}
+
+
+class Scene:
+    """The gateway and the ways to it."""
+
+    def __init__(self, gateway: Gateway, source: SceneSource, transport: StreamingTransport) -> None:
+        self.gateway = gateway
+        self.source = source
+        self._transport = transport
+        self.http = httpx2.AsyncClient(transport=transport, base_url="http://localhost:8420")
+
+    async def post(self, body: Any, *, key: str = KEY, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """One POST with exactly these headers beside the usual ones; a body of bytes goes as it is."""
+        sent = {"x-api-key": key, "accept": BOTH, "content-type": "application/json", **(headers or {})}
+        content = {"content": body} if isinstance(body, bytes) else {"json": body}
+        return await self.http.post("/mcp", headers=sent, **content)
+
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        key: str = KEY,
+        headers: Mapping[str, str] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> httpx2.Response:
+        """One request of 2026-07-28 as it should be."""
+        given = {**(params or {}), "_meta": {**META, **(meta or {})}}
+        sent = {"mcp-protocol-version": VERSION, "mcp-method": method}
+        if "name" in given:
+            sent["mcp-name"] = str(given["name"])
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+        return await self.post(body, key=key, headers={**sent, **(headers or {})})
+
+    async def shake_hands(self, *, key: str = KEY, **params: Any) -> dict[str, str]:
+        """A session of the handshake era, as the headers that name it."""
+        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {**HANDSHAKE, **params}}
+        answer = await self.post(body, key=key)
+        assert answer.status_code == 200, answer.text
+        session = {SESSION_HEADER.decode(): answer.headers["mcp-session-id"]}
+        told = await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, key=key, headers=session)
+        assert told.status_code == 202
+        return session
+
+    async def ask_in(self, session: Mapping[str, str], method: str, **params: Any) -> Any:
+        """One request within a session: its result, or its error."""
+        body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        answer = await self.post(body, headers=session)
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert told["id"] == 7
+        return told.get("result", told.get("error"))
+
+    @asynccontextmanager
+    async def client(self, *, mode: str, key: str = KEY, **more: Any) -> AsyncIterator[Client]:
+        """The SDK's client, in process."""
+        http = httpx2.AsyncClient(transport=self._transport, headers={"x-api-key": key}, timeout=30)
+        transport = streamable_http_client("http://localhost:8420/mcp", http_client=http)
+        async with http, Client(transport, mode=mode, **more) as client:
+            yield client
+
+    async def list_anew(self, *extra: Tool) -> None:
+        """The source lists these tools beside its own from now on."""
+        self.source.extra = extra
+        await self.gateway.panel.refresh(self.source.name)
+        await self.gateway.catalog.update_aside(self.gateway.panel.listings())
+
+
+@asynccontextmanager
+async def mcp_scene(folder: Path, config: str = "") -> AsyncIterator[Scene]:
+    path = folder / "jackfield.toml"
+    path.write_text(CONFIG + config, encoding="utf-8")
+    settings = load_settings(path, environment={"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": "memory:"})
+    gateway, streams, source = Gateway(settings), Streams(), SceneSource()
+    async with gateway:
+        await gateway.panel.add(source)
+        await gateway.panel.settled(within=5)
+        await gateway.catalog.update_aside(gateway.panel.listings())
+        transport = StreamingTransport(build_app(gateway, streams=streams))
+        scene = Scene(gateway, source, transport)
+        try:
+            async with scene.http:
+                yield scene
+        finally:
+            streams.close()
