@@ -58,6 +58,7 @@ BEAT_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 PRUNE_STEP = 500
 PRUNE_PAUSE = 0.05
+TIDY_SECONDS = 86_400.0
 
 
 class Gateway:
@@ -159,6 +160,7 @@ class Gateway:
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
+            asyncio.create_task(_every(TIDY_SECONDS, self.workshop.sweep_environments), name="tidying"),
         ]
         # What stands now stays: ten thousand tools need not be looked at by every collection, nor every few calls.
         gc.freeze()
