@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from jackfield.agents.approvals import Approvals
-from jackfield.agents.asking import ask_once
+from jackfield.agents.asking import answer_to
 from jackfield.agents.engine import Engine, Rooms
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
@@ -231,7 +231,7 @@ class Gateway:
             config=self._public_settings,
             registry=lambda: [msgspec.json.decode(entry.manifest) for entry in self.catalog.view(ADMIN).entries],
             call_tool=self.pipeline.call_from,
-            ask_model=partial(ask_once, self.models),
+            ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
             workshop=self.workshop,
         )

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,8 @@ async def test_null_and_other_empty_results_are_results(tmp_path: Path) -> None:
     async with worker_box(tmp_path) as box:
         box.write("give.py", worker_file(text))
         await box.refresh()
-        for value in (None, False, 0, "", [], {}):
+        values: list[Any] = [None, False, 0, "", [], {}]
+        for value in values:
             assert await box.call("give", value=value) == value
 
 

@@ -32,7 +32,7 @@ async def test_two_files_that_need_different_versions_of_a_package_both_work(tmp
             header = DEPENDS.format(requirement=f"six=={version}")
             box.write(f"{name}.py", worker_file(VERSION.format(name=name), header=header))
         await box.refresh()
-        assert await asyncio.gather(box.call("older"), box.call("newer")) == ["1.16.0", "1.17.0"]
+        assert list(await asyncio.gather(box.call("older"), box.call("newer"))) == ["1.16.0", "1.17.0"]
         assert all(most > 600 for most in box.held)
         assert any("six" in (told.message or "") for told in box.progress)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from jackfield.model.call import Done, Failed, Outcome, done
+from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
 from jackfield.sources.files import files_source
@@ -95,8 +96,10 @@ class Toolbox:
         asyncio.get_running_loop()
         self.changes.set()
 
-    async def _ask_model(self, prompt: str, **options: Any) -> str:
-        return f"{options['model'] or 'default'} says: {prompt}"
+    async def _ask_model(self, items: tuple[Item, ...], **options: Any) -> str:
+        (message,) = items
+        assert isinstance(message, Message)
+        return f"{options['model'] or 'default'} says: {text_of(message)}"
 
     @contextmanager
     def _hold(self, most: float) -> Iterator[None]:

@@ -67,9 +67,7 @@ class Approvals:
                 f"Key '{principal.name}' may not allow calls of '{call.tool}'. Use a key with the scope 'answer'."
             )
 
-    async def carry_out(
-        self, verdict: Verdict, *, index: int, principal: Principal, emit: events.Emit
-    ) -> McpCall | None:
+    async def act_on(self, verdict: Verdict, *, index: int, principal: Principal, emit: events.Emit) -> McpCall | None:
         """Decide, and if it may run, show it running to its end. None: it was refused."""
         with suppress(Conflict, Expired):
             if verdict.response.approve:

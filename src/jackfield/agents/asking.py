@@ -1,4 +1,4 @@
-"""One question to a model, one answer as text: what in-process tools and sampling servers are lent.
+"""What a model says next, as text: lent to in-process tools and to servers that may sample.
 
 Above: the app, which lends it. Below: the models.
 """
@@ -8,22 +8,9 @@ from contextlib import aclosing
 from jackfield.errors import BadRequest
 from jackfield.llm.base import ModelRequest, RefusalDelta, TextDelta
 from jackfield.llm.models import Models
-from jackfield.model.items import InputText, Item, Message
+from jackfield.model.items import Item
 
 DEFAULT = "default"
-
-
-async def ask_once(
-    models: Models,
-    prompt: str,
-    *,
-    instructions: str | None = None,
-    model: str | None = None,
-    max_output_tokens: int | None = None,
-) -> str:
-    """The answer to one prompt. Raises `ModelFailed`, or a refusal where there is no such model."""
-    said = (Message(role="user", content=(InputText(text=prompt),)),)
-    return await answer_to(models, said, instructions=instructions, model=model, max_output_tokens=max_output_tokens)
 
 
 async def answer_to(

@@ -69,7 +69,7 @@ class Engine:
             verdicts = await rooms.approvals.read(history, request.input, principal=principal)
             emit(events.Begun())
             index = _tell_listings(servers, history, emit)
-            ran = await self._carry_out(verdicts, index=index, principal=principal, emit=emit)
+            ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
             items = told_to_model(said, tools=table, records=await self._records(said))
             plan = RunPlan(
@@ -115,14 +115,12 @@ class Engine:
                     servers.append(Server(label=tool.type.partition(":")[0], entries=_of_type(tool, view)))
             yield servers
 
-    async def _carry_out(
+    async def _act_on(
         self, verdicts: Sequence[Verdict], *, index: int, principal: Principal, emit: events.Emit
     ) -> list[Item]:
         ran: list[Item] = []
         for verdict in verdicts:
-            item = await self._rooms.approvals.carry_out(
-                verdict, index=index + len(ran), principal=principal, emit=emit
-            )
+            item = await self._rooms.approvals.act_on(verdict, index=index + len(ran), principal=principal, emit=emit)
             if item is not None:
                 ran.append(item)
         return ran

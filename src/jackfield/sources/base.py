@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from msgspec import Struct
 
 from jackfield.model.call import Outcome
+from jackfield.model.items import Item
 from jackfield.model.tool import Category, Tool, ToolKind
 from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.workshop import Workshop
@@ -112,10 +113,10 @@ class ToolCaller(Protocol):
 
 
 class ModelAsker(Protocol):
-    """How an in-process tool asks a model: the text of one answer. Raises what the model's failure says."""
+    """How tools and servers ask a model: what it says next, as text. Raises what the model's failure says."""
 
     async def __call__(
-        self, prompt: str, *, instructions: str | None, model: str | None, max_output_tokens: int | None
+        self, items: tuple[Item, ...], *, instructions: str | None, model: str | None, max_output_tokens: int | None
     ) -> str: ...
 
 

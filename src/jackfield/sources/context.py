@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed, Outcome, Pending
+from jackfield.model.items import InputText, Message
 from jackfield.sources.base import Invocation, Progress, Surroundings
 
 logger = logging.getLogger("jackfield.tools")
@@ -141,8 +142,9 @@ class LentModel(Struct, frozen=True, eq=False):
         max_output_tokens: int | None = None,
     ) -> str:
         """The model's answer as text. `model` is a name under `[models]`; without it `default`, or the first."""
+        said = (Message(role="user", content=(InputText(text=prompt),)),)
         return await self._surroundings.ask_model(
-            prompt, instructions=instructions, model=model, max_output_tokens=max_output_tokens
+            said, instructions=instructions, model=model, max_output_tokens=max_output_tokens
         )
 
     def ask_sync(self, prompt: str, **options: Any) -> str:

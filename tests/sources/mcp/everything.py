@@ -77,6 +77,7 @@ class Everything:
             ("steps", NOTHING, self.steps),
             ("hang", NOTHING, self.hang),
             ("ask", NOTHING, self.ask),
+            ("think", NOTHING, self.think),
             ("grow", schema(name="string"), self.grow),
             ("environment", NOTHING, self.environment),
             ("start_child", NOTHING, self.start_child),
@@ -166,6 +167,18 @@ class Everything:
         assert params.request_state == "state-1"
         answered: Any = params.input_responses["who"]
         return said(text(f"{answered.action} {json.dumps(answered.content)}"))
+
+    async def think(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
+        """Ask for a model's answer, as the era does it."""
+        question = [t.SamplingMessage(role="user", content=text("What is two and two?"))]
+        if ctx.protocol_version < "2026":
+            reply = await ctx.session.create_message(question, max_tokens=50, related_request_id=ctx.request_id)
+            return said(text(json.dumps(reply.model_dump(mode="json")["content"])))
+        if params.input_responses is None:
+            request = t.CreateMessageRequest(params=t.CreateMessageRequestParams(messages=question, max_tokens=50))
+            return t.InputRequiredResult(input_requests={"thought": request}, request_state="state-2")
+        thought: Any = params.input_responses["thought"]
+        return said(text(json.dumps(thought.model_dump(mode="json")["content"])))
 
     async def grow(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
         """Offer one tool more, and say so to both eras."""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Elicit, Progress, Surroundings
 from jackfield.sources.keeper import Panel, SourceState
@@ -97,7 +98,7 @@ class Scene:
             config=dict,
             registry=list,
             call_tool=_no_calls,
-            ask_model=_no_model,
+            ask_model=_model,
             outgoing=outgoing,
             workshop=workshop,
         )
@@ -208,5 +209,7 @@ def _no_calls(name: str, arguments: dict[str, Any], *, parent: Any) -> Awaitable
     raise AssertionError(name)
 
 
-async def _no_model(prompt: str, **_: Any) -> str:
-    raise AssertionError(prompt)
+async def _model(items: tuple[Item, ...], **options: Any) -> str:
+    (message,) = items
+    assert isinstance(message, Message)
+    return f"{options['model'] or 'default'}, {options['max_output_tokens']} tokens: {text_of(message)}"

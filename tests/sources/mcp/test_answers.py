@@ -180,3 +180,14 @@ async def test_only_allowed_tools_are_listed_and_called(modern: HttpServer, tmp_
         assert listing.faults == (
             "sources.far.allowed_tools names 'gone', which the server does not offer. Correct or remove it.",
         )
+
+
+async def test_a_server_that_may_sample_gets_a_models_answer_and_no_other_does(
+    modern: HttpServer, legacy: HttpServer, tmp_path: Path
+) -> None:
+    for server in (modern, legacy):
+        async with opened(tmp_path, url=server.url, sampling="small") as far:
+            thought = json.loads(await far.result("think"))
+            assert (thought["type"], thought["text"]) == ("text", "small, 50 tokens: What is two and two?")
+        async with opened(tmp_path, url=server.url) as far:
+            failed(await far.call("think"))

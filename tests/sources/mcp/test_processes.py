@@ -57,8 +57,8 @@ async def test_a_server_killed_in_a_call_fails_that_call_at_once_and_is_started_
             "The server's process exited (signal 9). Check before you call it again."
         )
         await eventually(lambda: not lives(grandchild))
-        await far.state(SourceState.UP)
         await eventually(lambda: len((tmp_path / "starts").read_text().split()) == 2)
+        await far.state(SourceState.UP)
         assert await far.result("echo", text="back") == "back"
 
 

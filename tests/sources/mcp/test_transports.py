@@ -124,7 +124,7 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path, legacy: HttpServe
             return made.wire.call(next(numbers), method, params, headers=headers)
 
         async with asyncio.timeout(10):
-            await agree(made.wire, ask, probe_seconds=5)
+            await agree(made.wire, ask, capabilities={}, probe_seconds=5)
         yield made
 
 

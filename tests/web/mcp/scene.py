@@ -19,10 +19,12 @@ from mcp.client.streamable_http import streamable_http_client
 from jackfield.app import Gateway
 from jackfield.calls.telemetry import incoming_trace
 from jackfield.cli.asgi import StreamingTransport
+from jackfield.keys import ADMIN
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.settings import load_settings
 from jackfield.sources.base import ElicitRequest, Invocation, Listing, Progress
+from jackfield.store import CallFilter
 from jackfield.web.mcp.visitors import SESSION_HEADER
 from jackfield.web.server import build_app
 from jackfield.web.streams import Streams
@@ -133,6 +135,7 @@ async def _asked(invocation: Invocation) -> Any:
         question = ElicitRequest(message=f"Who are you? ({number})", schema=NAME)
         answer = await invocation.elicit(question)
         answers.append([answer.action, answer.content])
+        invocation.report(Progress(progress=number + 1))
     return {"answers": answers}
 
 
@@ -142,7 +145,7 @@ class Scene:
     def __init__(self, gateway: Gateway, source: SceneSource, transport: StreamingTransport) -> None:
         self.gateway = gateway
         self.source = source
-        self._transport = transport
+        self.transport = transport
         self.http = httpx2.AsyncClient(transport=transport, base_url="http://localhost:8420")
 
     async def post(self, body: Any, *, key: str = KEY, headers: Mapping[str, str] | None = None) -> httpx2.Response:
@@ -190,10 +193,16 @@ class Scene:
     @asynccontextmanager
     async def client(self, *, mode: str, key: str = KEY, **more: Any) -> AsyncIterator[Client]:
         """The SDK's client, in process."""
-        http = httpx2.AsyncClient(transport=self._transport, headers={"x-api-key": key}, timeout=30)
+        http = httpx2.AsyncClient(transport=self.transport, headers={"x-api-key": key}, timeout=30)
         transport = streamable_http_client("http://localhost:8420/mcp", http_client=http)
         async with http, Client(transport, mode=mode, **more) as client:
             yield client
+
+    async def cancel_all(self) -> None:
+        """Stop every call that is not over, so that the gateway need not wait for it."""
+        for call in (await self.gateway.store.list_calls(CallFilter(), limit=50)).calls:
+            if not call.status.is_final:
+                await self.gateway.pipeline.cancel(call.id, principal=ADMIN)
 
     async def list_anew(self, *extra: Tool) -> None:
         """The source lists these tools beside its own from now on."""

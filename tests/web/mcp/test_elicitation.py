@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -34,6 +35,17 @@ async def test_the_sdk_client_is_asked_and_its_answer_reaches_the_tool(tmp_path:
         result = await client.call_tool("ask", {"times": 2})
         assert result.structured_content == {"answers": [["accept", {"name": "Ada"}]] * 2}
         assert asked == ["Who are you? (0)", "Who are you? (1)"]
+
+
+async def test_progress_after_a_question_is_told_under_the_token_that_the_client_came_back_with(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        call = {"name": "ask", "arguments": {}}
+        asked = (await scene.ask("tools/call", call, meta={**ABLE, "progressToken": "first"})).json()["result"]
+        said = {"requestState": asked["requestState"], "inputResponses": {"question": {"action": "decline"}}}
+        answer = await scene.ask("tools/call", {**call, **said}, meta={**ABLE, "progressToken": "second"})
+        told = [msgspec.json.decode(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+        assert told[0]["params"] == {"progressToken": "second", "progress": 1.0}
+        assert told[1]["result"]["structuredContent"] == {"answers": [["decline", None]]}
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -34,7 +34,7 @@ def _names() -> dict[str, str]:
 
 
 @cache
-def _validator(name: str, *, with_tools: bool) -> Any:
+def validator(name: str, *, with_tools: bool) -> Any:
     document = copy.deepcopy(SCHEMAS)
     schemas = document["components"]["schemas"]
     if with_tools:
@@ -49,7 +49,7 @@ def check_resource(resource: dict[str, Any], *, with_tools: bool = False) -> Non
     required = set(SCHEMAS["components"]["schemas"]["ResponseResource"]["required"])
     assert len(required) == 31
     assert required <= set(resource)
-    _validator("ResponseResource", with_tools=with_tools).validate(resource)
+    validator("ResponseResource", with_tools=with_tools).validate(resource)
     for item in resource["output"]:
         if item["type"] in FOREIGN_ITEMS:
             _sdk_item.validate_python(item)
@@ -59,7 +59,7 @@ def check_event(event: dict[str, Any], *, with_tools: bool = False) -> None:
     """One event by its schema, or by the SDK's type where the spec has none."""
     name = _names().get(event["type"])
     if name is not None:
-        _validator(name, with_tools=with_tools).validate(event)
+        validator(name, with_tools=with_tools).validate(event)
     elif event["type"] == "response.cancelled":
         check_resource(event["response"], with_tools=with_tools)
     elif event["type"].startswith("response."):

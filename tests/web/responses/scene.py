@@ -172,14 +172,19 @@ async def scene(folder: Path, *, store: str = "memory:") -> AsyncIterator[Scene]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with gateway_in(folder, store=store) as gateway:
             app = build_app(gateway, streams=streams, engine=engine)
-            server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False))
+            settings = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, ws="websockets-sansio")
+            server = uvicorn.Server(settings)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
+            while not server.started:
+                await asyncio.sleep(0)  # noqa: ASYNC110 - uvicorn has no event for it
             headers = {"authorization": "Bearer ada-key"}
-            async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=WITHIN) as client:
+            # Without TLS there is nothing to verify, and reading the certificates of the world takes its time.
+            async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=WITHIN, verify=False) as client:
                 yield Scene(gateway=gateway, engine=engine, client=client, url=url, streams=streams)
             streams.close()
-            server.should_exit = True
-            await asyncio.wait_for(serving, WITHIN)
+            await server.shutdown([listener])
+            serving.cancel()
+            await asyncio.wait((serving,))
             await streams.finish(within=0.05)
 
 

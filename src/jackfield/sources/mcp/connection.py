@@ -17,10 +17,11 @@ from msgspec import Raw, Struct
 from jackfield.sources.base import Elicit, Progress
 from jackfield.sources.mcp.conversation import answer_question, as_progress, log_line
 from jackfield.sources.mcp.errors import McpError, RpcError, UpstreamLost
-from jackfield.sources.mcp.handshake import ELICITATION, Agreement, agree
+from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.results import InputRequired, question_in
 from jackfield.sources.mcp.routing import HeaderMap, param_headers, routing_headers
+from jackfield.sources.mcp.sampling import Sample
 from jackfield.sources.mcp.wires import Listener, Wire
 
 MAX_PAGES = 1_000
@@ -60,7 +61,10 @@ class Connection:
         *,
         lost: Callable[["Connection", UpstreamLost], None],
         changed: Callable[[], None],
+        sample: Sample | None = None,
     ) -> None:
+        self._sample = sample
+        self._capabilities = ELICITATION if sample is None else {**ELICITATION, **SAMPLING}
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._wire = make_wire(self)
         self._tell_lost = lost
@@ -83,7 +87,7 @@ class Connection:
 
     async def open(self, *, probe_seconds: float) -> None:
         await self._wire.open()
-        agreement = await agree(self._wire, self._ask, probe_seconds=probe_seconds)
+        agreement = await agree(self._wire, self._ask, capabilities=self._capabilities, probe_seconds=probe_seconds)
         if self._broken is not None:
             raise self._broken
         self._agreement = agreement
@@ -135,7 +139,7 @@ class Connection:
             question = question_in(answer) if self._is_modern else None
             if question is None:
                 return answer
-            responses = await _responses(question, talk.elicit)
+            responses = await self._responses(question, talk.elicit)
             if not responses:
                 await asyncio.sleep(STATE_PAUSE)
             again = {**params, "inputResponses": responses} if responses else dict(params)
@@ -143,6 +147,15 @@ class Connection:
                 again["requestState"] = question.state
             answer = await self._request("tools/call", again, name=tool, headers=said, talk=talk)
         raise McpError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
+
+    async def _responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
+        try:
+            return {
+                key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample)
+                for key, asked in (question.requests or {}).items()
+            }
+        except RpcError as refusal:
+            raise McpError(f"The server asked for what it cannot have. {refusal.message}") from None
 
     def notified(self, method: str, params: Raw) -> None:
         """Whatever it is, it must not end the connection that it came over."""
@@ -161,7 +174,8 @@ class Connection:
         talk = self._talks.get(during) if during is not None else None
         if talk is None and len(self._talks) == 1:
             [talk] = self._talks.values()
-        return await answer_question(method, params, elicit=None if talk is None else talk.elicit)
+        elicit = None if talk is None else talk.elicit
+        return await answer_question(method, params, elicit=elicit, sample=self._sample)
 
     def lost(self, error: UpstreamLost) -> None:
         self._log.warning("the connection was lost: %s", error)
@@ -183,7 +197,7 @@ class Connection:
         agreement = self._agreement
         assert agreement is not None
         number = next(self._numbers)
-        meta = agreement.meta(ELICITATION if talk is not None and talk.elicit is not None else {})
+        meta = agreement.meta(self._capabilities if talk is not None and talk.elicit is not None else {})
         if talk is not None:
             meta["progressToken"] = number
             self._talks[number] = talk
@@ -214,13 +228,3 @@ class Connection:
             self._changed()  # what happened meanwhile was not told
             pause = FIRST_PAUSE if time.monotonic() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
-
-
-async def _responses(question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
-    try:
-        return {
-            key: await answer_question(asked.method, asked.params, elicit=elicit)
-            for key, asked in (question.requests or {}).items()
-        }
-    except RpcError as refusal:
-        raise McpError(f"The server asked for what it cannot have. {refusal.message}") from None

@@ -1,7 +1,7 @@
 """What a server says or asks while a call runs, in our words.
 
 Above: `upstream.py`. Below: the invocation's own ways to report and to ask. A server that asks for what we cannot give
-(a model's answer, the caller's folders) is told so.
+(a model's answer that its operator did not allow, the caller's folders) is told so.
 """
 
 import logging
@@ -14,6 +14,7 @@ from jackfield.sources.base import Elicit, ElicitRequest, Progress
 from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema
 from jackfield.sources.mcp.messages import encoded
+from jackfield.sources.mcp.sampling import Sample
 
 LONGEST_LOG = 2_000
 _LEVELS = {
@@ -70,10 +71,12 @@ def log_line(params: Raw) -> tuple[int, str]:
     return _LEVELS.get(said.level, logging.INFO), line
 
 
-async def answer_question(method: str, params: Raw, *, elicit: Elicit | None) -> Raw:
+async def answer_question(method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None) -> Raw:
     """The answer to what a server asks. Raises `RpcError` for what we do not answer."""
     if method == "ping":
         return Raw(b"{}")
+    if method == "sampling/createMessage" and sample is not None:
+        return await sample(params)
     if method != "elicitation/create":
         raise RpcError(f"This gateway does not answer {method}.", number=METHOD_NOT_FOUND)
     request = _elicitation(params)

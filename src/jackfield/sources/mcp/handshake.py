@@ -24,6 +24,7 @@ CLIENT = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO = {"name": "jackfield", "version": version("jackfield")}
 ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+SAMPLING: dict[str, Any] = {"sampling": {}}
 
 Ask = Callable[[str, Raw, Mapping[str, str]], Awaitable[Raw]]
 """`ask(method, params, headers)`"""
@@ -62,11 +63,11 @@ class _Initialized(Struct):
     capabilities: _Capabilities = _Capabilities()
 
 
-async def agree(wire: Wire, ask: Ask, *, probe_seconds: float) -> Agreement:
-    """Find a common revision. Raises `McpError` when there is none, or no server."""
+async def agree(wire: Wire, ask: Ask, *, capabilities: dict[str, Any], probe_seconds: float) -> Agreement:
+    """Find a common revision. Raises `McpError` when there is none, or no server. `capabilities` are ours."""
     agreement = None if wire.legacy_only else await _discover(ask, MODERN_REVISIONS[-1], probe_seconds)
     if agreement is None:
-        agreement = await _initialize(wire, ask)
+        agreement = await _initialize(wire, ask, capabilities)
         wire.agreed(agreement.revision, is_modern=False)
         await wire.notify("notifications/initialized", Raw(b"{}"))
     else:
@@ -100,8 +101,8 @@ async def _discover(ask: Ask, revision: str, seconds: float, *, again: bool = Tr
     return Agreement(revision=common, is_modern=True, tells_of_changes=_tells(found.capabilities))
 
 
-async def _initialize(wire: Wire, ask: Ask) -> Agreement:
-    params = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": ELICITATION, "clientInfo": CLIENT_INFO}
+async def _initialize(wire: Wire, ask: Ask, capabilities: dict[str, Any]) -> Agreement:
+    params = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": capabilities, "clientInfo": CLIENT_INFO}
     try:
         raw = await ask("initialize", encoded(params), {})
         found = msgspec.json.decode(raw, type=_Initialized)

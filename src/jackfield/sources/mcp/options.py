@@ -36,6 +36,8 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     connect_timeout: Seconds = 15
     call_timeout: CallSeconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    sampling: bool | str = False
+    """The server may ask a model: the default one, or the one of this name."""
 
     @property
     def carrier(self) -> str:

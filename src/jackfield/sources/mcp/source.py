@@ -18,6 +18,7 @@ from jackfield.sources.mcp.errors import McpError, NotDelivered, RpcError, Sessi
 from jackfield.sources.mcp.listing import Offer, Rules, may_be_repeated, offer_of
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.results import outcome_of
+from jackfield.sources.mcp.sampling import Sample, sampler
 from jackfield.sources.mcp.sse import SseWire
 from jackfield.sources.mcp.stdio import StdioWire
 from jackfield.sources.mcp.streamable import StreamableHttp
@@ -55,6 +56,7 @@ class McpSource:
             wire_maker(name, options, surroundings, from_config=from_config),
             connect_seconds=options.connect_timeout,
             changed=self._ask_for_refresh,
+            sample=_sampler(options, surroundings),
         )
         self._offer = Offer()
         self._names: frozenset[str] = frozenset()
@@ -122,6 +124,12 @@ class McpSource:
         else:
             text = fault.message
         return Failed(fault.code, text)
+
+
+def _sampler(options: McpOptions, surroundings: Surroundings) -> Sample | None:
+    if not options.sampling:
+        return None
+    return sampler(surroundings, model=options.sampling if isinstance(options.sampling, str) else None)
 
 
 def _may_repeat(fault: UpstreamLost, tool: Tool) -> bool:

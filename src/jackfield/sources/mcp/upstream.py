@@ -19,6 +19,7 @@ from jackfield.sources.mcp.errors import (
     UpstreamLost,
 )
 from jackfield.sources.mcp.routing import HeaderMap
+from jackfield.sources.mcp.sampling import Sample
 from jackfield.sources.mcp.wires import Listener, Wire
 
 SHORT_LIFE, BREATH = 1.0, 0.4
@@ -35,8 +36,10 @@ class Upstream:
         *,
         connect_seconds: float,
         changed: Callable[[], None],
+        sample: Sample | None = None,
     ) -> None:
         self.name = name
+        self._sample = sample
         self._make_wire = make_wire
         self._connect_seconds = connect_seconds
         self._changed = changed
@@ -58,7 +61,7 @@ class Upstream:
     async def _opened(self) -> "Connection":
         if time.monotonic() < self._not_before:
             raise UpstreamLost(self._why)
-        connection = Connection(self.name, self._make_wire, lost=self._lost, changed=self._changed)
+        connection = Connection(self.name, self._make_wire, lost=self._lost, changed=self._changed, sample=self._sample)
         try:
             async with asyncio.timeout(self._connect_seconds):
                 await connection.open(probe_seconds=self._connect_seconds / 3)

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping
 
 from jackfield.app import Gateway
-from jackfield.calls.events import PROGRESS
 from jackfield.calls.pipeline import CallRequest
 from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
@@ -74,13 +73,13 @@ class Calling:
         call_id = new_id("call")
         exchange.call_off = lambda: self._cancel(call_id, call_request.principal, exchange)
         streamed = exchange.receipt = StreamedCall(self._gateway.pipeline)
-        token = progress_token(exchange.request)
-        if token is None:
+        if progress_token(exchange.request) is None:
             return await streamed.make(call_request, call_id=call_id)
         async with self._gateway.pipeline.events.follow(call_id) as events:
             call = asyncio.ensure_future(streamed.make(call_request, call_id=call_id))
             async for event in until_done(events, call):
-                if event.type == PROGRESS and event.progress is not None and exchange.has_room:
+                token = progress_token(exchange.latest)
+                if event.progress is not None and token is not None and exchange.has_room:
                     exchange.say(progress_notification(token, event.progress))
             return await call
 

@@ -73,6 +73,11 @@ class Exchange:
         self.interim = result
         self.wake()
 
+    @property
+    def latest(self) -> Request:
+        """The request that is open now: this one, or the last that the client came back with."""
+        return self.request if self._successor is None else self._successor.latest
+
     def hand_over(self, successor: "Exchange") -> None:
         """The client came back: what is said from now on is for the request that it came back with."""
         self._successor = successor

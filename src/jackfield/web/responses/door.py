@@ -65,29 +65,9 @@ async def create_response(visit: Visit) -> Answer:
     """Make a response, as JSON or as a stream, now or in the background."""
     request = read_request(await read_object(visit))
     making = await visit.reception.responses.begin(request, principal=visit.principal)
-    streams = visit.reception.streams
-    reader = Reader()
     if request.stream:
-        making.listen(reader)
-    gone = streams.watch(visit.receive)
-    is_streamed = False
-    try:
-        await _begun(making, gone)
-        if request.background:
-            queued = await making.queued()
-            if not request.stream:
-                return json_reply(queued)
-        if request.stream:
-            is_streamed = True
-            return LiveStream(making, reader, gone=gone, streams=streams, stops_it=not request.background)
-        return json_reply(await _ended(making, gone))
-    except BaseException:
-        if not making.is_over:
-            making.cancel()
-        raise
-    finally:
-        if not is_streamed:
-            await streams.release(gone)
+        return await _streamed(making, visit)
+    return json_reply(await (_queued if request.background else until_ended)(making, visit))
 
 
 async def show_response(visit: Visit) -> Answer:
@@ -144,21 +124,55 @@ def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
     )
 
 
+async def until_ended(making: Making, visit: Visit) -> Resource:
+    """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
+    gone = visit.reception.streams.watch(visit.receive)
+    try:
+        await asyncio.wait((making.task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not making.task.done() and not gone.cancelled():
+            raise ClientGone
+        await asyncio.shield(making.task)
+    finally:
+        making.cancel()
+        await visit.reception.streams.release(gone)
+    return making.resource
+
+
+async def _queued(making: Making, visit: Visit) -> Resource:
+    """The response as it was before it began, as soon as it is certain that it will be found again."""
+    gone = visit.reception.streams.watch(visit.receive)
+    try:
+        await _begun(making, gone)
+        return await making.queued()
+    except BaseException:
+        making.cancel()
+        raise
+    finally:
+        await visit.reception.streams.release(gone)
+
+
+async def _streamed(making: Making, visit: Visit) -> Answer:
+    """The response's events, once it is certain that there will be some."""
+    reader = Reader()
+    making.listen(reader)
+    streams = visit.reception.streams
+    gone = streams.watch(visit.receive)
+    try:
+        await _begun(making, gone)
+        if making.request.background:
+            await making.queued()
+    except BaseException:
+        making.cancel()
+        await streams.release(gone)
+        raise
+    return LiveStream(making, reader, gone=gone, streams=streams, stops_it=not making.request.background)
+
+
 async def _begun(making: Making, gone: "asyncio.Task[None]") -> None:
     """Comes back when there is a response; raises what it was refused with."""
     await asyncio.wait((making.begun, making.task, gone), return_when=asyncio.FIRST_COMPLETED)
-    while not making.begun.done():
-        if making.task.done():
-            making.task.result()
-        if gone.done() and not gone.cancelled():
-            raise ClientGone
-        await asyncio.wait((making.begun, making.task), return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _ended(making: Making, gone: "asyncio.Task[None]") -> Resource:
-    """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
-    await asyncio.wait((making.task, gone), return_when=asyncio.FIRST_COMPLETED)
-    if not making.task.done() and not gone.cancelled():
+    if not making.begun.done() and gone.done() and not gone.cancelled():
         raise ClientGone
-    await asyncio.shield(making.task)
-    return making.resource
+    await asyncio.wait((making.begun, making.task), return_when=asyncio.FIRST_COMPLETED)
+    if not making.begun.done():
+        making.task.result()

@@ -9,11 +9,14 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from jackfield.agents.events import Begun, Emit, Ended, LoopEvent, RunError
 from jackfield.errors import JackfieldError
 from jackfield.model.items import FunctionCall, Item
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
+from jackfield.web.responses.compaction import opened
 from jackfield.web.responses.keeping import Keeper
 from jackfield.web.responses.resource import Resource
 from jackfield.web.responses.wire import Frame
@@ -64,6 +67,8 @@ class Making:
         self.request = request
         self.principal = principal
         self.history = history
+        self._asked = msgspec.structs.replace(request, input=opened(request.input))
+        self._told_before = opened(history)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self._queued = resource
@@ -137,7 +142,11 @@ class Making:
         """How the run ended, whatever became of it. Before it has begun, its refusal is the answer."""
         try:
             await engine.respond(
-                self.request, response_id=self.id, principal=self.principal, history=self.history, emit=self._take
+                self._asked,
+                response_id=self.id,
+                principal=self.principal,
+                history=self._told_before,
+                emit=self._take,
             )
         except asyncio.CancelledError:
             if not self.begun.done():

@@ -4,7 +4,7 @@ from typing import Any
 
 from jackfield.model.principal import Scope
 from jackfield.web.door import Body, Door, SocketDoor
-from jackfield.web.responses import door
+from jackfield.web.responses import compacting, door
 from jackfield.web.responses.request import ResponseBody
 from jackfield.web.responses.socket import socket_responses
 
@@ -20,6 +20,17 @@ RESPONSE_DOORS: tuple[Door, ...] = (
         summary="Ask a model, which may use tools; as JSON, as a stream (`stream`), or later (`background`)",
         body=ResponseBody,
         answers={200: _RESPONSE},
+        refusals=(404, 409, 429),
+    ),
+    Door(
+        method="POST",
+        path="/v1/responses/compact",
+        handler=compacting.compact_response,
+        needs=Scope.CALL,
+        group="Responses",
+        summary="Sum a conversation up as one item that stands for it",
+        body=compacting.CompactBody,
+        answers={200: Body(says="What to send instead of the conversation", type=dict[str, Any])},
         refusals=(404, 409, 429),
     ),
     Door(

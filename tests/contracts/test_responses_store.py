@@ -1,0 +1,200 @@
+"""Responses, in every store: kept, settled once, linked into conversations, streamed again, pruned."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from jackfield.model.ids import new_id
+from jackfield.store import Store, moves, open_store
+from jackfield.store.responses import EventChunk, KeptResponse, Turn, stop_topic
+
+KINDS = ("memory", "sqlite", "postgres")
+HERE = "gw_a"
+
+
+@pytest.fixture(params=KINDS)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
+    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
+    opened = open_store(url, folder=tmp_path, data=tmp_path)
+    await opened.open()
+    await opened.enter(HERE)
+    yield opened
+    await opened.close()
+
+
+def a_response(response_id: str | None = None, *, previous: str | None = None, owner: str = HERE) -> KeptResponse:
+    return KeptResponse(
+        id=response_id or new_id("resp"),
+        principal="ada",
+        status="in_progress",
+        previous_id=previous,
+        resource='{"text": "a \\u0000 in it"}',
+        input='["said"]',
+        owner=owner,
+        is_background=True,
+    )
+
+
+async def settle(store: Store, response: KeptResponse, *, output: str = '["told"]') -> bool:
+    return await store.responses.settle(response.id, status="completed", resource='{"done": 1}', output=output)
+
+
+async def test_a_response_is_given_back_as_it_was_kept(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+
+    assert await store.responses.get(response.id) == response
+    assert await store.responses.get("resp_other") is None
+
+
+async def test_a_response_is_settled_once(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+
+    outcomes = await asyncio.gather(*(settle(store, response, output=f"[{number}]") for number in range(5)))
+
+    assert sorted(outcomes) == [False, False, False, False, True]
+    kept = await store.responses.get(response.id)
+    assert kept is not None
+    assert (kept.status, kept.resource, kept.is_finished) == ("completed", '{"done": 1}', True)
+    assert kept.output == f"[{outcomes.index(True)}]"
+
+
+async def test_settling_wakes_whoever_waits_for_the_response(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+    with store.bus.listen(response.id) as told:
+        await settle(store, response)
+        await asyncio.wait_for(told.wait(), 5)
+
+
+async def test_a_conversation_is_all_turns_from_the_first(store: Store) -> None:
+    first = a_response()
+    second = a_response(previous=first.id)
+    beside = a_response(previous=first.id)
+    third = a_response(previous=second.id)
+    for response in (first, second, beside, third):
+        await store.responses.add(response)
+    await settle(store, first)
+
+    assert await store.responses.conversation(third.id) == [
+        Turn(first.id, None, '["said"]', '["told"]'),
+        Turn(second.id, first.id, '["said"]', "[]"),
+        Turn(third.id, second.id, '["said"]', "[]"),
+    ]
+
+
+async def test_a_conversation_with_a_deleted_turn_shows_where_it_breaks(store: Store) -> None:
+    first = a_response()
+    second = a_response(previous=first.id)
+    for response in (first, second):
+        await store.responses.add(response)
+
+    assert await store.responses.delete(first.id) is True
+
+    assert await store.responses.get(first.id) is None
+    assert await store.responses.conversation(second.id) == [Turn(second.id, first.id, '["said"]', "[]")]
+    assert await store.responses.delete(first.id) is False
+
+
+async def test_who_wants_a_response_stopped_reaches_whoever_makes_it(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+    with store.bus.listen(stop_topic(response.id)) as told:
+        assert await store.responses.want_stopped(response.id) is True
+        await asyncio.wait_for(told.wait(), 5)
+    kept = await store.responses.get(response.id)
+    assert kept is not None
+    assert kept.stop_wanted
+
+    await settle(store, response)
+
+    assert await store.responses.want_stopped(response.id) is False
+
+
+async def test_a_stream_is_read_again_from_any_event(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+    chunks = [EventChunk(0, 1, "a\nb"), EventChunk(2, 2, "c"), EventChunk(3, 5, "d\ne\nf")]
+    for chunk in chunks[:2]:
+        await store.responses.append_events(response.id, chunk)
+    await store.responses.settle(response.id, status="failed", resource="{}", output="[]", last_events=chunks[2])
+
+    assert await store.responses.events_after(response.id, -1) == chunks
+    assert await store.responses.events_after(response.id, 1) == chunks[1:]
+    assert await store.responses.events_after(response.id, 4) == chunks[2:]
+    assert await store.responses.events_after(response.id, 5) == []
+
+
+async def test_a_response_that_had_ended_gets_no_second_end_of_its_stream(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+    await settle(store, response)
+
+    late = await store.responses.settle(
+        response.id, status="failed", resource="{}", output="[]", last_events=EventChunk(0, 0, "a")
+    )
+
+    assert late is False
+    assert await store.responses.events_after(response.id, -1) == []
+
+
+async def test_deleting_a_response_deletes_its_stream(store: Store) -> None:
+    response = a_response()
+    await store.responses.add(response)
+    await store.responses.append_events(response.id, EventChunk(0, 0, "a"))
+
+    await store.responses.delete(response.id)
+
+    assert await store.responses.events_after(response.id, -1) == []
+
+
+async def test_only_a_response_whose_gateway_is_gone_is_an_orphan(store: Store) -> None:
+    ours, left, finished = a_response(), a_response(owner="gw_gone"), a_response(owner="gw_gone")
+    for response in (ours, left, finished):
+        await store.responses.add(response)
+    await settle(store, finished)
+
+    kept = [await store.responses.get(response.id) for response in (ours, left, finished)]
+
+    assert [response.is_orphan for response in kept if response is not None] == [False, True, False]
+
+
+async def test_old_responses_are_pruned_with_their_streams_but_not_what_is_continued_or_being_made(
+    store: Store,
+) -> None:
+    old, kept_by_child, running, orphan = (
+        a_response(f"resp_00000000000{number}0000000000000000", owner=owner)
+        for number, owner in enumerate((HERE, HERE, HERE, "gw_gone"))
+    )
+    child = a_response(previous=kept_by_child.id)
+    for response in (old, kept_by_child, running, orphan, child):
+        await store.responses.add(response)
+    for response in (old, kept_by_child, child):
+        await settle(store, response)
+    await store.responses.append_events(old.id, EventChunk(0, 0, "a"))
+
+    assert await store.prune(keep_days=1) == 2
+
+    left = [await store.responses.get(response.id) for response in (old, kept_by_child, running, orphan, child)]
+    assert [response is not None for response in left] == [False, True, True, False, True]
+    assert await store.responses.events_after(old.id, -1) == []
+
+
+async def test_a_long_conversation_is_read_by_one_statement(store: Store) -> None:
+    before: str | None = None
+    for number in range(300):
+        response = a_response(f"resp_{number:012x}{0:016x}", previous=before)
+        await store.responses.add(response)
+        before = response.id
+    assert before is not None
+
+    turns = await store.responses.conversation(before)
+
+    assert [turn.id for turn in turns] == [f"resp_{number:012x}{0:016x}" for number in range(300)]
+    asked = await store._read(partial(moves.run, "response_chain", id=before))
+    assert len(asked) == 300

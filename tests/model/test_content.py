@@ -1,0 +1,199 @@
+"""The content form: what collapses to plain JSON, what stays, and the way back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from jackfield.model.content import (
+    SERVER_INFO,
+    Content,
+    collapse,
+    content_form,
+    expand,
+    structured_part,
+    text_of,
+    without_connection,
+)
+
+PIXEL = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+HELLO = {"type": "text", "text": "hello"}
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_texts, inner, max_size=4),
+    max_leaves=12,
+)
+_annotations = st.fixed_dictionaries({}, optional={"audience": st.just(["user"]), "priority": st.floats(0, 1)})
+_blocks = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": _texts}, optional={"annotations": _annotations}),
+    st.just(PIXEL),
+    st.just({"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}),
+    st.fixed_dictionaries({"type": st.just("resource_link"), "uri": st.just("file:///a"), "name": _texts}),
+    st.just({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAAA", "mimeType": "x/y"}}),
+)
+_answers = st.builds(
+    lambda blocks, structured, meta: made(blocks, structured=structured, meta=meta),
+    st.lists(_blocks, max_size=3),
+    st.none() | _json,
+    st.none() | st.dictionaries(_texts, _json, min_size=1, max_size=2),
+)
+
+
+def made(blocks: list[dict[str, Any]], *, structured: Any = None, meta: dict[str, Any] | None = None) -> Content:
+    return Content(
+        blocks=raw(blocks),
+        structured=None if structured is None else raw(structured),
+        meta=None if meta is None else raw(meta),
+    )
+
+
+def raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
+
+
+def value(json: Raw | None) -> Any:
+    return None if json is None else msgspec.json.decode(json)
+
+
+def test_an_answer_of_one_text_is_a_string() -> None:
+    assert value(collapse(made([HELLO]))) == "hello"
+
+
+def test_several_texts_stay_apart() -> None:
+    assert value(collapse(made([HELLO, HELLO]))) == {"content": [HELLO, HELLO]}
+
+
+@pytest.mark.parametrize("text", ['{"celsius":21.5}', '{\n  "celsius": 21.5\n}'])
+def test_a_structured_answer_with_the_same_as_text_is_its_json(text: str) -> None:
+    answer = made([{"type": "text", "text": text}], structured={"celsius": 21.5})
+    assert value(collapse(answer)) == {"celsius": 21.5}
+
+
+def test_a_structured_answer_without_content_is_its_json() -> None:
+    assert value(collapse(made([], structured={"celsius": 21.5}))) == {"celsius": 21.5}
+
+
+@pytest.mark.parametrize(
+    "text", ["It is warm", '{"celsius":22}', '{"celsius":true}', '{"celsius":21.5', "{" * 5000, "\\ud800"]
+)
+def test_a_structured_answer_with_another_text_keeps_both(text: str) -> None:
+    answer = made([{"type": "text", "text": text}], structured={"celsius": 21.5})
+    assert value(collapse(answer)) == {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": {"celsius": 21.5},
+    }
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [PIXEL],
+        [HELLO, PIXEL],
+        [{"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}],
+        [{"type": "resource_link", "uri": "file:///a", "name": "a"}],
+        [{"type": "resource", "resource": {"uri": "file:///a", "text": "x"}}],
+        [{**HELLO, "annotations": {"audience": ["user"]}}],
+        [{**HELLO, "_meta": {"a": 1}}],
+        [],
+    ],
+)
+def test_what_json_alone_cannot_say_stays_as_it_came(blocks: list[dict[str, Any]]) -> None:
+    result = collapse(made(blocks))
+    assert value(result) == {"content": blocks}
+    assert value(expand(result).blocks) == blocks
+
+
+def test_the_answers_own_meta_is_kept() -> None:
+    result = collapse(made([HELLO], meta={"acme/trace": "t1"}))
+    assert value(result) == {"content": [HELLO], "_meta": {"acme/trace": "t1"}}
+    assert value(expand(result).meta) == {"acme/trace": "t1"}
+
+
+def test_what_a_server_says_about_itself_is_not_passed_on() -> None:
+    assert without_connection({SERVER_INFO: {"name": "inner"}}) is None
+    assert value(without_connection({SERVER_INFO: {"name": "inner"}, "acme/trace": 1})) == {"acme/trace": 1}
+
+
+def test_a_tool_may_return_the_content_form_itself() -> None:
+    answer = expand(raw({"content": [HELLO, PIXEL], "structuredContent": {"n": 1}}))
+    assert (value(answer.blocks), value(answer.structured), answer.meta) == ([HELLO, PIXEL], {"n": 1}, None)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"content": [HELLO], "role": "user"},
+        {"content": [{"type": "paragraph", "text": "x"}]},
+        {"content": [{"type": "image"}]},
+        {"content": "text"},
+        {"content": [HELLO], "_meta": 3},
+        {"structuredContent": {}},
+    ],
+)
+def test_an_object_that_only_resembles_the_form_is_plain_json(result: dict[str, Any]) -> None:
+    answer = expand(raw(result))
+    assert value(answer.structured) == result
+    assert msgspec.json.decode(value(answer.blocks)[0]["text"]) == result
+
+
+def test_plain_json_is_told_as_text_and_structured() -> None:
+    assert value(expand(raw("hi")).blocks) == [{"type": "text", "text": "hi"}]
+    assert expand(raw("hi")).structured is None
+    answer = expand(Raw(b' [1, "\xc3\xa9"] '))
+    assert value(answer.blocks) == [{"type": "text", "text": '[1, "é"]'}]
+    assert value(answer.structured) == [1, "é"]
+    assert not answer.has_object
+    assert expand(raw({"a": 1})).has_object
+    assert (value(expand(raw(None)).blocks), expand(raw(None)).structured) == ([{"type": "text", "text": "null"}], None)
+
+
+def test_a_structured_answer_that_looks_like_the_form_is_not_mistaken_for_it() -> None:
+    trap = {"content": [PIXEL]}
+    answer = made([], structured=trap)
+    again = expand(collapse(answer))
+    assert (value(again.blocks), value(again.structured)) == ([], trap)
+
+
+def test_an_output_schema_speaks_about_the_structured_part() -> None:
+    assert value(structured_part(raw({"content": [PIXEL], "structuredContent": {"n": 1}}))) == {"n": 1}
+    assert value(structured_part(raw({"n": 1}))) == {"n": 1}
+    assert value(structured_part(raw([1]))) == [1]
+
+
+def test_the_words_of_an_error_are_its_texts() -> None:
+    assert text_of(made([HELLO, PIXEL, {"type": "text", "text": "again"}])) == "hello\nagain"
+    assert text_of(made([{"type": "nonsense"}])) == ""
+
+
+@given(_json)
+def test_every_json_result_comes_back_through_an_mcp_answer(result: Any) -> None:
+    answer = expand(raw(result))
+    expected = "null" if result is None else result
+    if isinstance(result, dict) and answer.structured is None:
+        expected = value(collapse(answer))
+    assert value(collapse(answer)) == expected
+
+
+@given(_answers)
+def test_every_answer_comes_back_through_a_result(answer: Content) -> None:
+    again = expand(collapse(answer))
+    assert value(again.structured) == value(answer.structured)
+    assert value(again.meta) == value(answer.meta)
+    blocks = value(answer.blocks)
+    text = msgspec.json.encode(value(answer.structured)).decode()
+    assert value(again.blocks) == blocks or (len(blocks) <= 1 and value(again.blocks)[0]["text"] == text)
+
+
+@given(_answers)
+def test_the_content_form_holds_the_whole_answer(answer: Content) -> None:
+    again = expand(content_form(answer))
+    assert again == answer

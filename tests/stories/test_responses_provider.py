@@ -1,0 +1,254 @@
+"""Responses whose model is a chat-completions server: what it is asked, and what becomes of each thing it says.
+
+Three real programs: the official SDK, a gateway process, and a server on loopback that says what a test wrote down.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import openai
+import pytest
+import pytest_asyncio
+from openai import OpenAI
+
+from tests.llm.chat_server import (
+    END,
+    FINE,
+    HEAD,
+    ROLE,
+    USAGE,
+    ChatServer,
+    breaks_off,
+    call,
+    chunk,
+    event,
+    http_chunk,
+    refuses,
+    says,
+    text,
+)
+from tests.requirement import requirement
+from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway
+from tests.stories.responses import ADMIN_KEY, CATALOG, LOCATE, WEATHER, kinds, tapped
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CONFIG = """\
+[models.tiny]
+provider = "openai"
+base_url = "{base_url}"
+model = "tiny-8b"
+api_key = "sk-of-the-operator"
+retry_delay = 0.01
+
+[sources.local]
+kind = "files"
+path = "tools/*.py"
+"""
+CALLS_END = chunk(finish="tool_calls")
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chat() -> AsyncIterator[ChatServer]:
+    async with ChatServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(
+    chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RunningGateway]:
+    files = {"tools/story.py": DEFAULT_TOOLS}
+    config = CONFIG.format(base_url=chat.base_url)
+    env = {"JACKFIELD_ADMIN_KEY": ADMIN_KEY}
+    with running_gateway(tmp_path_factory.mktemp("provider"), config, files=files, env=env) as running:
+        yield running
+
+
+class Asking:
+    """The SDK in a thread, so that the model's server can answer meanwhile."""
+
+    def __init__(self, client: OpenAI) -> None:
+        self.client = client
+
+    async def __call__(self, said: Any, **fields: Any) -> Any:
+        return await asyncio.to_thread(self.client.responses.create, model="tiny", input=said, **fields)
+
+    async def streamed(self, said: Any, *, each: Callable[[Any], None] = lambda _: None, **fields: Any) -> Any:
+        """The final response of a stream, `each` of whose events was shown as it came."""
+
+        def follow() -> Any:
+            with self.client.responses.stream(model="tiny", input=said, **fields) as stream:
+                for told in stream:
+                    each(told)
+                return stream.get_final_response()
+
+        return await asyncio.to_thread(follow)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ask(gateway: RunningGateway, chat: ChatServer) -> AsyncIterator[Asking]:
+    chat.received.clear()
+    with tapped(gateway) as (client, _):
+        yield Asking(client)
+
+
+async def test_what_the_model_says_reaches_the_client_while_it_speaks(ask: Asking, chat: ChatServer) -> None:
+    heard = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def only_after_it_was_heard() -> AsyncIterator[bytes]:
+        yield HEAD
+        yield http_chunk(event(text("Hel")))
+        async with asyncio.timeout(10):
+            await heard.wait()
+        yield http_chunk(event(text("lo")) + event(END) + event(USAGE) + b"data: [DONE]\n\n")
+        yield b"0\r\n\r\n"
+
+    def each(told: Any) -> None:
+        if told.type == "response.output_text.delta":
+            loop.call_soon_threadsafe(heard.set)
+
+    chat.plays = [only_after_it_was_heard]
+    made = await ask.streamed("hello", each=each)
+
+    assert made.output_text == "Hello"
+    assert (made.usage.input_tokens, made.usage.output_tokens, made.usage.total_tokens) == (12, 5, 17)
+    assert made.usage.input_tokens_details.cached_tokens == 8
+    assert made.usage.output_tokens_details.reasoning_tokens == 2
+    assert chat.received[0].headers["authorization"] == "Bearer sk-of-the-operator"
+
+
+@requirement("CON-resp-stored")
+async def test_a_continued_response_sends_what_was_said_before_first(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [FINE]
+    first = await ask("I am Ada", instructions="Be kind.")
+    await ask("Who am I?", previous_response_id=first.id, temperature=0.5, max_output_tokens=99)
+
+    assert chat.bodies[1]["messages"] == [
+        {"role": "user", "content": "I am Ada"},
+        {"role": "assistant", "content": "Hello there"},
+        {"role": "user", "content": "Who am I?"},
+    ]
+    assert chat.bodies[0]["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert (chat.bodies[1]["model"], chat.bodies[1]["temperature"]) == ("tiny-8b", 0.5)
+
+
+@requirement(
+    "TOOL-loop-sends-tools", "TOOL-loop-finds-executor", "TOOL-loop-appends-results", "TOOL-loop-repeats"
+)
+async def test_a_tool_that_the_model_calls_runs_here_and_its_result_is_in_the_next_question(
+    ask: Asking, chat: ChatServer
+) -> None:
+    chat.plays = [
+        says(ROLE, call(0, id="c1", name="add", arguments='{"a": 2,'), call(0, arguments=' "b": 3}'), CALLS_END, USAGE),
+        FINE,
+    ]
+    made = await ask.streamed("2 and 3?", tools=[CATALOG])
+
+    assert kinds(made) == ["mcp_list_tools", "mcp_call", "message"]
+    assert (made.output[1].arguments, made.output[1].output) == ('{"a": 2, "b": 3}', "5")
+    assert made.usage.total_tokens == 34
+    first, second = chat.bodies
+    assert {"add", "echo"} <= {tool["function"]["name"] for tool in first["tools"]}
+    assert second["tools"] == first["tools"]
+    *_, said, told = second["messages"]
+    assert said["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a": 2, "b": 3}'}
+    assert (told["role"], told["content"]) == ("tool", "5")
+    assert told["tool_call_id"] == said["tool_calls"][0]["id"]
+
+
+@requirement("TOOL-loop-returns-function-calls", "TOOL-result-call-id")
+async def test_calls_whose_arguments_arrive_interleaved_are_kept_apart_to_the_follow_up(
+    ask: Asking, chat: ChatServer
+) -> None:
+    chat.plays = [
+        says(
+            ROLE,
+            call(0, id="c1", name="get_weather", arguments='{"ci'),
+            call(1, id="c2", name="locate", arguments="{"),
+            call(0, arguments='ty": "Oslo"}'),
+            call(1, arguments="}"),
+            CALLS_END,
+        ),
+        FINE,
+    ]
+    made = await ask.streamed("where and how?", tools=[WEATHER, LOCATE])
+    weather, locate = made.output
+    assert (weather.arguments, locate.arguments) == ('{"city": "Oslo"}', "{}")
+
+    outputs = [
+        {"type": "function_call_output", "call_id": one.call_id, "output": said}
+        for one, said in ((locate, "here"), (weather, "cold"))
+    ]
+    await ask(outputs, tools=[WEATHER, LOCATE], previous_response_id=made.id)
+    told = {message["tool_call_id"]: message["content"] for message in chat.bodies[1]["messages"][2:]}
+    assert told == {weather.call_id: "cold", locate.call_id: "here"}
+
+
+async def test_what_the_model_thinks_is_an_item_and_is_not_sent_back(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [says(ROLE, chunk({"reasoning_content": "Hm."}), text("Yes."), END), FINE]
+    made = await ask.streamed("well?")
+    await ask("sure?", previous_response_id=made.id)
+
+    assert kinds(made) == ["reasoning", "message"]
+    assert made.output[0].content[0].text == "Hm."
+    assert "Hm." not in str(chat.bodies[1])
+
+
+async def test_an_image_goes_to_the_model(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [FINE]
+    content = [{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": PIXEL}]
+    await ask([{"role": "user", "content": content}])
+
+    assert chat.bodies[0]["messages"][0]["content"] == [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": PIXEL}},
+    ]
+
+
+@requirement("TOOL-ext-loop-retry")
+async def test_a_model_that_fails_before_its_first_token_is_asked_again_unseen(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [refuses(503), breaks_off(), FINE]
+    made = await ask.streamed("hello")
+
+    assert made.output_text == "Hello there"
+    assert len(chat.bodies) == 3
+
+
+@requirement("CON-resp-errors", "TOOL-loop-ends-on-error")
+async def test_an_answer_that_breaks_off_ends_as_failed_with_what_was_said(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [breaks_off(ROLE, text("Once upon a"))]
+    with pytest.raises(openai.APIError, match="tiny"):
+        await ask.streamed("a story")
+    failed = await ask("a story")
+
+    assert (failed.status, failed.output_text) == ("failed", "Once upon a")
+    assert len(chat.bodies) == 2
+    assert "sk-of-the-operator" not in failed.to_json()
+
+
+@requirement("TOOL-loop-ends-on-cancel")
+async def test_a_client_that_hangs_up_stops_the_request_to_the_model(ask: Asking, chat: ChatServer) -> None:
+    is_gone = asyncio.Event()
+
+    async def goes_on() -> AsyncIterator[bytes]:
+        try:
+            yield HEAD
+            while True:
+                yield http_chunk(event(text("and on ")))
+                await asyncio.sleep(0.01)
+        finally:
+            is_gone.set()
+
+    def hang_up() -> None:
+        stream = ask.client.responses.create(model="tiny", input="talk", stream=True)
+        next(told for told in stream if told.type == "response.output_text.delta")
+        stream.close()
+
+    chat.plays = [goes_on]
+    await asyncio.to_thread(hang_up)
+    async with asyncio.timeout(10):
+        await is_gone.wait()
