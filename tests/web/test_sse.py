@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from jackfield.web import sse
 from jackfield.web.sse import Comment, EventStream, Message
@@ -57,6 +59,13 @@ def test_an_event_is_its_lines_and_data_is_one_of_them() -> None:
     message = Message(event="a.b", id="7", data={"text": "two\nlines \u2028 ü"})
     assert message.encoded().decode() == 'id: 7\nevent: a.b\ndata: {"text":"two\\nlines \u2028 ü"}\n\n'
     assert Comment("ping").encoded() == b": ping\n\n"
+
+
+def test_a_result_that_came_indented_is_still_one_line() -> None:
+    sent = Message(data={"result": Raw(b'{\r\n  "text": "a\\nb"\n}')}, event="call.result").encoded()
+    assert sent.count(b"\n") == 3
+    data = sent.split(b"data: ")[1]
+    assert msgspec.json.decode(data) == {"result": {"text": "a\nb"}}
 
 
 async def test_a_stream_sends_what_comes_and_ends_after_the_last() -> None:

@@ -32,13 +32,16 @@ class Message(Struct, frozen=True, kw_only=True):
     """What to do as soon as the message has left."""
 
     def encoded(self) -> bytes:
-        """The event's lines. JSON has no raw line break, so `data` is one line."""
+        """The event's lines. `data` is one: a line break in JSON is white space, as in a result that came indented."""
         head = b""
         if self.id is not None:
             head += b"id: %s\n" % self.id.encode()
         if self.event is not None:
             head += b"event: %s\n" % self.event.encode()
-        return b"%sdata: %s\n\n" % (head, encode(self.data))
+        data = encode(self.data)
+        if b"\n" in data or b"\r" in data:
+            data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+        return b"%sdata: %s\n\n" % (head, data)
 
 
 class Comment(Struct, frozen=True):
