@@ -73,7 +73,11 @@ async def _through_the_store(store: SqliteStore) -> Sample:
 
 async def _returned_at(store: SqliteStore, call: Call, began: asyncio.Event) -> float:
     started = await start_and_wait(
-        store, call.id, start=lambda: store.start_call(call), on_start=lambda _call: began.set()
+        store,
+        call.id,
+        start=lambda: store.start_call(call),
+        on_start=lambda _call: began.set(),
+        on_flip=lambda _moved: None,
     )
     returned = time.perf_counter()
     assert started.call is not None

@@ -16,6 +16,7 @@ from jackfield.web.errors import TooSlow
 from jackfield.web.hosts import Hosts
 from jackfield.web.logins import Logins
 from jackfield.web.mcp.methods import McpServer
+from jackfield.web.responses.desk import Desk
 from jackfield.web.streams import Streams
 from jackfield.web.visit import Reception, Visit
 from tests.web.inside import make_gateway
@@ -45,6 +46,7 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
             await asyncio.Event().wait()
         return left.pop(0)
 
+    streams = Streams()
     reception = Reception(
         gateway=gateway,
         document=b"{}",
@@ -52,7 +54,8 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         discretion=Discretion.of(gateway.settings),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
-        streams=Streams(),
+        responses=Desk(store=gateway.store, engine=gateway.engine, gateway_id=gateway.id, streams=streams),
+        streams=streams,
     )
     return Visit(reception, {"type": "http", "headers": headers}, receive)
 

@@ -45,10 +45,17 @@ class Approvals:
     async def read(
         self, history: Sequence[Item], given: Sequence[Item], *, principal: Principal, chat_id: str | None = None
     ) -> list[Verdict]:
-        """The verdicts of a request. Raises for one that this key may not give."""
-        asked = {item.id: item for item in (*history, *given) if isinstance(item, McpApprovalRequest)}
+        """The verdicts that are new in a request. Raises for one that this key may not give.
+
+        A client that sends the whole conversation each time repeats old ones, with the calls that followed them.
+        """
+        items = (*history, *given)
+        asked = {item.id: item for item in items if isinstance(item, McpApprovalRequest)}
+        ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
         verdicts = []
         for response in (item for item in given if isinstance(item, McpApprovalResponse)):
+            if response.approval_request_id in ran:
+                continue
             request = asked[response.approval_request_id]
             call = await self._store.get_call(record_id(request.id))
             if call is None or (call.principal != principal.name and not principal.is_admin):

@@ -68,7 +68,7 @@ class Engine:
             choice = choice_of(request.tool_choice, table)
             verdicts = await rooms.approvals.read(history, request.input, principal=principal)
             emit(events.Begun())
-            index = _tell_listings(servers, history, emit)
+            index = _tell_listings(servers, (*history, *request.input), emit)
             ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
             items = told_to_model(said, tools=table, records=await self._records(said))
@@ -143,9 +143,9 @@ class Engine:
         )
 
 
-def _tell_listings(servers: Sequence[Server], history: Sequence[Item], emit: events.Emit) -> int:
+def _tell_listings(servers: Sequence[Server], said: Sequence[Item], emit: events.Emit) -> int:
     """Show which tools each server offers, once in a conversation; gives the place of the next item."""
-    known = {item.server_label for item in history if isinstance(item, McpListTools) and item.error is None}
+    known = {item.server_label for item in said if isinstance(item, McpListTools) and item.error is None}
     index = 0
     for server in servers:
         if server.label in known:

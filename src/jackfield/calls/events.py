@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from jackfield.model.call import Call, CallStatus
-from jackfield.sources.base import Progress
+from jackfield.sources.base import LogNote, Progress
 
 BACKLOG = 1_000
 """Events that one follower may be behind; a slower one misses the oldest."""
 
 STARTED = "call.started"
 PROGRESS = "call.progress"
+LOG = "call.log"
 SETTLED = "call.settled"
 PENDING = "call.pending"
 APPROVED = "call.approved"
@@ -41,6 +42,7 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     agent: str | None
     status: CallStatus
     progress: Progress | None = None
+    log: LogNote | None = None
     duration_ms: float | None = None
     error: str | None = None
     at: int
@@ -80,19 +82,23 @@ class CallEvents:
             if not self._followers:
                 self._shown.clear()
 
-    def tell(self, kind: str, call: Call, *, at: int, progress: Progress | None = None) -> None:
+    def tell(
+        self, kind: str, call: Call, *, at: int, progress: Progress | None = None, log: LogNote | None = None
+    ) -> None:
         """Something happened here."""
         if self._tell_others is not None and kind in ORDER:
             self._tell_others(topic_of(kind, call))
         if self._followers:
-            self._show(kind, call, at=at, progress=progress)
+            self._show(kind, call, at=at, progress=progress, log=log)
 
     def echo(self, kind: str, call: Call, *, at: int) -> None:
         """Something happened at another gateway. What is older than what was shown of the call is left out."""
         if self._followers and ORDER[kind] >= self._shown.get(call.id, 0):
             self._show(kind, call, at=at)
 
-    def _show(self, kind: str, call: Call, *, at: int, progress: Progress | None = None) -> None:
+    def _show(
+        self, kind: str, call: Call, *, at: int, progress: Progress | None = None, log: LogNote | None = None
+    ) -> None:
         if self._tell_others is not None and kind in ORDER:
             if self._shown.get(call.id) == ORDER[SETTLED]:
                 return  # cancelled at one gateway, and then over at the one that ran it
@@ -100,7 +106,7 @@ class CallEvents:
         queues = [*self._followers.get(call.id, ()), *self._followers.get(None, ())]
         if not queues:
             return
-        event = event_of(kind, call, at=at, progress=progress)
+        event = event_of(kind, call, at=at, progress=progress, log=log)
         for queue in queues:
             _put(queue, event)
 
@@ -124,7 +130,9 @@ def topic_of(kind: str, call: Call) -> str:
     return f"{kind} {call.status.value} {call.id}"
 
 
-def event_of(kind: str, call: Call, *, at: int, progress: Progress | None = None) -> CallEvent:
+def event_of(
+    kind: str, call: Call, *, at: int, progress: Progress | None = None, log: LogNote | None = None
+) -> CallEvent:
     return CallEvent(
         type=kind,
         call_id=call.id,
@@ -136,6 +144,7 @@ def event_of(kind: str, call: Call, *, at: int, progress: Progress | None = None
         agent=call.agent,
         status=call.status,
         progress=progress,
+        log=log,
         duration_ms=call.duration_ms,
         error=call.error.message if call.error else None,
         at=at,

@@ -26,7 +26,7 @@ from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, U
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Elicit, Invocation, Progress
+from jackfield.sources.base import Elicit, Invocation, LogNote, Progress
 from jackfield.sources.keeper import Panel
 from jackfield.store import Store
 
@@ -283,6 +283,7 @@ class Executor:
             timeout_ms=call.timeout_ms,
             report=partial(self._report, call),
             hold=running.hold,
+            note=partial(self._note, call),
             elicit=running.ask,
         )
 
@@ -290,6 +291,11 @@ class Executor:
         """Tell that a question waits for somebody."""
         self.counters.count(question)
         self.events.tell(events.PENDING, question, at=now_ms())
+
+    def _note(self, call: Call, note: LogNote) -> None:
+        if self.events.is_followed(call.id):
+            kept = msgspec.structs.replace(note, message=self._redactor.text(note.message))
+            self.events.tell(events.LOG, call, at=now_ms(), log=kept)
 
     def _report(self, call: Call, progress: Progress) -> None:
         self.events.tell(events.PROGRESS, call, at=now_ms(), progress=progress)

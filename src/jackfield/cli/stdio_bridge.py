@@ -132,6 +132,8 @@ class StdioBridge:
         attempt = 0
         while True:
             try:
+                if attempt and await self._gateway.renew_session():
+                    await self._stdio.write(notification(LIST_CHANGED))
                 async with aclosing(self._gateway.listen()) as messages:
                     async for message in messages:
                         attempt = 0
@@ -141,5 +143,3 @@ class StdioBridge:
                 log.warning("%s Trying again.", fault)
             await asyncio.sleep(backoff(attempt))
             attempt += 1
-            if await self._gateway.renew_session():
-                await self._stdio.write(notification(LIST_CHANGED))

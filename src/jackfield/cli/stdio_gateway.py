@@ -94,7 +94,7 @@ class McpGateway:
     async def _ask_once(self, request: Request, line: bytes, headers: Mapping[str, str]) -> AsyncGenerator[bytes]:
         async with self._sent("POST", line, headers) as response:
             if response.is_error:
-                raise await _fault(response, had_session=headers is self._session and self.has_session)
+                raise await _fault(response, had_session="Mcp-Session-Id" in headers)
             if request.method == INITIALIZE:
                 self._handshake = line
                 self._keep_session(response.headers, await response.aread())

@@ -159,6 +159,14 @@ class Progress(Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class LogNote(Struct, frozen=True, kw_only=True):
+    """Something that a tool's server said while the call ran."""
+
+    level: str = "info"
+    message: str = ""
+    logger: str | None = None
+
+
 class CallEvent(Struct, frozen=True, kw_only=True):
     """Something that happened to a call: `call.started`, `call.progress`, `call.settled` and the like."""
 
@@ -169,6 +177,8 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     status: str | None = None
     progress: Progress | None = None
+    log: LogNote | None = None
+    """What the tool's server said, for `call.log`."""
     execution_time_ms: float | None = None
     error: CallError | str | None = None
     """Why a settled call has no result; some gateways send only the sentence."""

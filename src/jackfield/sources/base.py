@@ -35,6 +35,15 @@ class Progress(Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class LogNote(Struct, frozen=True, kw_only=True):
+    """Something that a tool's server had to say while the call ran."""
+
+    level: str
+    """As MCP names them: debug, info, notice, warning, error, critical, alert, emergency."""
+    message: str
+    logger: str | None = None
+
+
 class ElicitRequest(Struct, frozen=True, kw_only=True):
     """A question that came up while a call runs, for the person behind it (MCP's elicitation)."""
 
@@ -53,6 +62,10 @@ class ElicitAnswer(Struct, frozen=True, kw_only=True):
 
 
 Elicit = Callable[[ElicitRequest], Awaitable[ElicitAnswer]]
+
+
+def _note_nothing(_: LogNote) -> None:
+    return
 
 
 def _hold_nothing(_: float) -> AbstractContextManager[None]:
@@ -74,6 +87,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Tells whoever follows the call how far it is. Never blocks."""
     hold: Callable[[float], AbstractContextManager[None]] = _hold_nothing
     """`with hold(seconds)`: the deadline stands still, for at most so long: what happens now is not the tool's work."""
+    note: Callable[[LogNote], None] = _note_nothing
+    """Tells whoever follows the call what its server says. Never blocks."""
     elicit: Elicit | None = None
     """Asks the person behind the call; None where nobody can be asked."""
 

@@ -12,7 +12,7 @@ from jackfield.calls import texts
 from jackfield.calls.events import CallEvent
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
-from jackfield.sources.base import Progress
+from jackfield.sources.base import LogNote, Progress
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,6 +82,8 @@ class CallEventRecord(Struct, frozen=True, kw_only=True):
     status: CallStatus
     at: Time
     progress: Progress | None
+    log: LogNote | None
+    """What the tool's server said, for `call.log`."""
     execution_time_ms: float | None
 
 
@@ -149,6 +151,7 @@ def event_record(event: CallEvent) -> CallEventRecord:
         status=event.status,
         at=iso_time(event.at),
         progress=event.progress,
+        log=event.log,
         execution_time_ms=_rounded(event.duration_ms),
     )
 

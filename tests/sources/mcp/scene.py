@@ -17,7 +17,7 @@ import msgspec
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Elicit, Progress, Surroundings
+from jackfield.sources.base import Elicit, LogNote, Progress, Surroundings
 from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
@@ -134,6 +134,7 @@ class Scene:
         /,
         *,
         report: Callable[[Progress], None] = lambda _: None,
+        note: Callable[[LogNote], None] = lambda _: None,
         elicit: Elicit | None = None,
         idempotent: bool = False,
         **arguments: Any,
@@ -141,7 +142,7 @@ class Scene:
         tool = self.tools.get(name) or Tool(source="far", name=name)
         if idempotent:
             tool = msgspec.structs.replace(tool, metadata=msgspec.structs.replace(tool.metadata, idempotent=True))
-        invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, elicit=elicit)
+        invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, note=note, elicit=elicit)
         async with asyncio.timeout(BOUND):
             if self.panel is not None:
                 return await self.panel.execute("far", invocation)

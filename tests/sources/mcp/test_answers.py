@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jackfield.model.tool import ToolKind
-from jackfield.sources.base import ElicitAnswer, ElicitRequest, Progress
+from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
 from tests.requirement import requirement
 from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, eventually, failed, opened, result
 
@@ -106,10 +106,12 @@ async def failures_have_the_servers_words(far: Scene) -> None:
 
 async def progress_and_logs_are_told(far: Scene, caplog: pytest.LogCaptureFixture) -> None:
     told: list[Progress] = []
-    assert result(await far.call("steps", report=told.append)) == "done"
+    noted: list[LogNote] = []
+    assert result(await far.call("steps", report=told.append, note=noted.append)) == "done"
     assert told == [Progress(progress=step, total=3, message=f"step {step}") for step in (1, 2, 3)]
     logged = ("jackfield.mcp.far", logging.WARNING, 'engine: {"disk":"full"}')
     await eventually(lambda: logged in caplog.record_tuples)
+    await eventually(lambda: noted == [LogNote(level="warning", message='{"disk":"full"}', logger="engine")])
 
 
 async def a_person_can_be_asked(far: Scene) -> None:

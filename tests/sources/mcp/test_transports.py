@@ -71,7 +71,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Listener:
-    def notified(self, method: str, params: Raw) -> None: ...
+    def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:  # noqa: ARG002 - a listener's promise
         raise RpcError(method, number=-32601)

@@ -23,7 +23,7 @@ from jackfield.keys import ADMIN
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.settings import load_settings
-from jackfield.sources.base import ElicitRequest, Invocation, Listing, Progress
+from jackfield.sources.base import ElicitRequest, Invocation, Listing, LogNote, Progress
 from jackfield.store import CallFilter
 from jackfield.web.mcp.visitors import SESSION_HEADER
 from jackfield.web.server import build_app
@@ -105,6 +105,8 @@ class SceneSource:
             case "steps":
                 for step in (1, 2):
                     invocation.report(Progress(progress=step, total=2, message=f"step {step}"))
+                invocation.note(LogNote(level="info", message="half way", logger="engine"))
+                invocation.note(LogNote(level="error", message="it creaks"))
                 return done("there")
             case "trace":
                 trace = incoming_trace.get()

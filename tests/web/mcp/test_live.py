@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import MCPError
-from mcp.types import ToolListChangedNotification
+from mcp.types import LoggingMessageNotificationParams, ToolListChangedNotification
 
 from jackfield.model.tool import Tool
 from jackfield.store import CallFilter
@@ -29,6 +30,24 @@ async def test_progress_comes_before_the_answer_and_in_order(tmp_path: Path, mod
         result = await client.call_tool("steps", {}, progress_callback=tell)
         assert result.content[0].text == "there"  # type: ignore[union-attr]
         assert told == [(1, 2, "step 1"), (2, 2, "step 2")]
+
+
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_what_a_tools_server_says_reaches_a_session_that_asked_for_it(tmp_path: Path) -> None:
+    heard: list[tuple[str, Any]] = []
+
+    async def hear(params: LoggingMessageNotificationParams) -> None:
+        heard.append((params.level, params.data))
+
+    async with mcp_scene(tmp_path) as scene, scene.client(mode="legacy", logging_callback=hear) as client:
+        await client.call_tool("steps", {})
+        assert heard == [], "it did not ask"
+        await client.set_logging_level("error")
+        await client.call_tool("steps", {})
+        assert heard == [("error", "it creaks")]
+        await client.set_logging_level("debug")
+        await client.call_tool("steps", {})
+        assert heard[1:] == [("info", "half way"), ("error", "it creaks")]
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -175,8 +175,8 @@ async def scene(folder: Path, *, store: str = "memory:") -> AsyncIterator[Scene]
             settings = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, ws="websockets-sansio")
             server = uvicorn.Server(settings)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
-            while not server.started:
-                await asyncio.sleep(0)  # noqa: ASYNC110 - uvicorn has no event for it
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0)
             headers = {"authorization": "Bearer ada-key"}
             # Without TLS there is nothing to verify, and reading the certificates of the world takes its time.
             async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=WITHIN, verify=False) as client:

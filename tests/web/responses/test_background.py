@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 
 from jackfield.agents.events import Begun, Emit, Ended, TextDelta
+from jackfield.errors import StoreBusy
 from jackfield.model.ids import new_id
 from jackfield.model.response_request import CreateResponse
 from jackfield.store.responses import KeptResponse
@@ -150,6 +152,24 @@ async def test_a_thousand_events_are_resumed_in_their_order(here: Scene) -> None
     check_stream(live)
 
 
+async def test_openais_client_resumes_and_cancels(here: Scene) -> None:
+    gate = asyncio.Event()
+    here.engine.plays(held(gate, *message("Hello.")[:2], after=tuple(message("Hello.")[2:])), held(asyncio.Event()))
+    async with AsyncOpenAI(base_url=f"{here.url}/v1", api_key="ada-key", max_retries=0) as openai:
+        first = await openai.responses.create(model="demo", input="Hi", background=True)
+        async with openai.responses.stream(response_id=first.id, starting_after=3) as stream:
+            gate.set()
+            numbers = [event.sequence_number async for event in stream]
+            final = await stream.get_final_response()
+        second = await openai.responses.create(model="demo", input="Hi", background=True)
+        cancelled = await openai.responses.cancel(second.id)
+
+    assert first.status == "queued"
+    assert numbers[0] == 4
+    assert final.output_text == "Hello."
+    assert cancelled.status == "cancelled"
+
+
 async def test_a_gateway_that_stops_says_so_in_what_it_was_making(tmp_path: Path) -> None:
     async with scene(tmp_path, store=FILE) as before:
         before.engine.plays(held(asyncio.Event(), *message("Half")[:2]), held(asyncio.Event()))
@@ -170,6 +190,21 @@ async def test_a_gateway_that_stops_says_so_in_what_it_was_making(tmp_path: Path
         stream = await after.again(queued["id"])
         check_stream(stream)
         assert stream[-1]["response"] == found
+
+
+async def test_a_response_that_cannot_be_kept_has_failed(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(_response: KeptResponse) -> None:
+        raise StoreBusy("Too much waits to be written. Try again.")
+
+    monkeypatch.setattr(here.gateway.store.responses, "add", full)
+    here.engine.plays(says("Hello."), says("Hello."))
+
+    stream = await here.stream()
+    refused = await here.create(503, background=True)
+
+    check_stream(stream)
+    assert stream[-1]["response"]["error"]["code"] == "store_unavailable"
+    assert refused["error"]["code"] == "store_busy"
 
 
 async def leave_orphan(here: Scene, engine: FakeEngine, *, background: bool = True) -> str:

@@ -44,7 +44,7 @@ def test_what_answers_exactly_what_was_asked_is_taken(history: list[Item], given
     check_answers(history, given)
 
 
-@requirement("TOOL-scope-result-validation", "TOOL-scope-unknown-output")
+@requirement("TOOL-scope-unknown-output")
 @pytest.mark.parametrize(
     ("history", "given", "named"),
     [

@@ -147,6 +147,20 @@ async def test_a_socket_that_closes_stops_its_response(here: Scene) -> None:
     assert (await here.until_ended(here.engine.asked[0].response_id))["status"] == "cancelled"
 
 
+async def test_a_server_that_stops_says_how_the_response_ended(here: Scene) -> None:
+    here.engine.plays(held(asyncio.Event()))
+    async with connected(here) as socket:
+        telling = asyncio.create_task(turn(socket))
+        await asyncio.wait_for(here.engine.was_asked.wait(), WITHIN)
+        await here.stop()
+        told = await asyncio.wait_for(telling, WITHIN)
+        await asyncio.wait_for(socket.wait_closed(), WITHIN)
+
+    check_stream(told)
+    assert told[-1]["response"]["error"]["code"] == "interrupted"
+    assert socket.close_code == 1001
+
+
 async def test_a_key_that_may_not_call_opens_no_socket(here: Scene) -> None:
     with pytest.raises(InvalidStatus) as raised:
         async with connected(here, key="reader-key"):

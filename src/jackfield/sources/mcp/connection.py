@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.sources.base import Elicit, Progress
-from jackfield.sources.mcp.conversation import answer_question, as_progress, log_line
+from jackfield.sources.base import Elicit, LogNote, Progress
+from jackfield.sources.mcp.conversation import answer_question, as_progress, log_note
 from jackfield.sources.mcp.errors import McpError, RpcError, UpstreamLost
 from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
 from jackfield.sources.mcp.messages import encoded
@@ -40,6 +40,7 @@ class Talk(Struct, frozen=True, kw_only=True):
     """One call, as far as the server may talk to who made it."""
 
     report: Callable[[Progress], None]
+    note: Callable[[LogNote], None]
     elicit: Elicit | None = None
 
 
@@ -157,7 +158,7 @@ class Connection:
         except RpcError as refusal:
             raise McpError(f"The server asked for what it cannot have. {refusal.message}") from None
 
-    def notified(self, method: str, params: Raw) -> None:
+    def notified(self, method: str, params: Raw, *, during: int | None) -> None:
         """Whatever it is, it must not end the connection that it came over."""
         if method == "notifications/progress":
             number, progress = as_progress(params)
@@ -165,17 +166,25 @@ class Connection:
             if talk is not None and progress is not None:
                 talk.report(progress)
         elif method == "notifications/message":
-            self._log.log(*log_line(params))
+            level, note = log_note(params)
+            self._log.log(level, "%s", note.message if note.logger is None else f"{note.logger}: {note.message}")
+            talk = self._talk_of(during)
+            if talk is not None:
+                talk.note(note)
         elif method in ("notifications/tools/list_changed", "notifications/subscriptions/acknowledged"):
             self._changed()
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
         """A question of the older era. On a shared stream nobody says which call it is about; one alone must be it."""
-        talk = self._talks.get(during) if during is not None else None
-        if talk is None and len(self._talks) == 1:
-            [talk] = self._talks.values()
+        talk = self._talk_of(during)
         elicit = None if talk is None else talk.elicit
         return await answer_question(method, params, elicit=elicit, sample=self._sample)
+
+    def _talk_of(self, during: int | None) -> Talk | None:
+        """The call that something is about: the one that is known, else the only one."""
+        if during is not None:
+            return self._talks.get(during)
+        return next(iter(self._talks.values())) if len(self._talks) == 1 else None
 
     def lost(self, error: UpstreamLost) -> None:
         self._log.warning("the connection was lost: %s", error)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.sources.base import Elicit, ElicitRequest, Progress
+from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress
 from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema
 from jackfield.sources.mcp.messages import encoded
@@ -59,16 +59,17 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
     return number, Progress(progress=said.progress, total=said.total, message=said.message)
 
 
-def log_line(params: Raw) -> tuple[int, str]:
-    """The level and the text of a log notification."""
+def log_note(params: Raw) -> tuple[int, LogNote]:
+    """A log notification: how grave it is for our own log, and what it says."""
     try:
         said = msgspec.json.decode(params, type=_Log)
     except msgspec.DecodeError:
-        return logging.DEBUG, "a log notification that cannot be read"
+        return logging.DEBUG, LogNote(level="debug", message="a log notification that cannot be read")
     text = said.data if isinstance(said.data, str) else msgspec.json.encode(said.data).decode()
-    who = f"{said.logger}: " if said.logger else ""
-    line = cleaned(f"{who}{text}").replace("\n", " ")[:LONGEST_LOG]
-    return _LEVELS.get(said.level, logging.INFO), line
+    level = said.level if said.level in _LEVELS else "info"
+    logger = cleaned(said.logger).replace("\n", " ")[:LONGEST_LOG] if said.logger else None
+    note = LogNote(level=level, message=cleaned(text).replace("\n", " ")[:LONGEST_LOG], logger=logger)
+    return _LEVELS[level], note
 
 
 async def answer_question(method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None) -> Raw:

@@ -78,7 +78,7 @@ class Exchange:
                 except RpcError as error:
                     answer.set_exception(error)
         elif message.id is None:
-            self._listener.notified(message.method, message.params)
+            self._listener.notified(message.method, message.params, during=None)
         else:
             self.errands.start(self._answer(message.id, message.method, message.params))
 

@@ -101,7 +101,7 @@ class McpSource:
             name,
             invocation.arguments,
             headers=self._offer.headers.get(name, {}),
-            talk=Talk(report=invocation.report, elicit=invocation.elicit),
+            talk=Talk(report=invocation.report, note=invocation.note, elicit=invocation.elicit),
         )
         return outcome_of(answer)
 

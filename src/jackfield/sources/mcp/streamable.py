@@ -217,7 +217,7 @@ class StreamableHttp:
         if message.method is None:
             return
         if message.id is None:
-            self._listener.notified(message.method, message.params)
+            self._listener.notified(message.method, message.params, during=during)
         else:
             self._errands.start(self._reply(message.id, message.method, message.params, during))
 

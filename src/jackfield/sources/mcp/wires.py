@@ -54,7 +54,7 @@ TransportFactory = Callable[[str, dict[str, Any], Surroundings], Transport]
 class Listener(Protocol):
     """Who hears what a server says of its own accord."""
 
-    def notified(self, method: str, params: Raw) -> None: ...
+    def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
         """Answer the server's request, or raise `RpcError`. `during` is our request it belongs to, if that is known."""

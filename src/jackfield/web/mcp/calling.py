@@ -15,17 +15,20 @@ from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFoun
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Progress
+from jackfield.sources.base import LogNote, Progress
 from jackfield.web.mcp.caller import Caller
 from jackfield.web.mcp.elicitation import Questions, Waiting, answer_in
 from jackfield.web.mcp.exchange import Exchange
 from jackfield.web.mcp.param_headers import check_param_headers
 from jackfield.web.mcp.results import call_result, refusal_result
+from jackfield.web.mcp.revisions import LOG_LEVELS
 from jackfield.web.mcp.wire import CANCELLED, INVALID_PARAMS, Request, RequestId, RpcError, notification, object_param
 from jackfield.web.receipts import StreamedCall
 from jackfield.web.streams import until_done
 
 log = logging.getLogger(__name__)
+
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 CANCEL_PAUSE = 0.02
 CANCEL_TRIES = 100
@@ -62,18 +65,18 @@ class Calling:
             elicit=self._questions.asker(caller, exchange),
         )
         try:
-            call = await self._made(call_request, exchange)
+            call = await self._made(call_request, exchange, caller)
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
         if exchange.is_called_off and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
         return call_result(call, entry, revision=caller.revision, url=self._gateway.settings.url)
 
-    async def _made(self, call_request: CallRequest, exchange: Exchange) -> Call:
+    async def _made(self, call_request: CallRequest, exchange: Exchange, caller: Caller) -> Call:
         call_id = new_id("call")
         exchange.call_off = lambda: self._cancel(call_id, call_request.principal, exchange)
         streamed = exchange.receipt = StreamedCall(self._gateway.pipeline)
-        if progress_token(exchange.request) is None:
+        if progress_token(exchange.request) is None and log_level(exchange.request, caller) is None:
             return await streamed.make(call_request, call_id=call_id)
         async with self._gateway.pipeline.events.follow(call_id) as events:
             call = asyncio.ensure_future(streamed.make(call_request, call_id=call_id))
@@ -81,6 +84,8 @@ class Calling:
                 token = progress_token(exchange.latest)
                 if event.progress is not None and token is not None and exchange.has_room:
                     exchange.say(progress_notification(token, event.progress))
+                if event.log is not None and exchange.has_room and _is_wanted(event.log, exchange.latest, caller):
+                    exchange.say(log_notification(event.log))
             return await call
 
     def _cancel(self, call_id: str, principal: Principal, exchange: Exchange) -> None:
@@ -133,6 +138,26 @@ def progress_token(request: Request) -> RequestId | None:
     """What the client wants progress to be told under; None: it wants none."""
     token = request.meta.get("progressToken")
     return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
+
+
+def log_level(request: Request, caller: Caller) -> str | None:
+    """From which level on the client wants to hear what a tool's server says; None: it did not ask to."""
+    if caller.is_modern:
+        level = request.meta.get(LOG_LEVEL)
+        return level if level in LOG_LEVELS else None
+    return None if caller.session is None else caller.session.log_level
+
+
+def _is_wanted(note: LogNote, request: Request, caller: Caller) -> bool:
+    least = log_level(request, caller)
+    return least is not None and LOG_LEVELS.index(note.level) >= LOG_LEVELS.index(least)
+
+
+def log_notification(note: LogNote) -> bytes:
+    told: dict[str, object] = {"level": note.level, "data": note.message}
+    if note.logger is not None:
+        told["logger"] = note.logger
+    return notification("notifications/message", told)
 
 
 def progress_notification(token: RequestId, progress: Progress) -> bytes:

@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jackfield.web.mcp.wire import Request, RpcError
+from jackfield.web.mcp.wire import INTERNAL_ERROR, Request, RpcError
 from jackfield.web.receipts import StreamedCall
 
 BACKLOG = 1_000
 """Messages that may wait for one client."""
 Settled = bytes | RpcError
 """What a request came to: the bytes of its result, or an error."""
+_STOPPED = RpcError(INTERNAL_ERROR, "The gateway stopped before this was answered. See the record of the call.")
 
 
 class Exchange:
@@ -102,7 +103,7 @@ class Exchange:
     def settled(self) -> Settled | None:
         """What it came to, once it has come to something."""
         if self.work is not None and self.work.done():
-            return self.work.result()
+            return _STOPPED if self.work.cancelled() else self.work.result()
         return self.interim
 
     def cancel(self) -> None:

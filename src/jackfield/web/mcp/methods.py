@@ -47,7 +47,7 @@ class McpServer:
         self.sessions = Sessions()
         self._gateway = gateway
         self._definitions = Definitions()
-        self.calling = Calling(gateway)
+        self._calling = Calling(gateway)
         self._handshake: dict[str, Method] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
@@ -108,6 +108,7 @@ class McpServer:
         return b"{}"
 
     async def _set_level(self, request: Request, caller: Caller, _exchange: Exchange) -> bytes:
+        """From now on the session hears what the servers of the tools it calls have to say."""
         level = text_param(request.params, "level")
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"'params.level' must be one of {', '.join(LOG_LEVELS)}.")
@@ -142,7 +143,7 @@ class McpServer:
                 f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
                 status=403,
             )
-        return await self.calling.call(name, request, caller, exchange)
+        return await self._calling.call(name, request, caller, exchange)
 
     def _search_tools(self, request: Request, caller: Caller) -> bytes:
         """Reads the catalog, as `GET /api/v1/tools/search` does; it is not the use of a tool and leaves no record."""

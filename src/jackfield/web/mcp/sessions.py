@@ -36,7 +36,6 @@ class Session:
         self.principal = principal
         self.revision = revision
         self.capabilities = capabilities
-        self.log_level: str | None = None
         self.used = now
         self.exchanges: dict[RequestId, Exchange] = {}
         """Requests that are being answered, by the client's id."""
@@ -44,6 +43,8 @@ class Session:
         """What we asked the client and it has not answered yet."""
         self.follower: Follower | None = None
         """Of the open GET stream."""
+        self.log_level: str | None = None
+        """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
         self.found: dict[str, None] = {}
         """Names that `search_tools` found in this session."""
 

@@ -27,6 +27,10 @@ EVENTS_EVERY = 0.05
 """Seconds between two writes of a stream: readers elsewhere are so far behind at most."""
 
 
+TRY_AGAIN_AFTER = (0.1, 0.5, 2.0)
+"""Seconds after which the end of a response is written again, if the store could not."""
+
+
 class Owner(Struct, frozen=True, kw_only=True):
     """Whose response it is, and which gateway makes it."""
 
@@ -100,8 +104,17 @@ class RowKeeper:
 
     async def end(self, resource: Resource, last: list[Frame]) -> None:
         rest = None if self._journal is None else chunk_of([*await self._journal.close(), *last])
-        await self.on_disk()
-        await settle(self._responses, resource, last_events=rest)
+        for pause in (*TRY_AGAIN_AFTER, None):
+            try:
+                if not await settle(self._responses, resource, last_events=rest):
+                    log.warning("response %s was deleted, or ended by another gateway, before its end", resource.id)
+            except Unavailable as fault:
+                if pause is None:
+                    raise
+                log.warning("the end of response %s is written later: %s", resource.id, fault)
+                await asyncio.sleep(pause)
+            else:
+                return
 
 
 class _Journal:

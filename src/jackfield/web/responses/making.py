@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 INTERRUPTED = RunError("interrupted", "The gateway stopped while it was making this response. Ask again.")
+NOT_KEPT = RunError("store_unavailable", "The response could not be kept, so it cannot be continued. Ask again later.")
 CRASHED = RunError("internal_error", "Something went wrong inside the gateway while it was making this response.")
 
 
@@ -181,11 +182,16 @@ class Making:
             listener.put(frames)
 
     async def _finish(self, ended: Ended) -> None:
+        try:
+            await self._keeper.on_disk()
+        except Exception:
+            log.exception("response %s could not be kept", self.id)
+            ended = Ended(status="failed", error=NOT_KEPT, usage=ended.usage)
         last = self._writer.take(ended)
         try:
             await self._keeper.end(self._writer.resource, last)
         except Exception:
-            log.exception("response %s could not be kept", self.id)
+            log.exception("the end of response %s could not be kept", self.id)
         self.over.set()
         for listener in self._listeners:
             listener.put(last)

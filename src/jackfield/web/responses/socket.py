@@ -101,15 +101,18 @@ class _Talk:
     async def _pump(self, making: Making, reader: Reader) -> None:
         self._gone.add_done_callback(reader.wake)
         try:
-            while not reader.is_closed or reader.is_filled:
+            while not self._gone.done() or self._gone.cancelled():
                 if (frame := reader.take()) is not None:
                     await self._send({"type": "websocket.send", "text": frame.data.decode()})
-                elif self._gone.done():
-                    (making.interrupt if self._gone.cancelled() else making.cancel)()
-                    await asyncio.wait((making.task,), timeout=ENDS_WITHIN)
+                elif reader.is_closed:
                     return
+                elif self._gone.done():
+                    making.interrupt()
+                    if not (await asyncio.wait((making.task,), timeout=ENDS_WITHIN))[0]:
+                        return
                 else:
                     await reader.wait(QUIET)
+            making.cancel()
         finally:
             self._gone.remove_done_callback(reader.wake)
 

@@ -30,10 +30,6 @@ class Reader:
         self._waiter: asyncio.Future[bool] | None = None
         self.is_closed = False
 
-    @property
-    def is_filled(self) -> bool:
-        return bool(self._frames)
-
     def put(self, frames: list[Frame]) -> None:
         self._frames.extend(frames)
         self.wake()
