@@ -96,6 +96,31 @@ async def test_a_source_that_fails_goes_down_alone_and_comes_back_by_itself(
     assert bad.closed >= 1
 
 
+async def test_a_call_ends_the_pause_of_a_source_that_is_down_unless_it_was_tried_just_now(
+    panel: Panel, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "FIRST_PAUSE", 600)
+    source = a_source()
+    source.fault = ConnectionError("no route to host")
+    await panel.add(source)
+    await panel.settled(within=5)
+    source.fault = None
+    with pytest.raises(SourceUnavailable):
+        await panel.execute("local", an_invocation(source))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            while states(panel)["local"] is not SourceState.UP:
+                await listener.wait()
+
+    monkeypatch.setattr(keeping, "NEEDED_PAUSE", 0)
+    with pytest.raises(SourceUnavailable):
+        await panel.execute("local", an_invocation(source))
+    async with asyncio.timeout(5):
+        while states(panel)["local"] is not SourceState.UP:
+            await listener.wait()
+    assert await panel.execute("local", an_invocation(source)) == done("hello")
+
+
 async def test_what_a_source_listed_stays_listed_while_it_is_down(panel: Panel) -> None:
     source = a_source()
     await panel.add(source)

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.sources.base import ElicitAnswer, ElicitRequest, Progress
-from jackfield.sources.mcp.conversation import answer_question, as_progress, log_line
+from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
+from jackfield.sources.mcp.conversation import answer_question, as_progress, log_note
 from jackfield.sources.mcp.errors import RpcError
 from jackfield.sources.mcp.messages import encoded
 
@@ -70,10 +70,14 @@ def test_progress_names_its_request() -> None:
 
 
 def test_a_log_notification_is_one_bounded_line_without_tricks() -> None:
-    assert log_line(encoded({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
+    assert log_note(encoded({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
         logging.ERROR,
-        "db: a b[31m",
+        LogNote(level="alert", message="a b[31m", logger="db"),
     )
-    assert log_line(encoded({"level": "debug", "data": {"a": 1}})) == (logging.DEBUG, '{"a":1}')
-    assert len(log_line(encoded({"data": "x" * 10_000}))[1]) == 2_000
-    assert log_line(encoded([]))[0] == logging.DEBUG
+    assert log_note(encoded({"level": "debug", "data": {"a": 1}})) == (
+        logging.DEBUG,
+        LogNote(level="debug", message='{"a":1}'),
+    )
+    assert len(log_note(encoded({"data": "x" * 10_000}))[1].message) == 2_000
+    assert log_note(encoded({"level": "loud", "data": ""}))[1].level == "info"
+    assert log_note(encoded([]))[0] == logging.DEBUG
