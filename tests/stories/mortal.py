@@ -24,6 +24,9 @@ T = TypeVar("T")
 KEY = "key-of-the-mortals"
 WITHIN = 20.0
 CONFIG = """\
+[store]
+large_result = 0    # a large answer shall take its time on the way, not wait in pages
+
 [sources.local]
 kind = "files"
 path = "tools/*.py"
