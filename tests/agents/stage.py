@@ -14,7 +14,7 @@ from jackfield.agents.loop import Loop
 from jackfield.agents.plan import Limits, RunPlan
 from jackfield.agents.running import CallRunner
 from jackfield.agents.tools import Offered, ToolTable
-from jackfield.llm.base import CallArguments, CallBegun, Delta, ModelFailed, ModelRequest, StepEnd, TextDelta
+from jackfield.llm.base import CallArguments, CallBegun, Delta, Model, ModelFailed, ModelRequest, StepEnd, TextDelta
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, Message, Usage
 from jackfield.sources.base import Invocation
@@ -99,7 +99,7 @@ class Stage:
     def client_tool(self, name: str) -> None:
         self.tools.append(Offered(name=name, parameters={"type": "object"}))
 
-    async def run(self, model: PlayedModel, **fields: Any) -> events.Ended:
+    async def run(self, model: Model, **fields: Any) -> events.Ended:
         limits = Limits(**{key: fields.pop(key) for key in list(fields) if key in Limits.__struct_fields__})
         plan = RunPlan(
             run_id="resp_1",

@@ -203,6 +203,24 @@ async def test_a_rejected_call_does_not_run_and_the_model_reads_why(talk: Conver
     assert record.status is CallStatus.REJECTED
 
 
+@requirement("CON-resp-input-string", "CON-resp-approval")
+async def test_a_conversation_that_is_sent_whole_each_time_repeats_no_listing_and_no_approved_call(
+    talk: Conversation,
+) -> None:
+    await talk.ask(PlayedModel(calls(("pay", {"amount": 5}))), "pay", tools=(CATALOG,))
+    (request,) = (item for item in talk.output if isinstance(item, McpApprovalRequest))
+    answer = McpApprovalResponse(id="a", approval_request_id=request.id, approve=True)
+    said, talk.history = (*talk.history, answer), ()
+    await talk.ask(PlayedModel(says("paid")), *said, tools=(CATALOG,))
+    assert [type(item) for item in talk.output] == [McpCall, Message]
+
+    said, talk.history = talk.history, ()
+    model = PlayedModel(says("as I said"))
+    await talk.ask(model, *said, "really?", tools=(CATALOG,))
+    assert [type(item) for item in talk.output] == [Message]
+    assert model.outputs(0) == ["paid 5"]
+
+
 @requirement("CON-resp-approval")
 async def test_a_key_without_the_right_to_answer_may_not_allow_its_own_guarded_call(talk: Conversation) -> None:
     await talk.ask(PlayedModel(calls(("pay", {"amount": 5}))), "pay", tools=(CATALOG,), principal=CALLER)

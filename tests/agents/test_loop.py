@@ -9,6 +9,7 @@ import pytest
 
 from jackfield.agents import events
 from jackfield.agents.choice import Choice
+from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
 from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.call import CallStatus, Failed, Outcome, done
 from jackfield.model.items import (
@@ -41,6 +42,25 @@ async def test_an_answer_without_tools_is_one_message_and_the_end(stage: Stage) 
     assert (text_of(message), message.status, message.role) == ("Hello", "completed", "assistant")
     kinds = [type(event).__name__ for event in stage.told]
     assert kinds == ["ItemAdded", "TextDelta", "TextDelta", "ItemDone"]
+
+
+@requirement("TOOL-deliver-loop")
+async def test_the_shipped_twin_of_a_model_plays_its_script_through_the_loop(stage: Stage) -> None:
+    await stage.tool("add")
+    add = ScriptedCall(tool="add", arguments={"a": 1})
+    model = ScriptedModel(
+        [
+            Turn(calls=(add, add)),
+            Turn(when=When(result="add"), say="Both gave {result.a}."),
+        ]
+    )
+    ended = await stage.run(model)
+    assert ended.status == "completed"
+    assert [call.output for call in stage.mcp_calls] == ['{"a":1}', '{"a":1}']
+    message = stage.output[-1]
+    assert isinstance(message, Message)
+    assert text_of(message) == "Both gave 1."
+    assert [len(request.items) for request in model.requests] == [1, 5]
 
 
 async def test_thinking_speaking_and_refusing_are_items_of_their_own(stage: Stage) -> None:

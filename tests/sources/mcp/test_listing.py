@@ -59,6 +59,7 @@ def test_an_mcp_tools_definition_knows_its_server_and_others_name_none() -> None
     assert b"mcp_server" not in msgspec.json.encode(ToolDefinition(type="function", name="b"))
 
 
+@requirement("CON-hidden-characters")
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
