@@ -284,6 +284,13 @@ async def test_a_result_is_spelled_as_its_revision_wants_it(tmp_path: Path) -> N
         assert older["content"] == [{"type": "text", "text": '{"loud":"HI"}'}]
 
 
+async def test_what_stands_in_for_a_large_result_never_passes_for_what_the_schema_promises(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path, "[store]\nlarge_result = 100\n") as scene:
+        told = (await scene.ask("tools/call", {"name": "shout", "arguments": {"text": "x" * 200}})).json()["result"]
+        assert (told["isError"], "structuredContent" in told) == (True, False)
+        assert "too many to give at once" in told["content"][0]["text"]
+
+
 async def test_small_methods_answer_in_the_era_that_has_them(tmp_path: Path) -> None:
     async with mcp_scene(tmp_path) as scene:
         session = await scene.shake_hands()

@@ -14,6 +14,7 @@ from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.model.call import Call
 from jackfield.model.content import SERVER_INFO, Content, expand, without_connection
+from jackfield.model.large_result import may_be_notice
 from jackfield.web.answers import encode
 from jackfield.web.mcp.definitions import promises_output
 from jackfield.web.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT
@@ -37,7 +38,10 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
         return _encoded(content, revision=revision, call_id=call.id, is_error=promised, is_structured=not promised)
     if answer.error is None:
         assert answer.result is not None
-        return _encoded(expand(answer.result), revision=revision, call_id=call.id)
+        # What stands in for a large result does not fit the schema that the tool promises to keep.
+        apart = promised and may_be_notice(answer.result, call.id)
+        content = expand(answer.result)
+        return _encoded(content, revision=revision, call_id=call.id, is_error=apart, is_structured=not apart)
     content = _text(answer.error.message) if answer.result is None else expand(answer.result)
     is_structured = entry.tool.output_schema is None
     return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
