@@ -6,7 +6,7 @@ from tests.requirements_report import REQUIREMENTS, TESTS, read_demands, read_ma
 OURS = "TOOL-deliver-tests"
 
 
-@requirement(OURS)
+@requirement("TOOL-deliver-tests")
 def test_every_component_of_the_tool_system_has_tests_of_its_own() -> None:
     demands = read_demands(REQUIREMENTS.read_text(encoding="utf-8"))
     components = {demand.id for demand in demands if demand.id.startswith("TOOL-deliver-")} - {OURS}

@@ -9,6 +9,7 @@ import pytest
 
 from jackfield.agents import events
 from jackfield.agents.choice import Choice
+from jackfield.agents.speech import MOST_CALLS
 from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
 from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.call import CallStatus, Failed, Outcome, done
@@ -355,3 +356,30 @@ async def test_cancelling_a_run_cancels_its_calls_on_record(stage: Stage) -> Non
     record = await stage.house.store.get_call(call_id)
     assert record is not None
     assert record.status is CallStatus.CANCELLED
+
+
+async def test_a_model_that_asks_for_a_thousand_calls_at_once_gets_the_first_hundred_odd(stage: Stage) -> None:
+    await stage.tool("look")
+    model = PlayedModel(calls(*[("look", {})] * 1000), says("enough"))
+    await stage.run(model)
+    assert len(stage.started) == MOST_CALLS
+    assert len(model.outputs(1)) == 1000
+    assert model.outputs(1)[-1].startswith("Tool 'look' was not called: one step has 128 calls at most.")
+
+
+async def test_cancelling_a_run_between_two_calls_leaves_nothing_behind(stage: Stage) -> None:
+    began = asyncio.Event()
+
+    async def hang(_: Invocation) -> Outcome:
+        began.set()
+        await asyncio.sleep(60)
+        return done(None)
+
+    await stage.tool("hang", hang)
+    running = asyncio.create_task(stage.run(PlayedModel(calls(("hang", {}), ("hang", {}))), parallel=False))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert stage.started == ["hang"]
+    assert not stage.house.pipeline.events._followers

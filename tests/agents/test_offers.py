@@ -118,3 +118,23 @@ def test_tools_of_a_server_that_a_request_brought_along_have_names_that_nobody_e
     assert found.name == "search_request_1"
     table = table_of([], [Server(label="docs", entries=(found,), is_private=True)])
     assert table["search"].is_private
+
+
+def test_no_server_gets_the_name_of_another_tool_however_it_calls_its_own() -> None:
+    sly = Server(label="one", entries=(entry("se-arch"), entry("se_arch"), entry("se arch")))
+    table = table_of([FunctionTool(name="one_se_arch"), FunctionTool(name="se_arch")], [sly])
+    assert len(table) == 5
+    assert not table["one_se_arch"].runs_here
+    assert not table["se_arch"].runs_here
+    assert sorted(tool.bare_name for tool in table.values()) == ["", "", "se arch", "se-arch", "se_arch"]
+
+
+def test_the_catalog_that_is_asked_for_twice_is_offered_once() -> None:
+    catalog = Server(label="jackfield", entries=(entry("search"),))
+    assert list(table_of([], [catalog, catalog])) == ["search"]
+
+
+def test_allowing_a_function_allows_no_servers_tool_of_the_same_name() -> None:
+    table = table_of([FunctionTool(name="search")], [Server(label="one", entries=(entry("search"),))])
+    allowed = AllowedTools(mode="auto", tools=(ChosenTool(type="function", name="search"),))
+    assert choice_of(allowed, table).allowed == frozenset({"search"})
