@@ -10,11 +10,11 @@ PYTHON ?=
 ARGS ?=
 WORKERS ?= 2
 BIN := .venv/bin
-CODE := src tests bench stress examples
+CODE := src tests bench stress conformance examples
 
 export PYTHON
 
-.PHONY: help serve test check format bench stress requirements requirements-tick lock clean run-env dev-env
+.PHONY: help serve test check format bench stress conformance requirements requirements-tick lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -43,6 +43,9 @@ bench: dev-env ## the benchmark table: ratios measured in one run
 stress: dev-env ## the long counts that the tests run small: races at the deadline, kill -9 under load; ARGS="--only kills"
 	@$(BIN)/python -m stress $(ARGS)
 
+conformance: dev-env ## the MCP project's own suite and Inspector against a gateway; needs npm; ARGS="--revision 2026-07-28"
+	@$(BIN)/python -m conformance $(ARGS)
+
 requirements: dev-env ## which demands the tests show and which are open, by seed; ARGS=--open lists the open ones
 	@$(BIN)/python -m tests.requirements_report $(ARGS)
 
@@ -53,8 +56,8 @@ lock: dev-env ## pin what pyproject.toml asks for, with hashes and without addre
 	@make/lock $(ARGS)
 
 clean: ## remove the environment and every cache; the demo's data stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist
-	find src tests bench stress examples make -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
+	find src tests bench stress conformance examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:
 	@make/prepare run

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.budget import FULL, QUICK, Bench
+from bench.document import write_into
 from bench.figures import Line
 from bench.machine import Calibration, machine_sentence
 from bench.processes import ROOT, BenchError
@@ -17,7 +18,6 @@ from bench.rows import ROWS
 from bench.table import notes, table
 
 DOCUMENT = ROOT / "docs" / "bench.md"
-BEGIN, END = "<!-- figures begin -->", "<!-- figures end -->"
 
 
 def main() -> int:
@@ -60,14 +60,6 @@ def _report(options: Namespace, folder: Path) -> str:
         f"Rounds: {bench.budget.rounds}, in which the sides take turns; {took:.0f} s in all.",
     ]
     return "\n".join([*(f"- {sentence}" for sentence in said), "", table(lines), "", notes(lines)]).rstrip()
-
-
-def write_into(document: Path, report: str) -> None:
-    """Replace what stands between the two marks; the words around them are a person's."""
-    text = document.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    document.write_text(f"{before}{BEGIN}\n{report}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

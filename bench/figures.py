@@ -13,6 +13,7 @@ T = TypeVar("T")
 RATE = "/s"
 MICROSECONDS = "µs"
 MILLISECONDS = "ms"
+KILOBYTES = "kB"
 RATIO = ""
 
 

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from array import array
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -34,6 +35,8 @@ class Job(Struct, frozen=True, kw_only=True):
     seconds: float
     most: int = 1_000_000
     """Requests after which it ends before its time."""
+    session_each: bool = False
+    """Each connection sends only the request of its own number, instead of all in turn."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -53,6 +56,7 @@ class Round:
 
     def __init__(self, job: Job) -> None:
         self.requests = [request.encode("ascii") for request in job.requests]
+        self.session_each = job.session_each
         self.sent = 0
         self.took_ns = array("q")
         self.statuses: dict[int, int] = {}
@@ -63,12 +67,12 @@ class Round:
         self.began = time.perf_counter_ns()
         self.ends = self.began + int(job.seconds * 1e9)
 
-    def next_request(self, now: int) -> bytes | None:
-        """What to send next; nothing once the time or the count is up."""
+    def next_request(self, now: int, connection: int) -> bytes | None:
+        """What that connection sends next; nothing once the time or the count is up."""
         if now >= self.ends or self.sent >= self.most:
             return None
         self.sent += 1
-        return self.requests[self.sent % len(self.requests)]
+        return self.requests[(connection if self.session_each else self.sent) % len(self.requests)]
 
     def leave(self, fault: Exception | None) -> None:
         """A connection is done. The last one ends the round, or the first that failed."""
@@ -84,8 +88,9 @@ class Round:
 class Connection(asyncio.Protocol):
     """One keep-alive connection."""
 
-    def __init__(self, round_: Round) -> None:
+    def __init__(self, round_: Round, number: int) -> None:
         self._round = round_
+        self._number = number
         self._transport: asyncio.Transport | None = None
         self._head = b""
         self._missing = 0
@@ -130,7 +135,7 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     def _send(self, now: int) -> None:
-        request = self._round.next_request(now)
+        request = self._round.next_request(now, self._number)
         if request is None:
             self._leave(None)
             return
@@ -161,7 +166,8 @@ async def carry_out(job: Job) -> Report:
     loop = asyncio.get_running_loop()
     round_ = Round(job)
     made = [
-        await loop.create_connection(lambda: Connection(round_), "127.0.0.1", job.port) for _ in range(job.connections)
+        await loop.create_connection(partial(Connection, round_, number), "127.0.0.1", job.port)
+        for number in range(job.connections)
     ]
     round_.began = time.perf_counter_ns()
     round_.ends = round_.began + int(job.seconds * 1e9)

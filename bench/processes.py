@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from bench.figures import Sample
 from bench.load import Job, Report
+from bench.stream_load import StreamJob, StreamReport
 
 ROOT = Path(__file__).parent.parent
 READY_WITHIN = 60.0
@@ -43,12 +44,29 @@ class Server(Struct, frozen=True):
             return None
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def resident_kb(self) -> float | None:
+        """What it holds in memory now; None where there is no /proc."""
+        try:
+            lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return None
+        return next(float(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
     def get(self, path: str) -> "Got":
         """One request with the bench's key; for questions beside the measuring."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
             connection.request("GET", path, headers={"x-api-key": KEY})
             answer = connection.getresponse()
             return Got(answer.status, answer.getheader("etag"), answer.read())
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> "tuple[int, Mapping[str, str]]":
+        """One request with the bench's key: the status, and the headers by their names in small letters."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
+            connection.request("POST", path, body, {"x-api-key": KEY, **headers})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}
 
 
 class Got(Struct, frozen=True):
@@ -109,15 +127,56 @@ def running_load() -> Generator[Load]:
         yield Load(process)
 
 
+class StreamLoad:
+    """The process that asks for streams."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def run(self, job: StreamJob) -> StreamReport:
+        """One job to its end. A stream that does not come to its end makes the whole run worthless."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(job) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchError("The load of streams ended before its job was done; what it said is above.")
+        report = msgspec.json.decode(line, type=StreamReport)
+        if not job.hold and report.ended != job.streams * job.times:
+            raise BenchError(f"{report.ended} of {job.streams * job.times} streams came to their end.")
+        return report
+
+
+@contextmanager
+def running_stream_load() -> Generator[StreamLoad]:
+    """The process that asks for streams, idle until it is given a job."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.stream_load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with _stopping(process):
+        yield StreamLoad(process)
+
+
+@contextmanager
+def running_chat_model() -> Generator[Server]:
+    """The model server that costs next to nothing."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.chat_model"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    with _stopping(process):
+        assert process.stdout is not None
+        yield Server(process, int(process.stdout.readline()))
+
+
 @contextmanager
 def running_gateway(folder: Path, *, tools: int, env: Mapping[str, str] | None = None) -> Generator[Server]:
     """`jackfield serve` on the project in `folder`, from when it offers so many tools."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("JACKFIELD_")}
     with (folder / "gateway.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "jackfield.cli", "serve"],
             cwd=folder,
-            env={**kept, "JACKFIELD_PORT": "0", "JACKFIELD_ADMIN_KEY": KEY, **(env or {})},
+            env={**_without_settings(), "JACKFIELD_PORT": "0", "JACKFIELD_ADMIN_KEY": KEY, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -129,15 +188,27 @@ def running_gateway(folder: Path, *, tools: int, env: Mapping[str, str] | None =
 @contextmanager
 def running_reference(manifest: Path | None = None) -> Generator[Server]:
     """The bare Starlette server, with the bytes it is to give as a manifest."""
+    with running_server("-m", "bench.reference", *([str(manifest)] if manifest else [])) as server:
+        yield server
+
+
+@contextmanager
+def running_server(*arguments: str, python: str = sys.executable) -> Generator[Server]:
+    """A Python program that prints its port and serves."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.reference", *([str(manifest)] if manifest else [])],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        [python, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=_without_settings()
     )
     with _stopping(process):
         assert process.stdout is not None
-        yield Server(process, int(process.stdout.readline()))
+        port = process.stdout.readline()
+        if not port:
+            raise BenchError(f"{' '.join(arguments)} ended before it served; what it said is above.")
+        yield Server(process, int(port))
+
+
+def _without_settings() -> dict[str, str]:
+    """This process's environment, without what would change a gateway."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("JACKFIELD_")}
 
 
 def _ready_gateway(process: "subprocess.Popen[bytes]", folder: Path, *, tools: int) -> Server:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.figures import MICROSECONDS, MILLISECONDS, RATE, RATIO, Bar, Figure, Line
+from bench.figures import KILOBYTES, MICROSECONDS, MILLISECONDS, RATE, RATIO, Bar, Figure, Line
 
 HEAD = ("row", "ours", "reference", "ratio", "bar", "CPU per call, ours / reference", "verdict")
 HOLDS = "holds"
@@ -65,7 +65,7 @@ def _bar(bar: Bar, unit: str) -> str:
 def _quantity(value: float, unit: str) -> str:
     if unit == RATE:
         return f"{value:,.0f}/s"
-    assert unit in {MICROSECONDS, MILLISECONDS, RATIO}
+    assert unit in {MICROSECONDS, MILLISECONDS, KILOBYTES, RATIO}
     return f"{_number(value)} {unit}".rstrip()
 
 

@@ -18,7 +18,9 @@ class Counts(Struct, frozen=True, kw_only=True):
     """kill -9 of one of two gateways on PostgreSQL."""
     chaos: int
     """Calls of hostile tools."""
+    upstreams: int
+    """kill -9 of MCP servers behind one gateway."""
 
 
-FULL = Counts(races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200, chaos=5_000)
-SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300)
+FULL = Counts(races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200, chaos=5_000, upstreams=50)
+SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4)

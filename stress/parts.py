@@ -15,6 +15,7 @@ from stress.kills import kill_under_load
 from stress.race import race_at_the_deadline
 from stress.report import Report
 from stress.stores import a_folder, a_postgres
+from stress.upstreams import restart_upstreams
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="doubles", act=submit_twice, counts={"pairs": counts.doubles}, shared=False),
         Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
         Part(name="chaos", act=chaos, counts={"calls": counts.chaos}, shared=False),
+        Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),

@@ -1,6 +1,10 @@
 from pathlib import Path
 
-from bench.__main__ import BEGIN, DOCUMENT, END, write_into
+import pytest
+
+import bench.__main__
+import conformance.__main__
+from bench.document import BEGIN, END, write_into
 
 
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path: Path) -> None:
@@ -13,8 +17,9 @@ def test_only_what_stands_between_the_marks_is_replaced(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8") == f"# Words\n{BEGIN}\nnewer\n{END}\nmore words\n"
 
 
-def test_the_page_in_docs_has_the_marks() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", [bench.__main__.DOCUMENT, conformance.__main__.DOCUMENT])
+def test_the_page_in_docs_has_the_marks(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
 
     assert text.count(BEGIN) == 1
     assert text.count(END) == 1

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from bench.load import Job, carry_out
@@ -72,3 +73,12 @@ async def test_a_server_that_hangs_up_ends_the_round_with_an_error() -> None:
     async with answering(head + b"hel", closes=True) as (port, _):
         with pytest.raises(ConnectionError):
             await carry_out(job(port, connections=1))
+
+
+async def test_with_a_session_each_a_connection_keeps_to_its_own_request() -> None:
+    head = HEAD.format(status=200, length="content-length: 5\r\n").encode()
+    async with answering(head + b"hello") as (port, seen):
+        sessions = job(port, "/a", "/b", most=3, connections=1)
+        await carry_out(msgspec.structs.replace(sessions, session_each=True))
+
+    assert [line.split()[1] for line in seen] == [b"/a", b"/a", b"/a"]

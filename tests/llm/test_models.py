@@ -58,7 +58,7 @@ async def test_models_are_read_from_the_config_and_asked_by_name(
     await models.close()
 
 
-async def test_a_model_is_opened_once_however_many_ask(tmp_path: Path, outgoing: Outgoing) -> None:
+async def test_a_model_is_the_same_for_all_who_ask(tmp_path: Path, outgoing: Outgoing) -> None:
     models = opened({"default": OPENAI}, tmp_path, outgoing)
     first, *others = await asyncio.gather(*(models.get("default") for _ in range(5)))
     assert isinstance(first, OpenAIModel)
@@ -122,6 +122,6 @@ async def test_the_tables_of_the_document_are_ones_that_a_gateway_takes(tmp_path
     assert opened(settings.models, tmp_path, outgoing).names == ("default", "cloud", "demo")
 
 
-def test_a_gateway_without_such_a_model_does_not_load_the_sdk() -> None:
-    code = "import sys, jackfield.llm; sys.exit('openai' in sys.modules)"
+def test_no_model_needs_the_openai_sdk() -> None:
+    code = "import sys, jackfield.llm.models; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0

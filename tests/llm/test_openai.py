@@ -340,6 +340,16 @@ async def test_the_operators_headers_and_body_are_sent_and_the_environment_is_no
     assert "stream_options" not in server.bodies[0]
 
 
+@pytest.mark.parametrize("base", ["/v1", "/v1/"])
+async def test_a_query_of_the_base_url_goes_with_every_request(
+    server: ChatServer, outgoing: Outgoing, base: str
+) -> None:
+    server.plays = [FINE]
+    await step(model_at(server, outgoing, base_url=f"{server.url}{base}?api-version=2026-01-01"))
+
+    assert server.targets == ["/v1/chat/completions?api-version=2026-01-01"]
+
+
 async def test_a_redirect_off_the_configs_host_leads_to_no_closed_address(
     server: ChatServer, outgoing: Outgoing
 ) -> None:

@@ -19,6 +19,8 @@ from tests.web.responses.conformity import check_resource, check_stream
 ADMIN_KEY = "key-of-the-operator"
 CALLER_KEY = "key-of-a-caller"
 MODEL = "actor"
+Sdk = Any
+"""The official client. Its overloads know no server labels without urls, so types would say less than they cost."""
 CATALOG: dict[str, Any] = {"type": "mcp", "server_label": "jackfield"}
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -51,6 +53,12 @@ path = "tools/*.py"
 [sources.local.tools.guarded]
 metadata = { requires_approval = true }
 """
+
+ODD_TOOLS = '''\
+def unspeakable():
+    """Give something that is no JSON."""
+    return object()
+'''
 
 SCRIPT = r"""
 [[turns]]
@@ -105,6 +113,10 @@ calls = [{ tool = "boom" }]
 [[turns]]
 when = { user = "shaky" }
 calls = [{ tool = "boom", arguments = { reason = "out of coins" } }]
+
+[[turns]]
+when = { user = "unspeakable" }
+calls = [{ tool = "unspeakable" }]
 
 [[turns]]
 when = { user = "steps" }
@@ -162,10 +174,6 @@ say = '{"city": "Lisbon", "celsius": 21}'
 [[turns]]
 when = { result = "locate" }
 say = "{results.add} in {result}."
-
-[[turns]]
-when = { result = "guarded", says = "did not allow" }
-say = "I was told no: {result}"
 
 [[turns]]
 when = { result = "\\w+" }
@@ -282,7 +290,7 @@ class _Copied(httpx2.SyncByteStream):
 
 
 @contextmanager
-def tapped(gateway: RunningGateway, *, key: str = ADMIN_KEY) -> Iterator[tuple[OpenAI, Tap]]:
+def tapped(gateway: RunningGateway, *, key: str = ADMIN_KEY) -> Iterator[tuple[Sdk, Tap]]:
     """The official client on this gateway. At the end all that it was told has been checked."""
     tap = Tap()
     with httpx2.Client(transport=tap) as http:
@@ -293,7 +301,7 @@ def tapped(gateway: RunningGateway, *, key: str = ADMIN_KEY) -> Iterator[tuple[O
 @contextmanager
 def actor_gateway(folder: Path) -> Iterator[RunningGateway]:
     """A gateway with the story tools and the model that plays `SCRIPT`."""
-    files = {"tools/story.py": DEFAULT_TOOLS, "actor.toml": SCRIPT}
+    files = {"tools/story.py": DEFAULT_TOOLS, "tools/odd.py": ODD_TOOLS, "actor.toml": SCRIPT}
     with running_gateway(folder, CONFIG, files=files, env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY}) as gateway:
         yield gateway
 

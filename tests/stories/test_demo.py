@@ -203,6 +203,35 @@ def test_the_demo_has_a_tool_for_each_kind_of_policy(demo: RunningGateway) -> No
     assert fortunes == [200, 200, 200, 429]
 
 
+@requirement("TOOL-agentic-engine")
+def test_the_model_of_the_demo_finds_a_hotel_with_the_demos_own_tools(demo: RunningGateway) -> None:
+    found = respond(demo, input="A hotel in Lisbon?")
+    assert [item["type"] for item in found["output"]] == ["mcp_list_tools", "message", "mcp_call", "message"]
+    assert found["output"][-1]["content"][0]["text"] == "Casa Azul is the cheapest, at 84.0 euros a night."
+
+
+@pytest.mark.parametrize(
+    ("approve", "says"), [(True, "Invoice 0374 is on its way to Acme."), (False, "Then I will not send it.")]
+)
+def test_the_model_of_the_demo_sends_an_invoice_only_with_a_persons_consent(
+    demo: RunningGateway, approve: Any, says: str
+) -> None:
+    asked = respond(demo, input="Please invoice Acme for 120.")
+    request = asked["output"][-1]
+    assert (request["type"], request["name"]) == ("mcp_approval_request", "send_invoice")
+    answer = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": approve}
+    told = respond(demo, input=[answer], previous_response_id=asked["id"])
+    assert told["output"][-1]["content"][0]["text"] == says
+
+
+def respond(gateway: RunningGateway, **body: Any) -> Json:
+    asked = {"model": "demo", "tools": [{"type": "mcp", "server_label": "jackfield"}], **body}
+    response = httpx2.post(f"{gateway.url}/v1/responses", headers=gateway.headers, json=asked, timeout=30)
+    assert response.status_code == 200, response.text
+    decoded: Json = msgspec.json.decode(response.content)
+    return decoded
+
+
 def test_the_thermometer_of_the_demo_is_read_by_a_program_beside_the_gateway(demo: RunningGateway) -> None:
     server = subprocess.Popen([sys.executable, demo.folder / "thermometer.py"], env=demo.environment)
     try:

@@ -1,4 +1,4 @@
-"""Other people's MCP clients at a real gateway. Each runs by uv, with the packages that its file names; we depend on none.
+"""Other people's MCP clients at a real gateway. Each runs by uv with the packages that its file names; none is ours.
 
 The SDK's own client of both eras is in `test_mcp_http.py` and `test_mcp_stdio.py`, MCP Inspector in `make conformance`.
 """

@@ -10,7 +10,6 @@ from typing import Any
 import openai
 import pytest
 import pytest_asyncio
-from openai import OpenAI
 
 from tests.llm.chat_server import (
     END,
@@ -30,7 +29,7 @@ from tests.llm.chat_server import (
 )
 from tests.requirement import requirement
 from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway
-from tests.stories.responses import ADMIN_KEY, CATALOG, LOCATE, WEATHER, kinds, tapped
+from tests.stories.responses import ADMIN_KEY, CATALOG, LOCATE, WEATHER, Sdk, kinds, tapped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -57,9 +56,7 @@ async def chat() -> AsyncIterator[ChatServer]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(
-    chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RunningGateway]:
+async def gateway(chat: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     files = {"tools/story.py": DEFAULT_TOOLS}
     config = CONFIG.format(base_url=chat.base_url)
     env = {"JACKFIELD_ADMIN_KEY": ADMIN_KEY}
@@ -70,7 +67,7 @@ async def gateway(
 class Asking:
     """The SDK in a thread, so that the model's server can answer meanwhile."""
 
-    def __init__(self, client: OpenAI) -> None:
+    def __init__(self, client: Sdk) -> None:
         self.client = client
 
     async def __call__(self, said: Any, **fields: Any) -> Any:
@@ -136,9 +133,7 @@ async def test_a_continued_response_sends_what_was_said_before_first(ask: Asking
     assert (chat.bodies[1]["model"], chat.bodies[1]["temperature"]) == ("tiny-8b", 0.5)
 
 
-@requirement(
-    "TOOL-loop-sends-tools", "TOOL-loop-finds-executor", "TOOL-loop-appends-results", "TOOL-loop-repeats"
-)
+@requirement("TOOL-loop-sends-tools", "TOOL-loop-finds-executor", "TOOL-loop-appends-results", "TOOL-loop-repeats")
 async def test_a_tool_that_the_model_calls_runs_here_and_its_result_is_in_the_next_question(
     ask: Asking, chat: ChatServer
 ) -> None:
@@ -158,6 +153,20 @@ async def test_a_tool_that_the_model_calls_runs_here_and_its_result_is_in_the_ne
     assert said["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a": 2, "b": 3}'}
     assert (told["role"], told["content"]) == ("tool", "5")
     assert told["tool_call_id"] == said["tool_calls"][0]["id"]
+
+
+@requirement("TOOL-filter-all-tools-kept")
+async def test_tools_that_may_not_be_called_are_still_shown_to_the_model(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [FINE]
+    only_echo = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "echo"}]}
+    await ask("hello", tools=[CATALOG, LOCATE])
+    await ask("hello", tools=[CATALOG, LOCATE], tool_choice=only_echo)
+    await ask("hello", tools=[CATALOG, LOCATE], tool_choice="none")
+
+    free, allowed, none = chat.bodies
+    assert free["tools"] == allowed["tools"] == none["tools"]
+    assert {"add", "echo", "locate"} <= {tool["function"]["name"] for tool in free["tools"]}
+    assert none["tool_choice"] == "none"
 
 
 @requirement("TOOL-loop-returns-function-calls", "TOOL-result-call-id")

@@ -9,7 +9,6 @@ from typing import Any
 
 import openai
 import pytest
-from openai import OpenAI
 
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
@@ -20,18 +19,11 @@ from tests.stories.responses import (
     LOCATE,
     MODEL,
     WEATHER,
+    Sdk,
     Tap,
-    actor_gateway,
     calls_of,
     kinds,
-    tapped,
 )
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    with actor_gateway(tmp_path_factory.mktemp("actor")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -41,31 +33,15 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
-@pytest.fixture
-def wire(gateway: RunningGateway) -> Iterator[tuple[OpenAI, Tap]]:
-    with tapped(gateway) as made:
-        yield made
-
-
-@pytest.fixture
-def client(wire: tuple[OpenAI, Tap]) -> OpenAI:
-    return wire[0]
-
-
-@pytest.fixture
-def tap(wire: tuple[OpenAI, Tap]) -> Tap:
-    return wire[1]
-
-
 def server(far: HttpServer, **fields: Any) -> dict[str, Any]:
     return {"type": "mcp", "server_label": "far", "server_url": far.url, **fields}
 
 
-def ask(client: OpenAI, said: Any, *tools: dict[str, Any], **fields: Any) -> Any:
-    return client.responses.create(model=MODEL, input=said, tools=list(tools), **fields)  # type: ignore[call-overload]
+def ask(client: Sdk, said: Any, *tools: dict[str, Any], **fields: Any) -> Any:
+    return client.responses.create(model=MODEL, input=said, tools=list(tools), **fields)
 
 
-def ask_streamed(client: OpenAI, said: Any, *tools: dict[str, Any], **fields: Any) -> Any:
+def ask_streamed(client: Sdk, said: Any, *tools: dict[str, Any], **fields: Any) -> Any:
     """The same by a stream, through the SDK's accumulator."""
     with client.responses.stream(model=MODEL, input=said, tools=list(tools), **fields) as stream:
         return stream.get_final_response()
@@ -90,7 +66,7 @@ def answer_to(request: Any, *, approve: bool, **fields: Any) -> dict[str, Any]:
     "TOOL-function-output-follow-up",
 )
 @ASK
-def test_a_function_is_called_by_the_client_and_its_output_continues_the_response(client: OpenAI, asking: Any) -> None:
+def test_a_function_is_called_by_the_client_and_its_output_continues_the_response(client: Sdk, asking: Any) -> None:
     asked = asking(client, "weather?", WEATHER)
     (call,) = asked.output
     assert (asked.status, call.type, call.name) == ("completed", "function_call", "get_weather")
@@ -101,7 +77,7 @@ def test_a_function_is_called_by_the_client_and_its_output_continues_the_respons
 
 
 @requirement("CON-resp-input-string", "TOOL-function-openai-pattern")
-def test_a_function_is_continued_by_sending_the_whole_history(client: OpenAI) -> None:
+def test_a_function_is_continued_by_sending_the_whole_history(client: Sdk) -> None:
     history: list[Any] = [{"role": "user", "content": "weather?"}]
     asked = ask(client, history, WEATHER, store=False)
     history += [item.to_dict() for item in asked.output]
@@ -111,7 +87,7 @@ def test_a_function_is_continued_by_sending_the_whole_history(client: OpenAI) ->
 
 
 @requirement("TOOL-loop-returns-function-calls")
-def test_two_functions_of_one_turn_stream_side_by_side_and_both_want_an_output(client: OpenAI) -> None:
+def test_two_functions_of_one_turn_stream_side_by_side_and_both_want_an_output(client: Sdk) -> None:
     asked = ask_streamed(client, "weather in Rome and Oslo", WEATHER)
     rome, oslo = asked.output
     assert [call.parsed_arguments or json.loads(call.arguments) for call in (rome, oslo)] == [
@@ -126,7 +102,7 @@ def test_two_functions_of_one_turn_stream_side_by_side_and_both_want_an_output(c
 
 
 @requirement("TOOL-scope-unknown-output")
-def test_an_output_that_no_call_waits_for_is_refused(client: OpenAI) -> None:
+def test_an_output_that_no_call_waits_for_is_refused(client: Sdk) -> None:
     asked = ask(client, "weather?", WEATHER)
     stray = {"type": "function_call_output", "call_id": "call_nobody", "output": "?"}
 
@@ -137,7 +113,7 @@ def test_an_output_that_no_call_waits_for_is_refused(client: OpenAI) -> None:
 @requirement("CON-resp-catalog", "CON-resp-mcp-items", "TOOL-agentic-engine", "TOOL-internal-execute")
 @ASK
 def test_the_catalog_is_a_hosted_mcp_server_and_its_tools_run_at_the_gateway(
-    client: OpenAI, gateway: RunningGateway, asking: Any
+    client: Sdk, actor: RunningGateway, asking: Any
 ) -> None:
     made = asking(client, "add 2 and 40", CATALOG)
 
@@ -152,18 +128,27 @@ def test_the_catalog_is_a_hosted_mcp_server_and_its_tools_run_at_the_gateway(
         "completed",
     )
     assert made.output_text == "Let me see.The result is 42."
-    assert [(record["tool"], record["result"]) for record in calls_of(gateway, made.id)] == [("add", 42)]
+    assert [(record["tool"], record["result"]) for record in calls_of(actor, made.id)] == [("add", 42)]
 
 
-def test_the_tools_of_a_server_are_listed_once_in_a_conversation(client: OpenAI) -> None:
+def test_the_tools_of_a_server_are_listed_once_in_a_conversation(client: Sdk) -> None:
     first = ask(client, "add 1 and 1", CATALOG)
     second = ask(client, "add 2 and 2", CATALOG, previous_response_id=first.id)
 
     assert kinds(second) == ["message", "mcp_call", "message"]
 
 
+def test_a_source_of_the_config_is_a_server_by_its_key(client: Sdk) -> None:
+    made = ask(client, "add 2 and 40", {"type": "mcp", "server_label": "local"})
+
+    assert kinds(made) == ["mcp_list_tools", "message", "mcp_call", "message"]
+    assert (made.output[2].server_label, made.output[2].name, made.output[2].output) == ("local", "add", "42")
+    with pytest.raises(openai.BadRequestError, match="no source 'elsewhere'"):
+        ask(client, "add 2 and 40", {"type": "mcp", "server_label": "elsewhere"})
+
+
 @requirement("CON-resp-catalog")
-def test_the_catalog_has_a_type_of_its_own_too(client: OpenAI) -> None:
+def test_the_catalog_has_a_type_of_its_own_too(client: Sdk) -> None:
     made = ask(client, "add 2 and 40", {"type": "jackfield:catalog", "tools": ["ad*"]})
 
     assert [tool.name for tool in made.output[0].tools] == ["add"]
@@ -172,7 +157,7 @@ def test_the_catalog_has_a_type_of_its_own_too(client: OpenAI) -> None:
 
 @requirement("TOOL-result-is-error")
 @ASK
-def test_a_tool_that_fails_is_told_to_the_model_and_marked_in_its_item(client: OpenAI, asking: Any) -> None:
+def test_a_tool_that_fails_is_told_to_the_model_and_marked_in_its_item(client: Sdk, asking: Any) -> None:
     made = asking(client, "shaky", CATALOG)
     call = made.output[1]
 
@@ -182,9 +167,20 @@ def test_a_tool_that_fails_is_told_to_the_model_and_marked_in_its_item(client: O
     assert made.output_text == "The result is ValueError: out of coins."
 
 
+@requirement("TOOL-scope-result-validation")
+def test_a_result_that_answers_nothing_or_cannot_be_told_does_not_enter_the_conversation(client: Sdk) -> None:
+    made = ask(client, "unspeakable", CATALOG)
+    stray = {"type": "function_call_output", "call_id": made.output[1].id, "output": "42"}
+
+    assert (made.status, made.output[1].status, made.output[1].output) == ("completed", "failed", None)
+    assert "object" in made.output_text
+    with pytest.raises(openai.BadRequestError, match="waits for an output"):
+        ask(client, [stray], CATALOG, previous_response_id=made.id)
+
+
 @requirement("TOOL-question-mcp-discovery", "TOOL-mcp-executes")
 @ASK
-def test_a_server_of_the_request_is_listed_and_called(client: OpenAI, far: HttpServer, asking: Any) -> None:
+def test_a_server_of_the_request_is_listed_and_called(client: Sdk, far: HttpServer, asking: Any) -> None:
     made = asking(client, "echo", server(far, require_approval="never", headers={"x-secret": "s3cret-of-the-client"}))
 
     assert kinds(made) == ["mcp_list_tools", "mcp_call", "message"]
@@ -194,7 +190,7 @@ def test_a_server_of_the_request_is_listed_and_called(client: OpenAI, far: HttpS
     assert "s3cret" not in made.to_json()
 
 
-def test_a_filter_on_a_server_leaves_only_the_tools_it_names(client: OpenAI, far: HttpServer) -> None:
+def test_a_filter_on_a_server_leaves_only_the_tools_it_names(client: Sdk, far: HttpServer) -> None:
     some = ask(client, "echo", server(far, require_approval="never", allowed_tools=["echo"]))
     other = ask(client, "echo", server(far, require_approval="never", allowed_tools={"tool_names": ["weather"]}))
 
@@ -203,7 +199,7 @@ def test_a_filter_on_a_server_leaves_only_the_tools_it_names(client: OpenAI, far
     assert "There is no tool 'echo'" in other.output_text
 
 
-def test_two_servers_with_a_tool_of_one_name_are_told_apart(client: OpenAI, far: HttpServer) -> None:
+def test_two_servers_with_a_tool_of_one_name_are_told_apart(client: Sdk, far: HttpServer) -> None:
     made = ask(
         client,
         "the far echo",
@@ -216,7 +212,7 @@ def test_two_servers_with_a_tool_of_one_name_are_told_apart(client: OpenAI, far:
     assert (made.output[2].server_label, made.output[2].name, made.output[2].output) == ("far", "echo", "over there")
 
 
-def test_a_server_that_is_not_there_is_told_and_the_response_goes_on(client: OpenAI, tap: Tap) -> None:
+def test_a_server_that_is_not_there_is_told_and_the_response_goes_on(client: Sdk, tap: Tap) -> None:
     gone = {"type": "mcp", "server_label": "gone", "server_url": "http://127.0.0.1:1/mcp"}
     made = ask_streamed(client, "good morning", gone)
 
@@ -225,7 +221,7 @@ def test_a_server_that_is_not_there_is_told_and_the_response_goes_on(client: Ope
     assert "response.mcp_list_tools.failed" in {event["type"] for event in tap.last_events}
 
 
-def test_a_server_at_an_address_that_is_not_allowed_is_not_asked(client: OpenAI) -> None:
+def test_a_server_at_an_address_that_is_not_allowed_is_not_asked(client: Sdk) -> None:
     inside = {"type": "mcp", "server_label": "inside", "server_url": "http://169.254.169.254/mcp"}
     made = ask(client, "good morning", inside)
 
@@ -234,14 +230,12 @@ def test_a_server_at_an_address_that_is_not_allowed_is_not_asked(client: OpenAI)
 
 @requirement("CON-resp-approval")
 @ASK
-def test_an_approved_call_runs_and_the_response_continues(
-    client: OpenAI, gateway: RunningGateway, asking: Any
-) -> None:
+def test_an_approved_call_runs_and_the_response_continues(client: Sdk, actor: RunningGateway, asking: Any) -> None:
     asked = asking(client, "pay", CATALOG)
     assert kinds(asked) == ["mcp_list_tools", "mcp_approval_request"]
     request = asked.output[1]
     assert (asked.status, request.name, json.loads(request.arguments)) == ("completed", "guarded", {"amount": 120})
-    assert [record["status"] for record in calls_of(gateway, asked.id)] == ["pending_approval"]
+    assert [record["status"] for record in calls_of(actor, asked.id)] == ["pending_approval"]
 
     done = asking(client, [answer_to(request, approve=True)], CATALOG, previous_response_id=asked.id)
     assert kinds(done) == ["mcp_call", "message"]
@@ -253,20 +247,18 @@ def test_an_approved_call_runs_and_the_response_continues(
 
 @requirement("CON-resp-approval")
 @ASK
-def test_a_rejected_call_never_runs_and_the_model_hears_why(
-    client: OpenAI, gateway: RunningGateway, asking: Any
-) -> None:
+def test_a_rejected_call_never_runs_and_the_model_hears_why(client: Sdk, actor: RunningGateway, asking: Any) -> None:
     asked = asking(client, "pay", CATALOG)
     refusal = answer_to(asked.output[1], approve=False, reason="Too much.")
     done = asking(client, [refusal], CATALOG, previous_response_id=asked.id)
 
     assert kinds(done) == ["message"]
     assert "Too much." in done.output_text
-    assert [record["status"] for record in calls_of(gateway, asked.id)] == ["rejected"]
+    assert [record["status"] for record in calls_of(actor, asked.id)] == ["rejected"]
 
 
 @requirement("CON-resp-approval")
-def test_a_server_of_the_request_asks_first_unless_it_is_told_not_to(client: OpenAI, far: HttpServer) -> None:
+def test_a_server_of_the_request_asks_first_unless_it_is_told_not_to(client: Sdk, far: HttpServer) -> None:
     asked = ask(client, "echo", server(far))
     assert kinds(asked) == ["mcp_list_tools", "mcp_approval_request"]
 
@@ -277,7 +269,7 @@ def test_a_server_of_the_request_asks_first_unless_it_is_told_not_to(client: Ope
 
 @requirement("CON-resp-approval")
 def test_what_the_operator_guards_is_not_opened_by_the_request_nor_by_a_key_that_may_not_answer(
-    client: OpenAI,
+    client: Sdk,
 ) -> None:
     caller = client.with_options(api_key=CALLER_KEY)
     catalog = {**CATALOG, "require_approval": "never"}
@@ -291,22 +283,20 @@ def test_what_the_operator_guards_is_not_opened_by_the_request_nor_by_a_key_that
 @requirement("CON-resp-mixed-turn", "TOOL-function-requires-action")
 @ASK
 def test_in_a_mixed_turn_the_servers_call_runs_once_and_the_clients_is_handed_out(
-    client: OpenAI, gateway: RunningGateway, asking: Any
+    client: Sdk, actor: RunningGateway, asking: Any
 ) -> None:
     asked = asking(client, "add and locate", CATALOG, LOCATE)
     assert kinds(asked) == ["mcp_list_tools", "mcp_call", "function_call"]
     assert (asked.status, asked.output[1].output, asked.output[2].name) == ("requires_action", "5", "locate")
 
-    told = asking(
-        client, [output_for(asked.output[2], "the attic")], CATALOG, LOCATE, previous_response_id=asked.id
-    )
+    told = asking(client, [output_for(asked.output[2], "the attic")], CATALOG, LOCATE, previous_response_id=asked.id)
     assert (told.status, told.output_text) == ("completed", "5 in the attic.")
-    assert len(calls_of(gateway, asked.id)) == 1
-    assert calls_of(gateway, told.id) == []
+    assert len(calls_of(actor, asked.id)) == 1
+    assert calls_of(actor, told.id) == []
 
 
 @requirement("CON-resp-sequence", "TOOL-question-parallel", "TOOL-question-stream-results", "TOOL-loop-executes-each")
-def test_five_tools_that_stream_at_once_leave_no_gap_in_the_sequence(client: OpenAI, tap: Tap) -> None:
+def test_five_tools_that_stream_at_once_leave_no_gap_in_the_sequence(client: Sdk, tap: Tap) -> None:
     made = ask_streamed(client, "five at once", CATALOG)
     events = tap.last_events
 
@@ -323,17 +313,17 @@ def test_five_tools_that_stream_at_once_leave_no_gap_in_the_sequence(client: Ope
 
 
 @requirement("CON-resp-max-tool-calls")
-def test_beyond_max_tool_calls_nothing_runs_and_the_model_finishes(client: OpenAI, gateway: RunningGateway) -> None:
+def test_beyond_max_tool_calls_nothing_runs_and_the_model_finishes(client: Sdk, actor: RunningGateway) -> None:
     made = ask(client, "five at once", CATALOG, max_tool_calls=2)
 
     assert made.status == "completed"
     assert kinds(made) == ["mcp_list_tools", "mcp_call", "mcp_call", "message"]
-    assert len(calls_of(gateway, made.id)) == 2
+    assert len(calls_of(actor, made.id)) == 2
 
 
 @requirement("CON-resp-max-steps", "TOOL-loop-ends-on-max-turns")
-def test_a_model_that_never_stops_calling_is_stopped(client: OpenAI, gateway: RunningGateway) -> None:
+def test_a_model_that_never_stops_calling_is_stopped(client: Sdk, actor: RunningGateway) -> None:
     made = ask(client, "for ever", CATALOG)
 
     assert (made.status, made.incomplete_details.reason) == ("incomplete", "max_steps")
-    assert len(calls_of(gateway, made.id)) == 4
+    assert len(calls_of(actor, made.id)) == 4

@@ -1,4 +1,4 @@
-"""Tool files with dependencies, through the real doors: installed on first need, watched, shown, gone with the gateway."""
+"""Tool files with dependencies, through the real doors: installed at need, watched, shown, gone with the gateway."""
 
 import json
 import os
@@ -24,7 +24,7 @@ call_timeout = 1
 """
 TOOLS = """
 import os, subprocess, sys
-from jackfield_tool import call_tool, get_secret, log
+from jackfield_tool import call_tool, get_secret, log, report_progress
 
 def pid() -> int:
     return os.getpid()
@@ -34,6 +34,7 @@ def family() -> list[int]:
 
 def blab() -> str:
     print("the key is", get_secret("WEATHER_KEY"))
+    report_progress(1, message=f"the key is {get_secret('WEATHER_KEY')}")
     with log("blab", key=get_secret("WEATHER_KEY")):
         raise ValueError(get_secret("WEATHER_KEY"))
 
@@ -96,8 +97,13 @@ def test_a_tool_is_called_by_another_through_the_pipeline_and_both_are_on_record
         }
 
 
-def test_secrets_are_in_no_log_no_error_and_no_record(tmp_path: Path) -> None:
+def test_secrets_are_in_no_log_no_error_no_event_and_no_record(tmp_path: Path) -> None:
     with start(tmp_path) as gateway:
+        headers = gateway.headers | {"Accept": "text/event-stream"}
+        url = f"{gateway.url}/api/v1/tools/blab/execute"
+        told = httpx2.post(url, json={"arguments": {}}, headers=headers, timeout=30).text
+        assert '"message":"the key is [redacted]"' in told
+        assert "sunny-side-up" not in told
         answer = call(gateway, "blab")
         assert answer["error"] == {"code": "tool_error", "message": "ValueError: [redacted]"}
         log = eventually(lambda: _log_with(gateway, "blab"), within=10)
@@ -138,6 +144,6 @@ def _needs(package: Path) -> str:
     return DEPENDS.format(requirement=f"slowpoke @ {package.as_uri()}")
 
 
-def _log_with(gateway: RunningGateway, word: str) -> str | None:
+def _log_with(gateway: RunningGateway, word: str) -> str:
     shown = httpx2.get(f"{gateway.url}/api/v1/workers/worker/log", headers=gateway.headers)
-    return shown.text if word in shown.text else None
+    return shown.text if word in shown.text else ""

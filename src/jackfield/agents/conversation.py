@@ -36,31 +36,26 @@ def told_to_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[s
     """The conversation without what a model has no word for."""
     told: list[Item] = []
     ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
+    names = {(tool.label, tool.bare_name): tool.name for tool in tools.values()}
     for item in items:
         if isinstance(item, McpListTools | McpApprovalResponse):
             continue
         if isinstance(item, McpCall):
-            told += _call(item, tools, output=_output(item, records))
+            told += _call(item, names, output=_output(item, records))
         elif isinstance(item, McpApprovalRequest):
             if item.id not in ran:
-                told += _call(item, tools, output=_as_it_is(item.id, records))
+                told += _call(item, names, output=_as_it_is(item.id, records))
         else:
             told.append(item)
     return tuple(told)
 
 
-def _call(item: McpCall | McpApprovalRequest, tools: ToolTable, *, output: str) -> list[Item]:
+def _call(item: McpCall | McpApprovalRequest, names: Mapping[tuple[str, str], str], *, output: str) -> list[Item]:
+    name = names.get((item.server_label, item.name), item.name)
     return [
-        FunctionCall(call_id=item.id, name=_name_in(tools, item), arguments=item.arguments or "{}"),
+        FunctionCall(call_id=item.id, name=name, arguments=item.arguments or "{}"),
         FunctionCallOutput(call_id=item.id, output=output),
     ]
-
-
-def _name_in(tools: ToolTable, item: McpCall | McpApprovalRequest) -> str:
-    for tool in tools.values():
-        if tool.label == item.server_label and tool.bare_name == item.name:
-            return tool.name
-    return item.name
 
 
 def _output(item: McpCall, records: Mapping[str, Call]) -> str:

@@ -17,6 +17,7 @@ from jackfield.agents.plan import Limits, RunPlan
 from jackfield.agents.running import CallRunner
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.rights import may_see
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import BadRequest, Forbidden
 from jackfield.llm.base import ModelRequest
@@ -71,7 +72,7 @@ class Engine:
             index = _tell_listings(servers, (*history, *request.input), emit)
             ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
-            items = told_to_model(said, tools=table, records=await self._records(said))
+            items = told_to_model(said, tools=table, records=await self._records(said, principal))
             plan = RunPlan(
                 run_id=response_id,
                 model=model,
@@ -125,11 +126,12 @@ class Engine:
                 ran.append(item)
         return ran
 
-    async def _records(self, items: Sequence[Item]) -> dict[str, Call]:
+    async def _records(self, items: Sequence[Item], principal: Principal) -> dict[str, Call]:
+        """What became of open calls, as far as this key may know: their ids come from the client."""
         found = {}
         for call_id in open_calls(items):
             call = await self._rooms.store.get_call(call_id)
-            if call is not None:
+            if call is not None and may_see(principal, call):
                 found[call_id] = call
         return found
 

@@ -132,11 +132,10 @@ class Loop:
 
     async def _act_on(self, speech: Speech) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
-        runs = [self._one_call(call) for call in speech.calls]
         if self._plan.parallel:
-            told = await _all(runs)
+            told = await _all([self._one_call(call) for call in speech.calls])
         else:
-            told = [await run for run in runs]
+            told = [await self._one_call(call) for call in speech.calls]
         for call, output in zip(speech.calls, told, strict=True):
             self._items.append(_model_call(call))
             if output is not None:

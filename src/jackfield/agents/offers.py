@@ -4,6 +4,7 @@ Above: the engine. Below: entries of the catalog, and of servers that the reques
 A name is the tool's own where it is unique among all that the request offers, else `label_name`.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -82,10 +83,15 @@ def of_catalog(entries: Iterable[Entry], patterns: Sequence[str]) -> tuple[Entry
 
 
 def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> ToolTable:
-    """Every tool of the request under a name of its own."""
-    behind = [(server, entry) for server in servers for entry in server.offered]
-    taken = Counter([function.name for function in functions])
-    taken.update(legal(bare_name(entry, is_private=server.is_private)) for server, entry in behind)
+    """Every tool of the request under a name of its own; one that a label has twice is offered once."""
+    behind = {
+        (server.label, bare_name(entry, is_private=server.is_private)): (server, entry)
+        for server in servers
+        for entry in server.offered
+    }
+    wishes = Counter([function.name for function in functions])
+    wishes.update(legal(bare) for _, bare in behind)
+    taken = set(wishes)
     offered = [
         Offered(
             name=function.name,
@@ -95,22 +101,33 @@ def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> To
         )
         for function in functions
     ]
-    for server, entry in behind:
-        bare = bare_name(entry, is_private=server.is_private)
+    for (label, bare), (server, entry) in behind.items():
         own = legal(bare)
+        name = own if wishes[own] == 1 else _derived(label, bare, taken)
+        taken.add(name)
         offered.append(
             Offered(
-                name=own if taken[own] == 1 else legal(f"{server.label}_{bare}"),
+                name=name,
                 description=entry.tool.description,
                 parameters=entry.tool.input_schema,
                 entry=entry,
-                label=server.label,
+                label=label,
                 bare_name=bare,
                 is_private=server.is_private,
                 asks_first=server.asks_first(entry),
             )
         )
     return ToolTable(offered)
+
+
+def _derived(label: str, bare: str, taken: set[str]) -> str:
+    """A name with its label, which nobody has or asks for: a server must not get calls that are meant for another."""
+    base = legal(f"{label}_{bare}")
+    name, tries = base, 0
+    while name in taken:
+        digest = hashlib.sha256(f"{label}\0{bare}\0{tries}".encode("utf-8", "surrogatepass")).hexdigest()
+        name, tries = legal(f"{base}_{digest[:8]}"), tries + 1
+    return name
 
 
 def choice_of(wanted: ToolChoice, table: ToolTable) -> Choice:
@@ -132,8 +149,10 @@ def _named(chosen: ChosenTool, table: ToolTable) -> frozenset[str]:
             for tool in table.values()
             if tool.label == chosen.server_label and chosen.name in (None, tool.bare_name)
         ]
+    elif chosen.name is not None and chosen.name in table:
+        found = [chosen.name]
     else:
-        found = [tool.name for tool in table.values() if chosen.name in (tool.name, tool.bare_name)]
+        found = [tool.name for tool in table.values() if chosen.name == tool.bare_name]
     if not found:
         what = chosen.name or chosen.server_label
         raise BadRequest(f"'tool_choice' names '{what}', which is not among 'tools'. Add it.", param="tool_choice")

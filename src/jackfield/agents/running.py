@@ -4,8 +4,8 @@ Above: the loop. Below: the pipeline and its events.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -22,6 +22,8 @@ from jackfield.model.ids import new_id
 from jackfield.model.items import McpApprovalRequest, McpCall
 
 APPROVAL_PREFIX = "mcpr_"
+MOST_PROGRESS = 1_000
+"""Times that one call tells how far it is: each is an event of the stream, and some streams are kept."""
 
 
 class CallRunner:
@@ -103,8 +105,27 @@ class CallRunner:
                 await asyncio.shield(self._pipeline.cancel(call_id, principal=plan.principal))
             raise
 
-    def _told_progress(self, call_id: str, index: int | None) -> AbstractAsyncContextManager[None]:
-        return _ProgressOf(call_id, index, pipeline=self._pipeline, emit=self._emit)
+    @asynccontextmanager
+    async def _told_progress(self, call_id: str, index: int | None) -> AsyncIterator[None]:
+        """While the block runs, progress of the call is told as progress of its item."""
+        if index is None:
+            yield
+            return
+        async with self._pipeline.events.follow(call_id) as told:
+            telling = asyncio.create_task(self._tell_progress(told, index))
+            try:
+                yield
+            finally:
+                telling.cancel()
+                await asyncio.wait((telling,))
+
+    async def _tell_progress(self, told: AsyncIterator[call_events.CallEvent], index: int) -> None:
+        said = 0
+        async for event in told:
+            if event.type == call_events.PROGRESS and event.progress is not None and said < MOST_PROGRESS:
+                said += 1
+                progress = event.progress
+                self._emit(events.ToolProgress(index, progress.progress, progress.total, progress.message))
 
     def _over(self, call: HeardCall, told: Told) -> Told:
         """The call's item as it stays."""
@@ -118,37 +139,6 @@ class CallRunner:
             )
             self._emit(events.ItemDone(call.index, done))
         return told
-
-
-class _ProgressOf:
-    """While the block runs, progress of the call is told as progress of its item."""
-
-    def __init__(self, call_id: str, index: int | None, *, pipeline: Pipeline, emit: events.Emit) -> None:
-        self._call_id = call_id
-        self._index = index
-        self._pipeline = pipeline
-        self._emit = emit
-        self._following: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        if self._index is not None:
-            ready = asyncio.Event()
-            self._following = asyncio.create_task(self._follow(self._index, ready))
-            await ready.wait()
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._following is not None:
-            self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
-
-    async def _follow(self, index: int, ready: asyncio.Event) -> None:
-        async with self._pipeline.events.follow(self._call_id) as told:
-            ready.set()
-            async for event in told:
-                if event.type == call_events.PROGRESS and event.progress is not None:
-                    progress = event.progress
-                    self._emit(events.ToolProgress(index, progress.progress, progress.total, progress.message))
 
 
 def _arguments(text: str) -> dict[str, object] | str:

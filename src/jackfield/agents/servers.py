@@ -17,12 +17,14 @@ from jackfield.catalog.merge import private_entries
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
-from jackfield.sources.base import Source
+from jackfield.sources.base import Listing, Source
 from jackfield.sources.keeper import Panel, SourceState
 
 LIST_SECONDS = 20.0
 KEPT_SECONDS = 300.0
 MOST_SERVERS = 200
+MOST_OF_A_KEY = 20
+"""Servers that one key may have in use, so that no key takes the room of all others."""
 
 
 class Reached(Struct, frozen=True, kw_only=True):
@@ -33,12 +35,16 @@ class Reached(Struct, frozen=True, kw_only=True):
 
 
 class _Kept:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, owner: str) -> None:
         self.name = name
+        self.owner = owner
         self.users = 0
         self.opening = asyncio.Lock()
         self.is_open = False
         self.ending: asyncio.TimerHandle | None = None
+        self.listing = Listing()
+        self.entries: tuple[Entry, ...] = ()
+        """Made from that listing."""
 
 
 class RequestServers:
@@ -64,17 +70,19 @@ class RequestServers:
             if status.status is not SourceState.UP:
                 yield Reached(error=status.error or f"It did not answer within {LIST_SECONDS:g} s.")
                 return
-            entries = private_entries(listing, owner=kept.name)
+            if kept.listing is not listing:  # aside: a server may have thousands of tools
+                kept.entries = await asyncio.to_thread(private_entries, listing, owner=kept.name)
+                kept.listing = listing
+            entries = kept.entries
             with self._catalog.lending(entries):
                 yield Reached(entries=entries)
         finally:
             self._release(kept)
 
     async def close(self) -> None:
-        for kept in self._kept.values():
-            if kept.ending is not None:
-                kept.ending.cancel()
-        await asyncio.gather(*self._closing, *(self._panel.take_back(name) for name in self._kept))
+        for kept in tuple(self._kept.values()):
+            self._end(kept)
+        await asyncio.gather(*self._closing)
 
     def _source(self, name: str, tool: McpTool) -> Source:
         try:
@@ -86,28 +94,48 @@ class RequestServers:
         name = _name_of(tool, principal)
         kept = self._kept.get(name)
         if kept is None:
-            if len(self._kept) >= MOST_SERVERS:
-                raise BadRequest("Too many mcp servers are in use by requests. Try again later.", param="tools")
-            kept = self._kept[name] = _Kept(name)
+            self._make_room(principal.name)
+            kept = self._kept[name] = _Kept(name, owner=principal.name)
         kept.users += 1
         if kept.ending is not None:
             kept.ending.cancel()
             kept.ending = None
         return kept
 
+    def _make_room(self, owner: str) -> None:
+        """Where there is none, the server that nobody has used for the longest time gives way."""
+        for whose, most in ((owner, MOST_OF_A_KEY), (None, MOST_SERVERS)):
+            among = [kept for kept in self._kept.values() if whose in (None, kept.owner)]
+            if len(among) < most:
+                continue
+            idle = next((kept for kept in among if not kept.users), None)
+            if idle is None:
+                said = f"{most} mcp servers are in use by requests{' of this key' if whose else ''}, which is the most."
+                raise BadRequest(f"{said} Try again later.", param="tools")
+            self._end(idle)
+
     def _release(self, kept: _Kept) -> None:
         kept.users -= 1
-        if not kept.users:
+        if kept.users or self._kept.get(kept.name) is not kept:
+            return
+        if not kept.is_open:
+            self._end(kept)
+        else:
+            self._kept[kept.name] = self._kept.pop(kept.name)  # the last used is the last to give way
             kept.ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._end, kept)
 
     def _end(self, kept: _Kept) -> None:
         del self._kept[kept.name]
-        task = asyncio.create_task(self._panel.take_back(kept.name))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        if kept.ending is not None:
+            kept.ending.cancel()
+        keeper = self._panel.take_back(kept.name)
+        if keeper is not None:
+            task = asyncio.create_task(keeper.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
 
 def _name_of(tool: McpTool, principal: Principal) -> str:
     """The same server with the same credentials, asked for by the same key, is the same source."""
     identity = (principal.name, tool.server_url, tool.authorization, sorted((tool.headers or {}).items()))
-    return f"request_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:12]}"
+    return f"request_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:24]}"

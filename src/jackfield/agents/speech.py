@@ -30,6 +30,9 @@ from jackfield.model.items import (
 Admit = Callable[[str], "Offered | str"]
 """The tool of this name if it may be called now, else why not, in words for the model."""
 
+MOST_CALLS = 128
+"""Calls of one step; a model that asks for more has lost its way, or was led off it."""
+TOO_MANY = f"Tool '{{name}}' was not called: one step has {MOST_CALLS} calls at most. Call it again if it is needed."
 
 _TOLD_AS: dict[str, Callable[[int, str], events.LoopEvent]] = {
     "text": events.TextDelta,
@@ -48,7 +51,12 @@ class HeardCall(Struct, kw_only=True):
     index: int | None = None
     """Its place in the output; None while it is not shown."""
     item: FunctionCall | McpCall | None = None
-    arguments: str = ""
+    pieces: list[str] = []
+    """Its arguments as they came in."""
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
 
 
 class Speech:
@@ -123,7 +131,7 @@ class Speech:
 
     def _begin_call(self, index: int, call_id: str, name: str) -> None:
         self.close()
-        admitted = self._admit(name)
+        admitted = self._admit(name) if len(self.calls) < MOST_CALLS else TOO_MANY.format(name=name)
         if isinstance(admitted, str):
             call = HeardCall(call_id=call_id, name=name, tool=None, refusal=admitted)
         else:
@@ -135,7 +143,7 @@ class Speech:
         self._by_index[index] = call
 
     def _more_arguments(self, call: HeardCall, text: str) -> None:
-        call.arguments += text
+        call.pieces.append(text)
         if call.index is not None and text:
             self._emit(events.ArgumentsDelta(call.index, text))
 

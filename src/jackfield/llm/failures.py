@@ -1,6 +1,7 @@
 """What went wrong with a provider, in a sentence that names the model and the cure. Pure.
 
-Above: `openai.py`. Below: `base.py`. The provider's own words are quoted, shortened, with the key taken out.
+Above: `openai.py`. Below: `base.py`. The provider's own words are quoted, shortened, with the key and the config's
+headers taken out.
 """
 
 from typing import Any
@@ -13,6 +14,8 @@ from jackfield.llm.options import OpenAIOptions
 from jackfield.llm.retries import is_retried, retry_after
 
 MAX_QUOTE = 300
+SHORTEST_SECRET = 8
+"""A header's value of fewer characters is no secret, and would be found by chance."""
 _CONTEXT_WORDS = (
     "context length",
     "context_length",
@@ -113,7 +116,10 @@ class Failures:
 
     def _without_key(self, words: str) -> str:
         key = self._options.api_key
-        return words.replace(key, "[api_key]") if key else words
+        words = words.replace(key, "[api_key]") if key else words
+        for name, value in self._options.headers.items():
+            words = words.replace(value, f"[{name}]") if len(value) >= SHORTEST_SECRET else words
+        return words
 
 
 def read_fault(body: bytes | Any) -> Fault:

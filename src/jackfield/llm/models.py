@@ -1,12 +1,10 @@
 """The models of the config, by name. Above: the app, which opens and closes them, and whoever asks one.
 
 Below: one file per provider; a new one is its file, its options in `options.py` and a line here. What the operator
-wrote is checked at the start; a provider's code is loaded when one of its models is first asked for.
+wrote is checked at the start.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,14 +13,12 @@ from msgspec import Struct
 
 from jackfield.errors import ConfigError, NotFound
 from jackfield.llm.base import Model
+from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.options import OpenAIOptions, ScriptedOptions
 from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.wire import Send
 from jackfield.parsing import nearest, parse_config
-
-Opener = Callable[[], Model]
-"""Makes the model. May take a while the first time: it loads the provider."""
 
 
 class ModelNotFound(NotFound):
@@ -40,7 +36,7 @@ class _Place(Struct, frozen=True, kw_only=True):
     send: Send
 
 
-def _openai(options: dict[str, Any], place: _Place) -> Opener:
+def _openai(options: dict[str, Any], place: _Place) -> Model:
     given = parse_config(options, OpenAIOptions, where=place.where)
     url = urlsplit(given.base_url)
     if url.scheme not in ("http", "https") or not url.netloc:
@@ -49,22 +45,16 @@ def _openai(options: dict[str, Any], place: _Place) -> Opener:
         )
     if url.username or url.password:
         raise ConfigError(f"{place.where}.base_url has a user or password in it. Send them as headers.")
-
-    def open_it() -> Model:
-        # By name: the SDK takes a third of a second to load, and many gateways have no such model.
-        made: Model = import_module("jackfield.llm.openai").OpenAIModel(place.name, given, send=place.send)
-        return made
-
-    return open_it
+    return OpenAIModel(place.name, given, send=place.send)
 
 
-def _scripted(options: dict[str, Any], place: _Place) -> Opener:
+def _scripted(options: dict[str, Any], place: _Place) -> Model:
     given = parse_config(options, ScriptedOptions, where=place.where)
     script = read_script(place.folder / given.script, named_in=f"{place.where}.script")
-    return lambda: ScriptedModel(script, name=place.name)
+    return ScriptedModel(script, name=place.name)
 
 
-PROVIDERS: Mapping[str, Callable[[dict[str, Any], _Place], Opener]] = {"openai": _openai, "scripted": _scripted}
+PROVIDERS: Mapping[str, Callable[[dict[str, Any], _Place], Model]] = {"openai": _openai, "scripted": _scripted}
 
 
 class Models:
@@ -73,38 +63,30 @@ class Models:
     def __init__(
         self, tables: Mapping[str, Mapping[str, Any]], *, folder: Path, send: Send, where: str = "the configuration"
     ) -> None:
-        self._openers = {
-            name: _opener(dict(table), _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send))
+        self._models = {
+            name: _model(dict(table), _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send))
             for name, table in tables.items()
         }
-        self._opened: dict[str, Model] = {}
-        self._lock = asyncio.Lock()
 
     @property
     def names(self) -> tuple[str, ...]:
         """In the config's order."""
-        return tuple(self._openers)
+        return tuple(self._models)
 
     async def get(self, name: str) -> Model:
-        """The model of that name, opened. Raises `ModelNotFound`."""
-        if name in self._opened:
-            return self._opened[name]
-        opener = self._openers.get(name)
-        if opener is None:
+        """The model of that name. Raises `ModelNotFound`."""
+        model = self._models.get(name)
+        if model is None:
             known = f"Known: {', '.join(self.names)}." if self.names else "Add [models.NAME] to the config."
             raise ModelNotFound(f"There is no model '{name}'.{nearest(name, list(self.names))} {known}", param="model")
-        async with self._lock:
-            if name not in self._opened:
-                self._opened[name] = await asyncio.to_thread(opener)
-            return self._opened[name]
+        return model
 
     async def close(self) -> None:
-        opened, self._opened = list(self._opened.values()), {}
-        for model in opened:
+        for model in self._models.values():
             await model.close()
 
 
-def _opener(table: dict[str, Any], place: _Place) -> Opener:
+def _model(table: dict[str, Any], place: _Place) -> Model:
     provider = table.pop("provider", None)
     if not isinstance(provider, str):
         raise ConfigError(f'{place.where} needs a provider: "openai" or "scripted". Add it.')

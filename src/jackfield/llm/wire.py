@@ -1,19 +1,14 @@
-"""Between the openai SDK and the gateway's one way out.
+"""Between a model and the gateway's one way out, and how long an answer is waited for.
 
-The SDK knows keys, headers and urls; the way out (`Outgoing.send`, lent by whoever opens the models) knows which
-addresses may be reached, and reads a stream at a third of the CPU of the SDK's own connections. Above: `openai.py`.
+The way out (`Outgoing.send`, lent by whoever opens the models) knows which addresses may be reached. Above:
+`openai.py`.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Protocol, TypeVar
 
-import httpx2
-
 T = TypeVar("T")
-
-_NOT_OURS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
-"""Headers that the way out sets itself."""
 
 
 class Answer(Protocol):
@@ -35,32 +30,6 @@ class Send(Protocol):
     async def __call__(
         self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None, named_by: str | None
     ) -> Answer: ...
-
-
-class SentBy(httpx2.AsyncBaseTransport):
-    """What the SDK's client sends through."""
-
-    def __init__(self, send: Send, *, named_by: str) -> None:
-        self._send = send
-        self._named_by = named_by
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        headers = {name: value for name, value in request.headers.items() if name not in _NOT_OURS}
-        answer = await self._send(
-            request.method, str(request.url), headers=headers, content=request.content, named_by=self._named_by
-        )
-        return httpx2.Response(answer.status_code, headers=dict(answer.headers), stream=_Body(answer), request=request)
-
-
-class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._answer.aiter_bytes()
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
 
 
 class Patience:

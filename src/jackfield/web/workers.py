@@ -26,7 +26,7 @@ class ProcessRecord(Struct, frozen=True, kw_only=True):
 
 
 class WorkerRecord(Struct, frozen=True, kw_only=True):
-    """One tool file. `state` is idle (no process), starting, running or crashing; `restarts` counts its crashes."""
+    """One tool file. `state`: idle (no process), installing, starting, running, crashing; `restarts` counts crashes."""
 
     name: str
     source: str

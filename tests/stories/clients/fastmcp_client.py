@@ -30,7 +30,7 @@ async def main(url: str, key: str) -> None:
         "failed": [failed.is_error, failed.content[0].text],
         "stepped": [stepped.content[0].text, *told],
     }
-    print(json.dumps(saw))
+    sys.stdout.write(json.dumps(saw))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 # requires-python = ">=3.11"
 # dependencies = ["pydantic-ai-slim[mcp]==2.66.0"]
 # ///
-"""A pydantic-ai agent with a gateway's tools: `pydantic_ai_client.py URL KEY` prints what it saw. Run by uv, not imported.
+"""A pydantic-ai agent with a gateway's tools: `pydantic_ai_client.py URL KEY` prints what it saw, as JSON.
 
-Its model plays a written part: add, then fail, then take steps, then say what came back.
+Run by uv, not imported. Its model plays a written part: add, then fail, then take steps, then say what came back.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def main(url: str, key: str) -> None:
     async with Agent(FunctionModel(play), toolsets=[toolset]) as agent:
         run = await agent.run("Play your part.")
     added, failed, stepped = json.loads(run.output)
-    print(json.dumps({"names": names, "added": added, "failed": failed, "stepped": [stepped, *told]}))
+    sys.stdout.write(json.dumps({"names": names, "added": added, "failed": failed, "stepped": [stepped, *told]}))
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ class Calling:
 
 async def _gone_on_with(waiting: Waiting, exchange: Exchange) -> bytes:
     """The client is back with what the person said: the call goes on, and its end is this request's."""
-    answer = answer_in(exchange.request)
+    answer = answer_in(exchange.request, waiting.key)
     if answer is None:
         return waiting.result
     waiting.exchange.hand_over(exchange)

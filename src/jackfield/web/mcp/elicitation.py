@@ -22,8 +22,6 @@ from jackfield.web.mcp.revisions import MODERN
 from jackfield.web.mcp.wire import INVALID_PARAMS, Request, RequestId, RpcError, request
 
 CREATE = "elicitation/create"
-QUESTION = "question"
-"""Under which key the one question stands; the answer stands under the same."""
 _CANCELLED = ElicitAnswer(action="cancel")
 _WITH_MODES = frozenset({"2025-11-25", MODERN})
 
@@ -41,6 +39,8 @@ class Waiting(Struct, frozen=True, kw_only=True):
     exchange: Exchange
     caller: str
     """The key that made it; no other may go on with it."""
+    key: str
+    """Under which the question stands; the answer stands under the same."""
     result: bytes
     """The question, as it was put."""
     answer: "asyncio.Future[ElicitAnswer]"
@@ -57,7 +57,7 @@ class Questions:
         able = caller.capabilities.get("elicitation")
         if not isinstance(able, dict):
             return None
-        ask: Callable[[Exchange, Caller, dict[str, Any]], Any] = self._ask_by_result
+        ask: Callable[[Exchange, Caller, ElicitRequest], Any] = self._ask_by_result
         if not caller.is_modern:
             if caller.session is None or not caller.takes_events:
                 return None
@@ -66,7 +66,7 @@ class Questions:
         async def elicit(question: ElicitRequest) -> ElicitAnswer:
             if not _can_be_put(question, able):
                 return _CANCELLED
-            answer: ElicitAnswer = await ask(exchange, caller, _params(question, caller.revision))
+            answer: ElicitAnswer = await ask(exchange, caller, question)
             return answer
 
         return elicit
@@ -85,12 +85,14 @@ class Questions:
             )
         return waiting
 
-    async def _ask_by_result(self, exchange: Exchange, caller: Caller, params: dict[str, Any]) -> ElicitAnswer:
-        state = secrets.token_urlsafe(24)
-        members = {"inputRequests": {QUESTION: {"method": CREATE, "params": params}}, "requestState": state}
+    async def _ask_by_result(self, exchange: Exchange, caller: Caller, question: ElicitRequest) -> ElicitAnswer:
+        state, params = secrets.token_urlsafe(24), _params(question, MODERN)
+        members = {"inputRequests": {question.key: {"method": CREATE, "params": params}}, "requestState": state}
         result = stamped(encode(members)[1:-1], revision=MODERN, kind="input_required")
         answer: asyncio.Future[ElicitAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting[state] = Waiting(exchange=exchange, caller=caller.principal.name, result=result, answer=answer)
+        self._waiting[state] = Waiting(
+            exchange=exchange, caller=caller.principal.name, key=question.key, result=result, answer=answer
+        )
         exchange.give_interim(result)
         try:
             return await answer
@@ -98,25 +100,25 @@ class Questions:
             del self._waiting[state]
 
 
-def answer_in(asked: Request) -> ElicitAnswer | None:
-    """What the person said, if the client brings it."""
+def answer_in(asked: Request, key: str) -> ElicitAnswer | None:
+    """What the person said to the question of this key, if the client brings it."""
     responses = asked.params.get("inputResponses")
-    if not isinstance(responses, dict) or QUESTION not in responses:
+    if not isinstance(responses, dict) or key not in responses:
         return None
     try:
-        said = msgspec.convert(responses[QUESTION], _Said)
+        said = msgspec.convert(responses[key], _Said)
     except msgspec.ValidationError as fault:
-        raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{QUESTION}' is no answer: {fault}.") from None
+        raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{key}' is no answer: {fault}.") from None
     return ElicitAnswer(action=said.action, content=said.content)
 
 
-async def _ask_on_stream(exchange: Exchange, caller: Caller, params: dict[str, Any]) -> ElicitAnswer:
+async def _ask_on_stream(exchange: Exchange, caller: Caller, question: ElicitRequest) -> ElicitAnswer:
     session = caller.session
     assert session is not None
     request_id: RequestId = f"jackfield-{secrets.token_hex(8)}"
     said: asyncio.Future[Raw | None] = asyncio.get_running_loop().create_future()
     session.asked[request_id] = said
-    exchange.ask(request(request_id, CREATE, params), said)
+    exchange.ask(request(request_id, CREATE, _params(question, caller.revision)), said)
     try:
         return _read(await said)
     finally:

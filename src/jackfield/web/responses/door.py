@@ -107,6 +107,12 @@ async def list_models(visit: Visit) -> Answer:
     return json_reply(ModelList(data=tuple(ModelEntry(id=name) for name in visit.gateway.models.names)))
 
 
+async def show_model(visit: Visit) -> Answer:
+    """Whether a request may name this model."""
+    model = await visit.gateway.models.get(visit.part("name"))
+    return json_reply(ModelEntry(id=model.name))
+
+
 def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
     """One page. Pure."""
     ordered = items if query.order == "asc" else items[::-1]

@@ -4,7 +4,7 @@ Above: the door, before anything runs. Below: the items. A conversation in which
 output no call, cannot be told to a model; so it is refused here, with the call's id.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jackfield.errors import BadRequest
 from jackfield.model.items import (
@@ -20,7 +20,8 @@ from jackfield.model.items import (
 
 def resolve_references(history: Sequence[Item], given: Sequence[Item]) -> tuple[Item, ...]:
     """The input with every reference replaced by the item it names, which must have come before it."""
-    known = {item.id: item for item in history}
+    earlier = {item.id: item for item in history}
+    known: dict[str, Item] = {**earlier}
     found: list[Item] = []
     for item in given:
         if isinstance(item, ItemReference):
@@ -29,7 +30,7 @@ def resolve_references(history: Sequence[Item], given: Sequence[Item]) -> tuple[
                     f"There is no item '{item.id}' in this conversation. Send the item itself.", param="input"
                 )
             # What the previous response brings is there already.
-            if all(item.id != earlier.id for earlier in history):
+            if item.id not in earlier:
                 found.append(known[item.id])
         else:
             known[item.id] = item
@@ -43,7 +44,8 @@ def check_answers(history: Sequence[Item], given: Sequence[Item]) -> None:
     answered: set[str] = set()
     for item in (*history, *given):
         if isinstance(item, FunctionCall):
-            _check_fresh(item, (*open_calls, *answered))
+            if item.call_id in open_calls or item.call_id in answered:
+                raise _twice(item)
             open_calls[item.call_id] = item
         elif isinstance(item, FunctionCallOutput):
             _check_wanted(item, open_calls, answered)
@@ -57,9 +59,8 @@ def check_answers(history: Sequence[Item], given: Sequence[Item]) -> None:
     _check_approvals(history, given)
 
 
-def _check_fresh(call: FunctionCall, taken: Iterable[str]) -> None:
-    if call.call_id in taken:
-        raise BadRequest(f"Two function calls have the call_id '{call.call_id}'. Give each its own.", param="input")
+def _twice(call: FunctionCall) -> BadRequest:
+    return BadRequest(f"Two function calls have the call_id '{call.call_id}'. Give each its own.", param="input")
 
 
 def _check_wanted(output: FunctionCallOutput, open_calls: dict[str, FunctionCall], answered: set[str]) -> None:

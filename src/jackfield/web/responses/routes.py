@@ -81,6 +81,15 @@ RESPONSE_DOORS: tuple[Door, ...] = (
         summary="The models that a response can be asked of",
         answers={200: Body(says="Their names", type=door.ModelList)},
     ),
+    Door(
+        method="GET",
+        path="/v1/models/{name}",
+        handler=door.show_model,
+        group="Responses",
+        summary="One of the models",
+        answers={200: Body(says="It is there", type=door.ModelEntry)},
+        refusals=(404,),
+    ),
 )
 
 RESPONSE_SOCKETS = (SocketDoor(path="/v1/responses", handler=socket_responses, needs=Scope.CALL),)

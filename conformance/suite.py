@@ -1,0 +1,147 @@
+"""The suite and the Inspector as npm packages: installed once into a folder that git ignores, run with Node.
+
+Above: `__main__.py`. Both want Node 22; where the machine's is older or missing, npm brings one along. npm itself must
+be there.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from conformance.verdict import Check
+
+HOME = Path(__file__).parent.parent / ".conformance"
+KEY_MODULE = Path(__file__).with_name("key.mjs")
+PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0")
+NODE_PACKAGE = "node@22"
+NODE_FROM = (22, 19)
+INSTALL_SECONDS = 600
+RUN_SECONDS = 300
+INSPECT_SECONDS = 60
+
+
+class SuiteError(Exception):
+    """The suite could not be run, so nothing is known."""
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """What is installed, and which Node runs it."""
+
+    node: str
+    suite: Path
+    inspector: Path
+
+
+class _Found(Struct):
+    id: str
+    status: str
+    message: str | None = msgspec.field(default=None, name="errorMessage")
+
+
+def installed() -> Tools:
+    """Everything in place; npm is asked only when something is missing."""
+    modules = HOME / "node_modules"
+    own_node = _own_node()
+    wanted = [*PACKAGES, *([] if own_node else [NODE_PACKAGE])]
+    stamp = HOME / "installed"
+    if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != wanted:
+        _install(wanted)
+        stamp.write_text("\n".join(wanted), encoding="utf-8")
+    scope = modules / "@modelcontextprotocol"
+    return Tools(
+        node=own_node or str(modules / ".bin" / "node"),
+        suite=scope / "conformance" / "dist" / "index.js",
+        inspector=scope / "inspector" / "clients" / "launcher" / "build" / "index.js",
+    )
+
+
+def run_suite(tools: Tools, *, url: str, key: str, revision: str, folder: Path) -> list[Check]:
+    """Every check of every server scenario of a revision."""
+    folder.mkdir()
+    said = subprocess.run(
+        [
+            *(tools.node, "--import", KEY_MODULE.as_uri(), str(tools.suite), "server", "--url", url),
+            *("--suite", "all", "--spec-version", revision, "--output-dir", str(folder)),
+        ],
+        env={**os.environ, "JACKFIELD_KEY": key},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    scenarios = re.findall(r"^=== Running scenario: (\S+) ===$", said.stdout, re.MULTILINE)
+    if not scenarios:
+        raise SuiteError(f"The suite ran no scenario for {revision}. It said: {said.stdout}{said.stderr}")
+    return [check for scenario in scenarios for check in _checks(folder, scenario)]
+
+
+def inspect(tools: Tools, *, url: str, key: str, folder: Path, asked: tuple[str, ...]) -> dict[str, Any]:
+    """What MCP Inspector's command line gets from the gateway, as JSON."""
+    said = subprocess.run(
+        [
+            tools.node,
+            str(tools.inspector),
+            "--cli",
+            url,
+            "--transport",
+            "http",
+            "--header",
+            f"x-api-key: {key}",
+            *asked,
+        ],
+        env={**os.environ, "HOME": str(folder)},  # it keeps a catalog of servers at home
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=INSPECT_SECONDS,
+        check=False,
+    )
+    try:
+        answer: dict[str, Any] = msgspec.json.decode(said.stdout)
+    except msgspec.DecodeError:
+        raise SuiteError(f"Inspector gave no JSON for {asked}: {said.stdout}{said.stderr}") from None
+    return answer
+
+
+def _checks(folder: Path, scenario: str) -> list[Check]:
+    """What one scenario found. One that left nothing has failed."""
+    named = re.compile(rf"server-{re.escape(scenario)}-\d{{4}}-\d\d-\d\dT.*")
+    files = [found / "checks.json" for found in folder.iterdir() if named.fullmatch(found.name)]
+    if not files:
+        return [Check(scenario=scenario, id="ran", status="FAILURE", message="It ended without a result.")]
+    found = [check for file in files for check in msgspec.json.decode(file.read_bytes(), type=list[_Found])]
+    return [Check(scenario=scenario, id=check.id, status=check.status, message=check.message or "") for check in found]
+
+
+def _own_node() -> str | None:
+    """The machine's Node, if it is new enough."""
+    node = shutil.which("node")
+    if node is None:
+        return None
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    version = re.match(r"v(\d+)\.(\d+)", said)
+    return node if version and (int(version[1]), int(version[2])) >= NODE_FROM else None
+
+
+def _install(wanted: list[str]) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SuiteError("npm is needed to install the conformance suite and was not found. Install Node.js with npm.")
+    HOME.mkdir(exist_ok=True)
+    (HOME / "package.json").write_text('{"private": true}', encoding="utf-8")
+    said = subprocess.run(
+        [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--no-save", *wanted],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
+    if said.returncode:
+        raise SuiteError(f"npm could not install {', '.join(wanted)}. It said: {said.stderr}")
