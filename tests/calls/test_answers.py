@@ -199,6 +199,15 @@ async def test_a_secret_in_a_result_reaches_neither_the_record_nor_the_inbox(hou
     assert "open sesame" not in str(await house.inbox("ada"))
 
 
+async def test_secrets_are_not_told_by_progress_either(house: PendingHouse) -> None:
+    call = await house.call("ask_later", agent="ada")
+    async with house.pipeline.events.follow(call.id) as told, asyncio.timeout(5):
+        said = Progress(progress=1, message="the word is open sesame")
+        await house.answers.progress(call.id, said, principal=OPS)
+        event = await anext(aiter(told))
+    assert event.progress == Progress(progress=1, message="the word is [redacted]")
+
+
 @requirement("DISC-meta-approval-acts")
 async def test_an_approved_call_runs_once_and_its_result_is_in_the_inbox(house: PendingHouse) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")

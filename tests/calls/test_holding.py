@@ -72,7 +72,9 @@ async def test_the_row_tells_others_the_later_deadline(house: House) -> None:
     await holding.wait()
     [call_id] = house.executor._running
     async with asyncio.timeout(5):
-        while (row := await house.store.get_call(call_id)) is None or (row.deadline or 0) < row.created_at + 50_000:
+        row = await house.store.get_call(call_id)
+        while row is None or (row.deadline or 0) < row.created_at + 50_000:
             await asyncio.sleep(0.01)
+            row = await house.store.get_call(call_id)
     go_on.set()
     assert (await waiting).status is CallStatus.COMPLETED

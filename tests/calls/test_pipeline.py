@@ -23,7 +23,7 @@ from jackfield.errors import (
 )
 from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, done
 from jackfield.model.tool import Metadata
-from jackfield.sources.base import Invocation, Progress
+from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
 from jackfield.store import CallFilter
 from tests.calls.house import GUEST, OPS, FunctionSource, House, a_house
 from tests.store.making import a_call
@@ -292,6 +292,29 @@ async def test_a_secret_in_a_result_or_an_error_is_redacted(house: House) -> Non
     failed = await house.call("leak", {"x": 1})
     assert failed.error is not None
     assert failed.error.message == "bad key [redacted]"
+
+
+async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(house: House) -> None:
+    asked: list[str] = []
+
+    async def elicit(question: ElicitRequest) -> ElicitAnswer:
+        asked.append(question.message)
+        return ElicitAnswer(action="decline")
+
+    async def leak(invocation: Invocation) -> Outcome:
+        invocation.report(Progress(progress=1, message="with s3cret-value"))
+        assert invocation.elicit is not None
+        await invocation.elicit(ElicitRequest(message="Is s3cret-value right?"))
+        raise SourceUnavailable("The server says: s3cret-value is wrong.")
+
+    await offer(house, "leak", leak)
+    async with house.pipeline.events.follow(None) as events:
+        with pytest.raises(SourceUnavailable) as refused:
+            await house.call("leak", elicit=elicit)
+        told = [await anext(events) for _ in range(2)]
+    assert refused.value.message == "The server says: [redacted] is wrong."
+    assert [event.progress.message for event in told if event.progress is not None] == ["with [redacted]"]
+    assert asked == ["Is [redacted] right?"]
 
 
 async def test_an_idempotency_key_runs_the_tool_once(house: House) -> None:

@@ -79,7 +79,9 @@ async def test_a_person_may_decline(house: PendingHouse, action: str) -> None:
         None,
     ],
 )
-async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(house: PendingHouse, answer: Any) -> None:
+async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(
+    house: PendingHouse, answer: Any
+) -> None:
     question, booking = await asked(house)
     with pytest.raises(BadRequest, match="The answer does not fit the question"):
         await house.answer(question, answer)

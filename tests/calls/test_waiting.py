@@ -155,8 +155,10 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
         if first == "result":
             answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
             return await flip(call_id)
-        while not (flipped := await flip(call_id)).moved:
-            await asyncio.sleep(0.005)  # the waiter's timer may go off a moment before the database's clock
+        flipped = await flip(call_id)
+        while not flipped.moved:  # the waiter's timer may go off a moment before the database's clock
+            await asyncio.sleep(0.005)
+            flipped = await flip(call_id)
         answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
         return flipped
 
