@@ -77,7 +77,7 @@ class Answers:
     async def approve(self, call_id: str, *, principal: Principal, arguments: dict[str, Any] | None = None) -> Call:
         """A person says yes to exactly this call, perhaps with other arguments, which are checked again."""
         call = await self._waiting_for_a_person(call_id, principal)
-        entry = self._entry_as_asked(call)
+        entry = self.entry_as_asked(call)
         if arguments is not None:
             self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
@@ -102,7 +102,8 @@ class Answers:
             raise Forbidden(f"Key '{principal.name}' may not report on calls of '{call.tool}'.")
         limit = call.timeout_ms * PROGRESS_FACTOR
         extended = _moved(await self._store.extend_deadline(call_id, limit_ms=limit), call_id)
-        self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=progress)
+        told = self._redactor.progress(progress)
+        self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=told)
         return extended
 
     async def run_unclaimed(self) -> int:
@@ -141,8 +142,8 @@ class Answers:
             raise _too_late(call)
         return call
 
-    def _entry_as_asked(self, call: Call) -> Entry:
-        """The tool, if it is still the one that the person was shown."""
+    def entry_as_asked(self, call: Call) -> Entry:
+        """The tool, if it is still the one that the person was shown; else raises `Conflict`."""
         entry = self._catalog.entry(call.tool)
         if entry is None or entry.version != call.tool_version:
             what = "is gone" if entry is None else "has changed"

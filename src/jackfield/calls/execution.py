@@ -26,7 +26,7 @@ from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, U
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Elicit, Invocation, LogNote, Progress
+from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, Invocation, LogNote, Progress
 from jackfield.sources.keeper import Panel
 from jackfield.store import Store
 
@@ -94,6 +94,7 @@ class Executor:
         try:
             outcome = await self._outcome(running, entry)
         except Refused as refusal:
+            self._redactor.clean(refusal)
             if running.writing is None:
                 self._give_up(running, refusal)
                 raise
@@ -284,8 +285,12 @@ class Executor:
             report=partial(self._report, call),
             hold=running.hold,
             note=partial(self._note, call),
-            elicit=running.ask,
+            elicit=partial(self._ask, running),
         )
+
+    async def _ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
+        cleaned = msgspec.structs.replace(question, message=self._redactor.text(question.message))
+        return await running.ask(cleaned)
 
     def _waits(self, question: Call) -> None:
         """Tell that a question waits for somebody."""
@@ -298,7 +303,9 @@ class Executor:
             self.events.tell(events.LOG, call, at=now_ms(), log=kept)
 
     def _report(self, call: Call, progress: Progress) -> None:
-        self.events.tell(events.PROGRESS, call, at=now_ms(), progress=progress)
+        if progress.message is not None:
+            progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
+        self.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
 
 
 def _result_of(running: Running) -> Outcome:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec import Raw
 
+from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
+from jackfield.sources.base import Progress
 
 SHORTEST = 8
 REPLACEMENT = "[redacted]"
@@ -35,11 +37,21 @@ class Redactor:
         assert result is not None
         return Done(result)
 
+    def clean(self, refusal: JackfieldError) -> None:
+        """Take secrets out of a refusal's sentence: why a source is down may be in its server's own words."""
+        refusal.args = (self.text(refusal.message), *refusal.args[1:])
+
     def text(self, text: str) -> str:
         self._refresh()
         for secret in self._texts:
             text = text.replace(secret, REPLACEMENT)
         return text
+
+    def progress(self, progress: Progress) -> Progress:
+        """What is told while a call runs reaches as many as its result."""
+        if progress.message is None:
+            return progress
+        return msgspec.structs.replace(progress, message=self.text(progress.message))
 
     def _json(self, raw: Raw) -> Raw:
         body = bytes(raw)

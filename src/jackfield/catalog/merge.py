@@ -121,7 +121,7 @@ def check(tool: Tool, override: ToolOverride | None) -> Checked:
             f"Tool '{shown(tool.name)}' of '{tool.source}' is left out: its input schema {fault}. Correct it there."
         )
         return Checked(listed=tool, override=override, usable=None, notices=(_about(tool, message),))
-    if overridden.output_schema is None or (fault := fault_in(overridden.output_schema)) is None:
+    if overridden.output_schema is None or (fault := _output_fault(overridden)) is None:
         return Checked(listed=tool, override=override, usable=overridden, notices=(), digest=_digest(tool))
     message = (
         f"Results of tool '{shown(tool.name)}' of '{tool.source}' are not checked: its output schema {fault}. "
@@ -130,6 +130,12 @@ def check(tool: Tool, override: ToolOverride | None) -> Checked:
     unchecked = msgspec.structs.replace(overridden, output_schema=None)
     notices = (_about(tool, message),)
     return Checked(listed=tool, override=override, usable=unchecked, notices=notices, digest=_digest(tool))
+
+
+def _output_fault(tool: Tool) -> str | None:
+    """Why results cannot be checked. Who sends both the schema and the results may not choose how long that takes."""
+    assert tool.output_schema is not None
+    return fault_in(tool.output_schema, is_foreign=tool.definition is not None)
 
 
 def _digest(tool: Tool) -> str | None:
@@ -196,11 +202,8 @@ def _entry(name: str, tool: Tool, before: Entry | None) -> Entry:
 
 def private_entries(listing: Listing, *, owner: str) -> tuple[Entry, ...]:
     """The usable tools of a source that is in nobody's catalog, under names that no other tool has."""
-    return tuple(
-        _entry(legal(f"{tool.name}_{owner}"), tool, None)
-        for tool in listing.tools
-        if fault_in(tool.input_schema) is None and not not_an_object(tool.input_schema)
-    )
+    usable = (check(tool, None).usable for tool in listing.tools)
+    return tuple(_entry(legal(f"{tool.name}_{owner}"), tool, None) for tool in usable if tool is not None)
 
 
 def _foreign_spellings(by_identity: Mapping[Identity, Entry]) -> dict[str, tuple[Entry, ...]]:

@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationError, Validator
 
+from jackfield.catalog.expansion import is_explosive
 from jackfield.catalog.wording import Fault, explain
 from jackfield.model.tool import JsonSchema
 
@@ -66,11 +67,16 @@ class Checkers:
         return made
 
 
-def fault_in(schema: JsonSchema) -> str | None:
-    """Why `schema` cannot be used, to stand after "its input schema"; None when it can."""
+def fault_in(schema: JsonSchema, *, is_foreign: bool = False) -> str | None:
+    """Why `schema` cannot be used, to stand after "its input schema"; None when it can.
+
+    `is_foreign`: the values come from whoever wrote it.
+    """
     asked_for: list[str] = []
     try:
         _compile(schema, asked_for)
+        if is_explosive(schema, for_any_depth=is_foreign):
+            return "refers to its own parts so often that checking a value could take for ever; make it smaller"
     except ValidationError as error:
         return _sentence(error, asked_for)
     except (ValueError, TypeError, RecursionError) as error:

@@ -196,7 +196,7 @@ class Connection:
                 f"No gateway answers at {self.url}. "
                 "Start one with 'jackfield serve', or set JACKFIELD_URL to where it is."
             )
-        why = str(fault) or type(fault).__name__
+        why = str(fault).rstrip(".") or type(fault).__name__
         return GatewayUnreachable(
             f"The connection to the gateway at {self.url} broke: {why}. See whether it still runs."
         )

@@ -51,6 +51,8 @@ class ElicitRequest(Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     """What the answer's content must fit; None where the person is asked to open `url` instead."""
     url: str | None = None
+    key: str = "question"
+    """What whoever asks calls the question, among those it has in one call."""
 
 
 class ElicitAnswer(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Brings sources up, keeps what they last listed, and lets each go down alone.
 
-Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses. What
-a source listed before stays listed while it is down, and reading a listing never waits for a source.
+Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
+which a call that needs the source cuts short. What a source listed before stays listed while it is down, and reading a
+listing never waits for a source.
 Above: the catalog (listings), the pipeline (execute), the doors (statuses). Below: the sources.
 """
 
@@ -24,6 +25,8 @@ OPEN_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
+NEEDED_PAUSE = 1.0
+"""The longest pause between attempts while calls come that need the source."""
 
 
 class SourceState(Enum):
@@ -62,6 +65,7 @@ class Keeper:
         self.settled = asyncio.Event()
         """Set when the first attempt has ended, well or badly."""
         self._on_listing = on_listing
+        self._tried_at = time.monotonic()
         self._wanted = asyncio.Event()
         self._refreshed = asyncio.Event()
         self._slots = asyncio.Semaphore(source.max_concurrency) if source.max_concurrency else None
@@ -70,6 +74,7 @@ class Keeper:
     async def execute(self, invocation: Invocation) -> Outcome:
         """Run one call, when the source has a slot free. A source that is down refuses."""
         if self.state is not SourceState.UP:
+            self._try_for_a_call()
             why = self.error or "it has not come up yet"
             raise SourceUnavailable(
                 f"Source '{self.source.name}' of tool '{invocation.tool.name}' is down: {why} Try again later."
@@ -109,6 +114,11 @@ class Keeper:
             calls=self.running,
             checked_at=self.checked_at,
         )
+
+    def _try_for_a_call(self) -> None:
+        """A source that somebody needs now does not rest for long."""
+        if time.monotonic() - self._tried_at >= NEEDED_PAUSE:
+            self._wanted.set()
 
     async def _live(self) -> None:
         pause = FIRST_PAUSE
@@ -154,6 +164,7 @@ class Keeper:
 
     def _tried(self) -> None:
         self.checked_at = time.time_ns() // 1_000_000
+        self._tried_at = time.monotonic()
         self.settled.set()
         self._refreshed.set()
 
@@ -199,17 +210,20 @@ class Panel:
         """Begin to keep a source for those who know its name."""
         self._lent[source.name] = Keeper(source, on_listing=_tell_nobody)
 
-    async def take_back(self, name: str) -> None:
-        """Nobody needs a lent source any more."""
-        keeper = self._lent.pop(name, None)
-        if keeper is not None:
-            await keeper.close()
+    def take_back(self, name: str) -> Keeper | None:
+        """Nobody needs a lent source any more: it is not lent from now on, and who takes it back closes it."""
+        return self._lent.pop(name, None)
 
     async def lent(self, name: str, *, within: float) -> tuple[SourceStatus, Listing]:
-        """How a lent source is, and its tools, once it has come up or failed, or after `within` seconds."""
+        """How a lent source is, and its tools, once it has come up or failed, or after `within` seconds.
+
+        One that was down is tried again: somebody needs it now.
+        """
         keeper = self._lent[name]
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
+                if keeper.state is SourceState.DOWN:
+                    await keeper.refresh()
                 await keeper.settled.wait()
         return keeper.status(), keeper.listing
 

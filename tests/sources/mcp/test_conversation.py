@@ -16,14 +16,16 @@ FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "pr
 SIGN_IN = {"message": "Sign in", "mode": "url", "url": "https://login.example"}
 
 
-async def answered(params: dict[str, Any], answer: ElicitAnswer) -> tuple[ElicitRequest, Any]:
+async def answered(
+    params: dict[str, Any], answer: ElicitAnswer, *, key: str | None = None
+) -> tuple[ElicitRequest, Any]:
     asked: list[ElicitRequest] = []
 
     async def person(request: ElicitRequest) -> ElicitAnswer:
         asked.append(request)
         return answer
 
-    raw = await answer_question("elicitation/create", encoded(params), elicit=person)
+    raw = await answer_question("elicitation/create", encoded(params), elicit=person, key=key)
     return asked[0], msgspec.json.decode(raw)
 
 
@@ -34,6 +36,14 @@ async def test_a_form_is_asked_and_answered() -> None:
     assert answer == {"action": "accept", "content": {"n": "Ada"}}
     _, declined = await answered(FORM, ElicitAnswer(action="decline", content={"n": "kept to themselves"}))
     assert declined == {"action": "decline"}
+
+
+async def test_a_question_keeps_the_name_that_its_server_has_for_it() -> None:
+    accepted = ElicitAnswer(action="accept", content={"n": "Ada"})
+    named, _ = await answered(FORM, accepted, key="user\u200b_name")
+    assert named.key == "user_name"
+    unnamed, _ = await answered(FORM, accepted)
+    assert unnamed.key == "question"
 
 
 async def test_a_url_is_shown_and_has_no_content() -> None:

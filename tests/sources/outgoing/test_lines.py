@@ -105,6 +105,11 @@ async def test_a_body_without_a_length_ends_with_its_connection(outgoing: Outgoi
     [
         (b"nonsense\r\n\r\n", OutgoingBadAnswer, "did not answer in HTTP"),
         (b"HTTP/1.1 200 X\r\n" + b"a: b\r\n" * 20_000, OutgoingBadAnswer, "more headers than are allowed"),
+        (
+            b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000,
+            OutgoingBadAnswer,
+            "more headers than are allowed",
+        ),
         (b"", OutgoingUnreachable, "closed before the answer ended"),
         (b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", OutgoingUnreachable, "failed"),
     ],

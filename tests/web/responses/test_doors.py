@@ -315,3 +315,8 @@ async def test_the_models_of_the_config_are_listed(here: Scene) -> None:
         "object": "list",
         "data": [{"id": "demo", "object": "model", "created": 0, "owned_by": "jackfield"}],
     }
+    one = await here.client.get("/v1/models/demo")
+    assert one.json() == {"id": "demo", "object": "model", "created": 0, "owned_by": "jackfield"}
+    missing = await here.client.get("/v1/models/dmo")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+    assert "Did you mean 'demo'?" in missing.json()["error"]["message"]

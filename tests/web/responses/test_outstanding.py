@@ -1,5 +1,7 @@
 """Answers to what was asked: each function call has one output, each approval one word, each reference its item."""
 
+import time
+
 import pytest
 
 from jackfield.errors import BadRequest
@@ -80,3 +82,12 @@ def test_a_reference_to_what_is_continued_anyway_adds_nothing() -> None:
 def test_a_reference_to_nothing_is_refused() -> None:
     with pytest.raises(BadRequest, match="msg_2"):
         resolve_references([HELLO], [ItemReference(id="msg_2")])
+
+
+def test_twenty_thousand_calls_and_references_are_checked_within_a_second() -> None:
+    history: list[Item] = [item for number in range(20_000) for item in (call(str(number)), output(str(number)))]
+    given: list[Item] = [ItemReference(id=item.id) for item in history]
+    began = time.perf_counter()
+    assert resolve_references(history, given) == ()
+    check_answers([], history)
+    assert time.perf_counter() - began < 1

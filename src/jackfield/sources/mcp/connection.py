@@ -18,13 +18,16 @@ from jackfield.sources.base import Elicit, LogNote, Progress
 from jackfield.sources.mcp.conversation import answer_question, as_progress, log_note
 from jackfield.sources.mcp.errors import McpError, RpcError, UpstreamLost
 from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
+from jackfield.sources.mcp.listing import MAX_TOOLS
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.results import InputRequired, question_in
 from jackfield.sources.mcp.routing import HeaderMap, param_headers, routing_headers
 from jackfield.sources.mcp.sampling import Sample
-from jackfield.sources.mcp.wires import Listener, Wire
+from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener, Wire
 
 MAX_PAGES = 1_000
+MAX_LIST = 2 * MAX_MESSAGE
+"""Bytes of all pages of a list together."""
 MAX_ROUNDS = 10
 """How often a server may ask something before it answers one call."""
 STATE_PAUSE = 0.1
@@ -119,13 +122,18 @@ class Connection:
         tools: list[Raw] = []
         params: dict[str, Any] = {}
         seen: set[str] = set()
+        size = 0
         for _ in range(MAX_PAGES):
+            answer = await self._request("tools/list", params)
+            size += memoryview(answer).nbytes
+            if size > MAX_LIST:
+                raise McpError(f"The server's list of tools has more than the {MAX_LIST:,} bytes allowed.")
             try:
-                page = _decode_page(await self._request("tools/list", params))
+                page = _decode_page(answer)
             except msgspec.DecodeError as fault:
                 raise McpError(f"The server's list of tools is not MCP's: {fault}.") from None
             tools += page.tools
-            if not page.next_cursor or page.next_cursor in seen:
+            if not page.next_cursor or page.next_cursor in seen or len(tools) > MAX_TOOLS:
                 break
             seen.add(page.next_cursor)
             params = {"cursor": page.next_cursor}
@@ -152,7 +160,7 @@ class Connection:
     async def _responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
         try:
             return {
-                key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample)
+                key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample, key=key)
                 for key, asked in (question.requests or {}).items()
             }
         except RpcError as refusal:
@@ -175,10 +183,13 @@ class Connection:
             self._changed()
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
-        """A question of the older era. On a shared stream nobody says which call it is about; one alone must be it."""
+        """A question of the older era. On a shared stream nobody says which call it is about; one alone must be it.
+
+        A model is asked for a call only: a server may not spend the operator's money when nobody wants anything of it.
+        """
         talk = self._talk_of(during)
         elicit = None if talk is None else talk.elicit
-        return await answer_question(method, params, elicit=elicit, sample=self._sample)
+        return await answer_question(method, params, elicit=elicit, sample=self._sample if self._talks else None)
 
     def _talk_of(self, during: int | None) -> Talk | None:
         """The call that something is about: the one that is known, else the only one."""

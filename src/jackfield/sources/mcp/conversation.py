@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress
 from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -17,6 +18,7 @@ from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.sampling import Sample
 
 LONGEST_LOG = 2_000
+LONGEST_KEY = 200
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -56,7 +58,8 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
     except msgspec.DecodeError:
         return None, None
     number = said.token if isinstance(said.token, int) else None
-    return number, Progress(progress=said.progress, total=said.total, message=said.message)
+    message = None if said.message is None else cleaned(said.message)[:LONGEST_LOG]
+    return number, Progress(progress=said.progress, total=said.total, message=message)
 
 
 def log_note(params: Raw) -> tuple[int, LogNote]:
@@ -72,7 +75,9 @@ def log_note(params: Raw) -> tuple[int, LogNote]:
     return _LEVELS[level], note
 
 
-async def answer_question(method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None) -> Raw:
+async def answer_question(
+    method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None, key: str | None = None
+) -> Raw:
     """The answer to what a server asks. Raises `RpcError` for what we do not answer."""
     if method == "ping":
         return Raw(b"{}")
@@ -81,6 +86,8 @@ async def answer_question(method: str, params: Raw, *, elicit: Elicit | None, sa
     if method != "elicitation/create":
         raise RpcError(f"This gateway does not answer {method}.", number=METHOD_NOT_FOUND)
     request = _elicitation(params)
+    if key is not None:
+        request = replace(request, key=cleaned(key)[:LONGEST_KEY])
     if elicit is None:
         return encoded({"action": "decline"})
     answer = await elicit(request)
@@ -96,5 +103,7 @@ def _elicitation(params: Raw) -> ElicitRequest:
     except (msgspec.DecodeError, Unremovable, RecursionError):
         raise RpcError("The question is not one that can be asked.", number=INVALID_PARAMS) from None
     if said.mode == "url":
+        if not (said.url or "").startswith(("https://", "http://")):
+            raise RpcError("Only http and https urls are shown to people.", number=INVALID_PARAMS)
         return ElicitRequest(message=cleaned(said.message), url=said.url)
     return ElicitRequest(message=cleaned(said.message), schema=schema or {"type": "object", "properties": {}})

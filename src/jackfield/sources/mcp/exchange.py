@@ -18,6 +18,9 @@ from jackfield.sources.mcp.wires import Listener
 TELL_SECONDS = 2.0
 """How long we try to tell a server that a call was cancelled, or our answer to its question."""
 
+MOST_ERRANDS = 1_000
+"""Questions of one server that are open at a time; one that asks more means us no good."""
+
 
 class Exchange:
     """The calls in flight on one stream."""
@@ -79,7 +82,7 @@ class Exchange:
                     answer.set_exception(error)
         elif message.id is None:
             self._listener.notified(message.method, message.params, during=None)
-        else:
+        elif self.errands.has_room:
             self.errands.start(self._answer(message.id, message.method, message.params))
 
     async def _answer(self, number: int | str, method: str, params: Raw) -> None:
@@ -96,6 +99,11 @@ class Errands:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more question of the server is taken up. What is beyond stays unanswered."""
+        return len(self._tasks) < MOST_ERRANDS
 
     def start(self, errand: Coroutine[Any, Any, None] | Awaitable[None]) -> None:
         task = asyncio.ensure_future(errand)

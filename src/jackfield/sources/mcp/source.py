@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jackfield.errors import SourceUnavailable
+from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
@@ -33,7 +33,12 @@ def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -
 
 
 def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroundings: Surroundings) -> "McpSource":
-    """A server that a caller names. Its address is nobody's choice but the caller's, so it gets no exception."""
+    """A server that a caller names. Its address is nobody's choice but the caller's, so it gets no exception.
+
+    Nor may it be said to be another host's: an address that the operator opened may serve several.
+    """
+    if any(header.lower() == "host" for header in headers):
+        raise ConfigError("The header 'Host' cannot be set; it follows from the url. Remove it.")
     options = parse_options({"url": url, "headers": headers}, where="The server")
     return McpSource(name, options, surroundings, from_config=False)
 

@@ -218,7 +218,7 @@ class StreamableHttp:
             return
         if message.id is None:
             self._listener.notified(message.method, message.params, during=during)
-        else:
+        elif self._errands.has_room:
             self._errands.start(self._reply(message.id, message.method, message.params, during))
 
     async def _reply(self, number: int | str, method: str, params: Raw, during: int | None) -> None:

@@ -139,14 +139,15 @@ class Line(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer: LineAnswer | None = None
         self._head: asyncio.Future[LineAnswer] | None = None
-        self._head_size = 0
+        self._since_body = 0
+        """Bytes that came in and were no body: headers, the framing of chunks, trailers."""
         self._headers: dict[str, str] = {}
         self._expiry: asyncio.TimerHandle | None = None
 
     async def ask(self, message: bytes) -> "LineAnswer":
         assert self._transport is not None
         head: asyncio.Future[LineAnswer] = asyncio.get_running_loop().create_future()
-        self._head, self._head_size = head, 0
+        self._head, self._since_body = head, 0
         self._transport.write(message)
         try:
             return await head
@@ -185,15 +186,14 @@ class Line(asyncio.Protocol):
         if self._head is None and self._answer is None:
             self.abort()  # nobody asked
             return
+        self._since_body += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as fault:
             self._fail(OutgoingBadAnswer(f"{self.key[0]} did not answer in HTTP: {fault}"))
             return
-        if self._head is not None:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEAD:
-                self._fail(OutgoingBadAnswer(f"{self.key[0]} answered with more headers than are allowed."))
+        if self._since_body > MAX_HEAD:
+            self._fail(OutgoingBadAnswer(f"{self.key[0]} answered with more headers than are allowed."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._expiry is not None:
@@ -206,6 +206,8 @@ class Line(asyncio.Protocol):
         self._fail(OutgoingUnreachable(f"The connection to {self.key[0]} failed: {why}."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:
+            return  # a trailer
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
@@ -220,6 +222,7 @@ class Line(asyncio.Protocol):
         self._head = None
 
     def on_body(self, part: bytes) -> None:
+        self._since_body = 0
         if self._answer is not None:
             self._answer.take(part)
 

@@ -1,0 +1,128 @@
+"""How much work a schema makes: a small one can refer to itself so often that checking `{}` takes years. Pure.
+
+Above: `schemas.py`, which refuses such schemas. Below: nothing. Counted is how many schemas look at one place of a
+value and at one place within it, and so on, each as often as it is referred to. Where a schema comes back to itself (a
+tree of trees) it is counted once, since there the value's depth is the bound; unless that is asked for, too.
+"""
+
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+MOST_WORK = 1_000_000
+"""Looks that one value may cost along one path; about 40 ms."""
+UNKNOWN_WORK = MOST_WORK // 100
+"""What a reference is taken to cost whose target is not found here, though the checker may find it."""
+
+_NEEDED = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"', b'"unevaluated')
+_LISTS = ("allOf", "anyOf", "oneOf")
+_ONES = ("not", "if", "then", "else")
+_MAPS = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_AGAIN = ("unevaluatedProperties", "unevaluatedItems")
+"""Words for which everything at the same place is looked at once more."""
+_WITHIN_ONES = (
+    "items",
+    "contains",
+    "additionalProperties",
+    "additionalItems",
+    "propertyNames",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+)
+_WITHIN_LISTS = ("prefixItems", "items")
+_WITHIN_MAPS = ("properties", "patternProperties")
+
+
+def is_explosive(schema: dict[str, Any], *, for_any_depth: bool = False) -> bool:
+    """Whether a value could keep the checker busy for longer than anybody waits. May raise `RecursionError`.
+
+    `for_any_depth`: a value as deep as it likes. One that comes back to itself by two ways at once doubles with each
+    level.
+    """
+    text = msgspec.json.encode(schema)
+    if not any(word in text for word in _NEEDED):
+        return False  # nothing is looked at twice; most schemas are so, and this is asked of ten thousand
+    expansion = _Expansion(schema, cost_of_return=MOST_WORK // 2 + 1 if for_any_depth else 1)
+    return expansion.work(schema) > MOST_WORK
+
+
+class _Expansion:
+    def __init__(self, root: dict[str, Any], *, cost_of_return: int) -> None:
+        self._root = root
+        self._cost_of_return = cost_of_return
+        self._known: dict[int, int] = {}
+        self._named: dict[str, Any] | None = None
+
+    def work(self, node: Any) -> int:
+        """Looks that `node` costs, or one more than the most."""
+        if node is None:
+            return UNKNOWN_WORK
+        if not isinstance(node, dict):
+            return 1
+        if id(node) not in self._known:
+            self._known[id(node)] = self._cost_of_return
+            here = sum(map(self.work, self._here(node))) * (1 + sum(word in node for word in _AGAIN))
+            within = max(map(self.work, _within(node)), default=0)
+            self._known[id(node)] = min(1 + here + within, MOST_WORK + 1)
+        return self._known[id(node)]
+
+    def _here(self, node: dict[str, Any]) -> list[Any]:
+        """Schemas that look at the same place."""
+        found = [node[word] for word in _ONES if word in node]
+        found += [self._target(str(node[word])) for word in _REFERENCES if word in node]
+        for word in _LISTS:
+            found += node[word] if isinstance(node.get(word), list) else ()
+        for word in _MAPS:
+            found += node[word].values() if isinstance(node.get(word), dict) else ()
+        return found
+
+    def _target(self, reference: str) -> Any:
+        """The schema that is meant; None where that is not found."""
+        base, _, fragment = reference.partition("#")
+        if self._named is None:
+            self._named = _names_in(self._root)
+        target = self._named.get(base) if base else self._root
+        if not fragment:
+            return target
+        if not fragment.startswith("/"):
+            return self._named.get(f"#{fragment}")
+        for step in unquote(fragment)[1:].split("/"):
+            key = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, dict):
+                target = target.get(key)
+            elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+                target = target[int(key)]
+            else:
+                return None
+        return target
+
+
+def _within(node: dict[str, Any]) -> list[Any]:
+    """Schemas that look at a place within."""
+    found = [node[word] for word in _WITHIN_ONES if isinstance(node.get(word), dict)]
+    for word in _WITHIN_LISTS:
+        found += node[word] if isinstance(node.get(word), list) else ()
+    for word in _WITHIN_MAPS:
+        found += node[word].values() if isinstance(node.get(word), dict) else ()
+    return found
+
+
+def _names_in(root: dict[str, Any]) -> dict[str, Any]:
+    """Schemas by the names that they have for themselves."""
+    named: dict[str, Any] = {}
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            for word in ("$id", "id"):
+                if isinstance(node.get(word), str):
+                    named[node[word].removesuffix("#")] = node
+            for word in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(word), str):
+                    named[f"#{node[word]}"] = node
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
+    return named

@@ -1,0 +1,107 @@
+"""Servers that mean us no good: lists without end, floods of questions, addresses that are none."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jackfield.errors import ConfigError
+from jackfield.sources.base import ElicitAnswer
+from jackfield.sources.mcp import connection, exchange
+from jackfield.sources.mcp.conversation import LONGEST_LOG, answer_question, as_progress
+from jackfield.sources.mcp.errors import McpError, RpcError
+from jackfield.sources.mcp.messages import encoded
+from jackfield.sources.mcp.source import server_of_a_request
+from tests.sources.mcp.scene import scene
+from tests.sources.mcp.test_http_wire import HELLO, Server, event, said, streamed
+from tests.sources.upstream import Received, Upstream
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with Upstream() as upstream:
+        yield Server(upstream)
+
+
+async def test_a_list_without_end_is_not_read_to_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_LIST", 100_000)
+    pages = 0
+    plain = server.answer
+
+    def endless(request: Received) -> Any:
+        nonlocal pages
+        message = msgspec.json.decode(request.body) if request.method == "POST" else {}
+        if message.get("method") != "tools/list":
+            return plain(request)
+        pages += 1
+        tool = {"name": f"t{pages}", "description": "x" * 10_000, "inputSchema": {"type": "object"}}
+        return said(message, {"tools": [tool], "nextCursor": str(pages)})
+
+    server.upstream.answers["/mcp"] = endless
+    async with scene(tmp_path, url=server.url) as far:
+        with pytest.raises(McpError, match="list of tools has more than the 100,000 bytes allowed"):
+            await far.source.refresh()
+    assert pages == 10
+
+
+async def test_of_a_flood_of_questions_a_bounded_number_is_put(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "MOST_ERRANDS", 20)
+    asked: list[str] = []
+
+    async def never_answered(question: Any) -> ElicitAnswer:
+        asked.append(question.message)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def flood(message: Any) -> bytes:
+        params = {"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}}
+        questions = [
+            event({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params})
+            for number in range(500)
+        ]
+        return streamed(*questions, event({"jsonrpc": "2.0", "id": message["id"], "result": HELLO}))
+
+    server.calls = flood
+    async with scene(tmp_path, url=server.url) as far:
+        await far.open()
+        assert await far.result("echo", elicit=never_answered) == "hello"
+    assert len(asked) == 20
+
+
+async def test_a_model_is_asked_for_a_call_only() -> None:
+    no_wire: Any = None
+    idle = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None, sample=_spend)
+    with pytest.raises(RpcError, match="does not answer sampling/createMessage"):
+        await idle.asked("sampling/createMessage", encoded({}), during=None)
+
+
+async def _spend(_: Any) -> Any:
+    raise AssertionError("A model was asked.")
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "", None])
+async def test_only_addresses_of_the_web_are_shown_to_people(url: str | None) -> None:
+    params = {"message": "Sign in", "mode": "url", "url": url}
+    with pytest.raises(RpcError, match="Only http and https urls"):
+        await answer_question("elicitation/create", encoded(params), elicit=None)
+
+
+def test_what_progress_says_is_short_and_plain() -> None:
+    _, progress = as_progress(encoded({"progressToken": 1, "progress": 1, "message": "a\u202eb" + "x" * 10_000}))
+    assert progress is not None
+    assert progress.message is not None
+    assert (progress.message[:3], len(progress.message)) == ("abx", LONGEST_LOG)
+
+
+@pytest.mark.parametrize("headers", [{"Host": "inner.example"}, {"transfer-encoding": "chunked"}, {"x": "a\r\nb: c"}])
+def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_ends(headers: dict[str, str]) -> None:
+    surroundings: Any = None
+    with pytest.raises(ConfigError):
+        server_of_a_request("r", url="https://far.example/mcp", headers=headers, surroundings=surroundings)
