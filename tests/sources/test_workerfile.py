@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jackfield.errors import ConfigError
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.workerfile import worker_environment
 from jackfield.workers import pool
@@ -54,6 +55,11 @@ async def test_an_idle_worker_is_ended_and_the_next_call_starts_another(tmp_path
 @requirement("WORK-idle-default")
 def test_the_idle_timeout_is_ten_minutes_unless_configured() -> None:
     assert FilesOptions(path="*.py").idle_timeout == 600
+
+
+def test_an_idle_timeout_that_would_end_workers_before_their_first_call_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"idle_timeout"):
+        Toolbox(tmp_path, idle_timeout=0.001)
 
 
 @requirement("WORK-call-resets-idle", "WORK-call-extends-life")

@@ -1,12 +1,14 @@
 """PEP 723 in earnest: what a file depends on is installed by uv, for that file, outside the call's time."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
+import uv
 
 from tests.requirement import requirement
-from tests.sources.workers import PID, worker_box, worker_file
+from tests.sources.workers import PID, until, worker_box, worker_file
 
 DEPENDS = """\
 # /// script
@@ -52,18 +54,91 @@ async def test_an_environment_is_made_once_for_all_callers_and_survives_a_restar
     assert (package / "builds").read_text() == "x"
 
 
-async def test_a_failed_installation_is_told_with_uvs_own_words_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_installation_is_told_with_uvs_own_words_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     header = DEPENDS.format(requirement="no-such-package-of-jackfield @ file:///nowhere/at/all")
     async with worker_box(tmp_path) as box:
         box.write("hopeless.py", worker_file(PID, header=header))
         await box.refresh()
         failure = await box.failure("pid")
         assert failure.code == "install_failed"
-        assert failure.message.startswith("uv could not install what the file depends on: ")
+        assert failure.message.startswith("uv could not install what hopeless.py depends on: ")
         assert failure.message.endswith("error: Distribution not found at: file:///nowhere/at/all")
         assert str(tmp_path) not in failure.message
         assert box.workshop.statuses()[0].error == failure.message
         assert (await box.failure("pid")).code == "install_failed"
+        assert [line.text for line in box.workshop.log("hopeless", limit=10)] == failure.message.splitlines()
+    assert [record.getMessage() for record in caplog.records].count(failure.message) == 2
+
+
+async def test_a_data_folder_that_cannot_be_written_is_told_without_its_path(tmp_path: Path) -> None:
+    async with worker_box(tmp_path) as box:
+        box.write("tool.py", worker_file(PID))
+        (tmp_path / ".jackfield").mkdir()
+        (tmp_path / ".jackfield" / "workers").write_text("a file where a folder should be")
+        await box.refresh()
+        failure = await box.failure("pid")
+        assert failure.code == "install_failed"
+        assert failure.message.startswith("tool.py could not be made ready to run: ")
+        assert str(tmp_path) not in failure.message
+        (tmp_path / ".jackfield" / "workers").unlink()
+        assert isinstance(await box.call("pid"), int)
+
+
+async def test_a_gateway_without_uv_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_there() -> str:
+        raise FileNotFoundError("Could not find the uv binary")
+
+    monkeypatch.setattr(uv, "find_uv_bin", not_there)
+    async with worker_box(tmp_path) as box:
+        box.write("tool.py", worker_file(PID))
+        await box.refresh()
+        failure = await box.failure("pid")
+        assert (failure.code, failure.message.endswith("Install it there: pip install uv")) == ("install_failed", True)
+
+
+async def test_an_environment_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    async with worker_box(tmp_path) as box:
+        text = "import os, sys\n\ndef home() -> str:\n    return sys.prefix\n\ndef leave() -> None:\n    os._exit(0)\n"
+        box.write("tool.py", worker_file(text))
+        await box.refresh()
+        environment = Path(await box.call("home"))
+        assert (environment / "pyvenv.cfg").exists()
+        shutil.rmtree(environment)
+        assert (await box.failure("leave")).code == "worker_crashed"
+        assert Path(await box.call("home")) == environment
+        assert (environment / "pyvenv.cfg").exists()
+
+
+async def test_two_files_of_the_same_text_are_installed_once_each(tmp_path: Path) -> None:
+    async with worker_box(tmp_path) as box:
+        for name in ("one", "two"):
+            box.write(f"{name}.py", worker_file(PID))
+        await box.refresh()
+        assert await box.call("pid") != await box.call("two_pid")
+        assert box.progress != []
+    async with worker_box(tmp_path) as box:
+        await box.refresh()
+        await box.call("pid")
+        await box.call("two_pid")
+        assert box.progress == []
+
+
+async def test_an_installation_shows_as_the_files_state_and_its_failure_goes_with_the_text(tmp_path: Path) -> None:
+    package = slow_package(tmp_path, seconds=60)
+    header = DEPENDS.format(requirement=f"slowpoke @ {package.as_uri()}")
+    async with worker_box(tmp_path, install_timeout=1.5) as box:
+        box.write("slow.py", worker_file(PID, header=header))
+        await box.refresh()
+        call = asyncio.create_task(box.failure("pid"))
+        await until(lambda: box.workshop.statuses()[0].state == "installing")
+        assert (await call).code == "install_failed"
+        (status,) = box.workshop.statuses()
+        assert (status.state, status.error) == ("idle", (await call).message)
+        box.write("slow.py", worker_file(PID))
+        await box.refresh()
+        assert box.workshop.statuses()[0].error is None
 
 
 async def test_an_installation_that_lasts_too_long_is_given_up(tmp_path: Path) -> None:

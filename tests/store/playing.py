@@ -17,13 +17,15 @@ from msgspec import Raw, Struct
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite_words
+from jackfield.store.cycle_moves import cycle_from
 from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
 from jackfield.store.statements import make_statement
-from tests.store.protocol import Lease, Row
+from tests.store.protocol import Cycle, Event, Lease, Row
 
 EPOCH = 1_000_000
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "undelivered_calls")
+EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 CLOCK = "(SELECT now FROM test_clock)"
 
 
@@ -37,7 +39,7 @@ class Bench:
 
     def clear(self) -> None:
         """An empty database at the beginning of time."""
-        for table in ("calls", "inbox", "gateways"):
+        for table in ("calls", "inbox", "gateways", "cycles", "steps", "consciousness"):
             self._write(f"DELETE FROM {table}")
         self.set_clock(EPOCH)
 
@@ -55,8 +57,8 @@ class Bench:
     def rows(self) -> dict[str, Row]:
         return {row.id: row for row in map(from_store, self.run(self._read("SELECT * FROM calls")))}
 
-    def event_ids(self) -> frozenset[str]:
-        return frozenset(row["event_id"] for row in self.run(self._read("SELECT event_id FROM inbox")))
+    def events(self) -> dict[str, Event]:
+        return events_from(self.run(self._read(EVENTS)))
 
     def forget(self, call_id: str) -> None:
         """As if this call had never been made."""
@@ -71,13 +73,18 @@ class Bench:
         found["orphaned_calls"] = _ids(await store.orphaned_calls())
         found["unclaimed_calls"] = _ids(await store.unclaimed_calls())
         found["settled_among"] = set(await store.settled_among([*(row["id"] for row in stored), "tools", "offer:x"]))
+        found["orphaned_cycles"] = {cycle.id for cycle in await store.cycles.orphaned()}
+        found["agents_to_wake"] = set(await store.cycles.agents_to_wake())
         for tool in tools:
             found[f"to offer: {tool}"] = _ids(await store.calls_to_offer(tool))
         for client in clients:
             found[f"offered to: {client}"] = _ids(await store.calls_offered_to(client))
         return Sight(
             stored=stored,
-            events=await self._read("SELECT event_id, agent, status, data FROM inbox"),
+            events=await self._read(EVENTS),
+            cycles=await self._read("SELECT * FROM cycles"),
+            steps=await self._read("SELECT * FROM steps"),
+            minds=await self._read("SELECT * FROM consciousness"),
             gateways={row["id"]: Lease(row["alive_until"], bool(row["dead"])) for row in gateways},
             found=found,
         )
@@ -97,6 +104,9 @@ class Sight(Struct, frozen=True, kw_only=True):
 
     stored: list[StoredRow]
     events: list[StoredRow]
+    cycles: list[StoredRow]
+    steps: list[StoredRow]
+    minds: list[StoredRow]
     gateways: dict[str, Lease]
     found: dict[str, set[str]]
     """What each query finds."""
@@ -216,6 +226,36 @@ def from_store(stored: StoredRow) -> Row:
         offered_to=call.offered_to,
         offered_by=stored["offered_by"],
         offers=call.offers,
+        cycle=call.cycle_id,
+        step=call.step,
+        idx=call.idx,
+    )
+
+
+def events_from(stored: Sequence[StoredRow]) -> dict[str, Event]:
+    """An inbox in the model's words."""
+    return {
+        row["event_id"]: Event(
+            agent=row["agent"], status=row["status"], cycle=row["cycle_id"], not_before=row["not_before"]
+        )
+        for row in stored
+    }
+
+
+def cycle_of(stored: StoredRow) -> Cycle:
+    """A stored cycle in the model's words."""
+    cycle = cycle_from(stored)
+    return Cycle(
+        id=cycle.id,
+        agent=cycle.agent,
+        number=cycle.number,
+        owner=cycle.owner,
+        consumed=cycle.consumed,
+        created=cycle.created_at,
+        status=cycle.status.value,
+        epoch=cycle.epoch,
+        tries=cycle.tries,
+        finished=cycle.finished_at,
     )
 
 

@@ -40,6 +40,9 @@ class Row(Struct, frozen=True, kw_only=True):
     offered_to: str | None = None
     offered_by: str | None = None
     offers: int = 0
+    cycle: str | None = None
+    step: int | None = None
+    idx: int | None = None
 
     @property
     def is_open_to_answers(self) -> bool:
@@ -53,22 +56,52 @@ class Lease(Struct, frozen=True):
     dead: bool = False
 
 
+class Event(Struct, frozen=True, kw_only=True):
+    """Something in an inbox."""
+
+    agent: str
+    status: str = "pending"
+    cycle: str | None = None
+    not_before: int = 0
+
+
+class Cycle(Struct, frozen=True, kw_only=True):
+    """One wake-up of an agent (`cycle_protocol.py`)."""
+
+    id: str
+    agent: str
+    number: int
+    owner: str
+    consumed: tuple[str, ...]
+    created: int
+    status: str = "open"
+    epoch: int = 1
+    tries: int = 1
+    finished: int | None = None
+
+
 class World(Struct, frozen=True, kw_only=True):
     """Everything, at one moment of the database's clock."""
 
     now: int
     rows: dict[str, Row] = {}
-    events: frozenset[str] = frozenset()
+    events: dict[str, Event] = {}
+    """In the order they came."""
     gateways: dict[str, Lease] = {}
+    cycles: dict[str, Cycle] = {}
+    steps: dict[tuple[str, int], str] = {}
+    minds: dict[str, tuple[int, str]] = {}
+    """Of each agent, how often it was written and what."""
 
     def with_row(self, row: Row) -> "World":
         return replace(self, rows=self.rows | {row.id: row})
 
-    def with_event(self, row: Row) -> "World":
+    def with_event(self, row: Row, *, not_before: int = 0) -> "World":
         """The one `tr:` event of this call. A second is a fault of the protocol itself."""
         event = f"tr:{row.id}"
         assert event not in self.events, f"a second {event}"
-        return replace(self, events=self.events | {event})
+        assert row.agent is not None
+        return replace(self, events=self.events | {event: Event(agent=row.agent, not_before=not_before)})
 
     def is_dead(self, gateway: str | None) -> bool:
         return gateway not in self.gateways or self.gateways[gateway].dead
@@ -194,7 +227,7 @@ def mark_sent(world: World, row: Row) -> Next:
 def give(world: World, row: Row) -> Next:
     """T12"""
     settled_for_one = row.status in FINAL and row.delivery == "inline" and row.agent is not None
-    if not settled_for_one or row.sent is not None:
+    if not settled_for_one or row.sent is not None or row.cycle is not None:
         return None
     given = replace(row, delivery="inbox")
     return world.with_row(given).with_event(given)
@@ -277,7 +310,8 @@ def moments(world: World) -> list[int]:
     deadlines = [row.deadline for row in rows if row.deadline is not None]
     expiries = [row.expires for row in rows if row.expires is not None]
     leases = [lease.alive_until for lease in world.gateways.values() if not lease.dead]
-    all_of_them = [*deadlines, *(at + OVERDUE_MS for at in deadlines), *expiries, *leases, world.now + 1_000]
+    events = [event.not_before for event in world.events.values()]
+    all_of_them = [*deadlines, *(at + OVERDUE_MS for at in deadlines), *expiries, *leases, *events, world.now + 1_000]
     return sorted({at for at in all_of_them if at >= world.now})
 
 

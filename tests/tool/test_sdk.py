@@ -42,6 +42,15 @@ async def progress():
     report_progress(1)
     return "done"
 
+def progress_of_no_use(value: str):
+    report_progress({"nan": float("nan"), "inf": float("inf"), "huge": 10**400, "text": "50%", "none": None}[value])
+    return "done"
+
+def progress_in_strange_words():
+    report_progress(1, float("nan"), 123)
+    report_progress(True, 2, chr(0xD800))
+    return "done"
+
 def progress_in_a_thread():
     report_progress(1, 2, "one")
     return "done"
@@ -155,6 +164,7 @@ def with_context(worker: WorkerProcess, function: str, config: Any, secrets: Any
     return {**worker.request(function, **kwargs), "config": config, "secrets": secrets}
 
 
+@requirement("CON-worker-sdk")
 def test_both_names_are_one_module(worker: WorkerProcess) -> None:
     assert worker.result("one_module") == [True, True, "jackfield_tool"]
 
@@ -198,6 +208,30 @@ def test_progress_comes_before_the_answer(worker: WorkerProcess) -> None:
     call = worker.begin("progress_in_a_thread")
     assert worker.receive() == {"id": call, "progress": {"progress": 1, "total": 2, "message": "one"}}
     assert worker.receive()["result"] == "done"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "huge"])
+def test_progress_without_end_is_not_told(worker: WorkerProcess, value: str) -> None:
+    call = worker.begin("progress_of_no_use", value=value)
+    assert worker.receive() == {"id": call, "result": "done", "error": None}
+
+
+@pytest.mark.parametrize(("value", "kind"), [("text", "str"), ("none", "NoneType")])
+def test_progress_that_is_no_number_fails_its_call_and_never_reaches_the_gateway(
+    worker: WorkerProcess, value: str, kind: str
+) -> None:
+    call = worker.begin("progress_of_no_use", value=value)
+    said = f"TypeError: Progress is told in numbers, not as a {kind}; words go into message."
+    assert worker.receive() == {"id": call, "result": None, "error": said, "code": "tool_error"}
+
+
+def test_progress_in_strange_words_is_told_as_far_as_it_can_be(worker: WorkerProcess) -> None:
+    call = worker.begin("progress_in_strange_words")
+    assert [worker.receive() for _ in range(3)] == [
+        {"id": call, "progress": {"progress": 1, "total": None, "message": "123"}},
+        {"id": call, "progress": {"progress": 1, "total": 2, "message": "?"}},
+        {"id": call, "result": "done", "error": None},
+    ]
 
 
 @pytest.mark.parametrize("function", ["ask", "ask_in_a_thread"])
@@ -251,6 +285,22 @@ def test_a_call_that_waits_for_another_tool_can_be_cancelled(worker: WorkerProce
 
     worker.send({"reply": asked["call"], "result": "too late"})
     assert worker.result("one_module")[0] is True
+
+
+def test_a_thread_that_waits_for_another_tool_is_free_when_its_call_is_cancelled(worker: WorkerProcess) -> None:
+    call = worker.begin("ask_in_a_thread", name="slow")
+    assert worker.receive()["tool"] == "slow"
+    worker.send({"cancel": call})
+    answer = worker.receive()
+    assert (answer["id"], answer["error"]) == (call, "ToolError: The call that asked was cancelled.")
+
+
+def test_another_tools_result_that_is_nested_too_deeply_fails_who_asked_and_nobody_else(worker: WorkerProcess) -> None:
+    call = worker.begin("ask_in_a_thread", name="deep")
+    number = worker.receive()["call"]
+    worker.send_bytes(b'{"reply":%d,"result":%s}\n' % (number, b"[" * 100_000 + b"]" * 100_000))
+    answer = worker.receive()
+    assert (answer["id"], "nested too deeply" in answer["error"]) == (call, True)
 
 
 def test_a_pack_is_its_tools_as_functions(worker: WorkerProcess) -> None:
@@ -361,6 +411,7 @@ def test_nothing_of_the_sdk_is_a_tool(worker: WorkerProcess) -> None:
     assert "ask_two" in available
 
 
+@requirement("CON-worker-sdk")
 def test_a_file_of_the_seeds_era_runs_unmodified(tmp_path: Path) -> None:
     text = '''
     # /// script

@@ -17,7 +17,7 @@ def made(folder: Path, digest: str, *, days: float) -> Path:
     (environment / "pyvenv.cfg").touch()
     version = folder / "workers" / digest
     version.mkdir(parents=True)
-    mark = version / "ready.json"
+    mark = version / "tool.ready.json"
     mark.write_text(json.dumps({"python": str(environment / "bin" / "python"), "name": "tool"}))
     used = time.time() - days * 86_400
     os.utime(mark, (used, used))
@@ -36,8 +36,8 @@ def test_what_was_not_used_for_long_goes_and_the_rest_stays(tmp_path: Path) -> N
 def test_a_mark_that_cannot_be_read_never_removes_anything_but_its_own_folder(tmp_path: Path) -> None:
     version = tmp_path / "workers" / "broken"
     version.mkdir(parents=True)
-    (version / "ready.json").write_text("{")
-    os.utime(version / "ready.json", (0, 0))
+    (version / "tool.ready.json").write_text("{")
+    os.utime(version / "tool.ready.json", (0, 0))
     (tmp_path / "precious").touch()
     Environments(tmp_path / "workers", supervisor=Supervisor()).sweep(in_use=set())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "workers"]

@@ -78,7 +78,7 @@ def worker_lines(workers: Sequence[WorkerInfo]) -> list[str]:
             worker.version,
             f"{worker.calls} calls",
             f"{worker.restarts} restarts",
-            harmless(worker.error or ""),
+            harmless(" ".join((worker.error or "").split())),
         )
         for worker in workers
     ]

@@ -26,6 +26,8 @@ from jackfield.sources.watching import Watch
 from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
 
 Seconds = Annotated[float, Meta(gt=0)]
+IdleSeconds = Annotated[float, Meta(ge=0.05)]
+"""A shorter period could end before the call that a worker was started for is given to it, again and again."""
 
 
 class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +38,7 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     secrets: tuple[str, ...] = ()
     call_timeout: Seconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
-    idle_timeout: Seconds = 600
+    idle_timeout: IdleSeconds = 600
     """This and the rest are for files that run in worker processes."""
     install_timeout: Seconds = 600
     start_timeout: Seconds = 30

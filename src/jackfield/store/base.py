@@ -18,6 +18,7 @@ from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store import moves, responses
 from jackfield.store.bus import Bus
+from jackfield.store.cycles import Cycles
 from jackfield.store.inboxes import Inbox
 from jackfield.store.kept_tools import KeptTools
 from jackfield.store.large_results import LargeResults
@@ -69,6 +70,7 @@ class Store(ABC):
         """Bytes above which a result is kept apart from its call; 0: none is."""
         self.large_results = LargeResults(self._read)
         self.inbox = Inbox(self._write, self._read, placeholder=self.placeholder)
+        self.cycles = Cycles(self._write, self._read, large_result=large_result)
         self.preferences = Preferences(self._write, self._read)
         self.kept_tools = KeptTools(self._write, self._read)
         self.pins = PinnedTools(self._write, self._read)
@@ -277,6 +279,7 @@ class Store(ABC):
         gone = await self._write(partial(moves.prune_calls, before_id=first_kept, limit=limit))
         first_response = f"resp_{max(before, 0):012x}"
         responses_gone = await self._write(partial(responses.prune, before_id=first_response, limit=limit))
+        await self.cycles.prune(before=before, limit=limit)
         for name, values in (
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),

@@ -20,7 +20,7 @@ class InboxEvent(Struct, frozen=True, kw_only=True):
     event_id: str
     agent: str
     type: str
-    """`tool_result`, `space_message`, `plan` or `service`."""
+    """`tool_result`, `cycle_failed`, `space_message`, `plan` or `service`."""
     status: str
     """`pending`, `processing` or `processed`."""
     data: Raw
@@ -53,11 +53,12 @@ class Inbox:
         sql = f"SELECT * FROM inbox WHERE agent = :agent AND seq > :after{condition} ORDER BY seq LIMIT :limit"  # noqa: S608 - our own words
         statement = make_statement("inbox_page", sql, self._placeholder)
         rows = await self._read(partial(moves.run, statement, **values))
-        events = [_event_from(row) for row in rows[:limit]]
+        events = [event_from(row) for row in rows[:limit]]
         return events, events[-1].seq if len(rows) > limit else None
 
 
-def _event_from(row: Row) -> InboxEvent:
+def event_from(row: Row) -> InboxEvent:
+    """The event that a row of `inbox` holds."""
     return InboxEvent(
         seq=row["seq"],
         event_id=row["event_id"],

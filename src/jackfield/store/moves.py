@@ -3,7 +3,7 @@
 A script is a generator. It yields a statement (mostly by its name) with its values, is sent the rows, and returns
 what the move came to. It knows no database and does no I/O, so that one text serves every store; whoever runs it runs
 all of it in one transaction, or none. Zero rows always means that somebody else was first.
-Above: `base.py`. Below: `rows.py` and the named statements in `sql/`.
+Above: `base.py`; `cycle_moves.py`, which has the cycles' moves. Below: `rows.py` and the named statements in `sql/`.
 """
 
 from collections.abc import Generator, Sequence
@@ -103,11 +103,11 @@ def record_settled(
     call: Call, outcome: Done | Failed, *, large_result: int, age_ms: int, duration_ms: float
 ) -> Script[Call]:
     """A short call's only write: its final row. A result of more than `large_result` bytes is kept beside it."""
-    outcome, large = _told(outcome, call.id, large_result)
+    outcome, large = told(outcome, call.id, large_result)
     values = identity_values(call) | outcome_values(outcome)
     values |= {"status": final_status(outcome).value, "age_ms": age_ms, "duration_ms": duration_ms}
     rows = yield "insert_settled_call", values
-    yield from _keep_large(large)
+    yield from keep_large(large)
     finished_at = rows[0]["finished_at"]
     return settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
 
@@ -134,33 +134,35 @@ def final_status(outcome: Done | Failed) -> CallStatus:
 
 def settle(statement: str, call_id: str, outcome: Done | Failed, *, large_result: int, **extra: Any) -> Script[Moved]:
     """T2: the only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
-    outcome, large = _told(outcome, call_id, large_result)
+    outcome, large = told(outcome, call_id, large_result)
     values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
     rows = yield statement, values
     if not rows:
         return (yield from _unmoved(call_id))
-    yield from _keep_large(large)
+    yield from keep_large(large)
     call = call_from(rows[0])
     if call.delivery is Delivery.INBOX and call.agent is not None:
-        yield from _tell_inbox(call)
+        yield from tell_inbox(call)
     return Moved(call, moved=True)
 
 
-def _told(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
+def told(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
     """The outcome as the call's row holds it, and its result if that is too large for the row."""
     return set_aside(outcome, call_id, limit=large_result) if is_large(outcome, large_result) else (outcome, None)
 
 
-def _keep_large(large: LargeResult | None) -> Script[None]:
+def keep_large(large: LargeResult | None) -> Script[None]:
+    """Keep beside the row what was too large for it, if anything was."""
     if large is not None:
         size = len(large.body)
         values = {"call_id": large.call_id, "body": large.body, "size": size, "digest": large.digest}
         yield "insert_large_result", values
 
 
-def _tell_inbox(call: Call) -> Script[None]:
+def tell_inbox(call: Call, *, not_before: int = 0) -> Script[None]:
+    """The one `tr:` event of a settled call, due at once or later."""
     event = {"event_id": f"tr:{call.id}", "agent": call.agent, "type": "tool_result", "data": inbox_data(call)}
-    yield "insert_inbox_event", event
+    yield "insert_inbox_event", event | {"not_before": not_before}
 
 
 def _unmoved(call_id: str) -> Script[Moved]:
@@ -182,7 +184,7 @@ def give(call_id: str) -> Script[Moved]:
     if not rows:
         return (yield from _unmoved(call_id))
     call = call_from(rows[0])
-    yield from _tell_inbox(call)
+    yield from tell_inbox(call)
     return Moved(call, moved=True)
 
 

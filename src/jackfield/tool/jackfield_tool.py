@@ -149,7 +149,7 @@ def report_progress(progress: float, total: float | None = None, message: str | 
     """Tell whoever follows this call how far it is. Outside of a call nobody does."""
     call = _current.get()
     if call is not None:
-        call.worker.report(call, {"progress": progress, "total": total, "message": message})
+        call.worker.report(call, progress, total, message)
 
 
 def log(name: str, **attributes: Any) -> Span:
@@ -241,7 +241,7 @@ class Context:
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell whoever follows this call how far it is."""
-        self._call.worker.report(self._call, {"progress": progress, "total": total, "message": message})
+        self._call.worker.report(self._call, progress, total, message)
 
     def log(self, message: str, *, level: int = 20, **fields: Any) -> None:
         """A line in the worker's log that names the call."""
@@ -1257,7 +1257,7 @@ class _Worker:
         self._lock = threading.Lock()
         self._functions: dict[str, _Function] = {}
         self._calls: dict[Any, _Call] = {}
-        self._replies: dict[int, concurrent.futures.Future[Any]] = {}
+        self._replies: dict[int, tuple[_Call, concurrent.futures.Future[Any]]] = {}
         self._numbers = itertools.count(1)
         self._held = 0
         self._answers: list[bytes] = []
@@ -1298,22 +1298,31 @@ class _Worker:
             raise ToolError(f"'{name}' cannot be called: who started this worker knows no calls back.", code="no_way")
         number = next(self._numbers)
         asked = f'{call.head}"call":{number},"tool":{_sentence(name)},"kwargs":{_to_json(kwargs)}}}\n'.encode()
-        reply = self._replies[number] = concurrent.futures.Future()
-        self._channel.send(asked)
+        reply: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._replies[number] = call, reply
+        if call.cancelled:
+            self._stop_asking(call)
+        else:
+            self._channel.send(asked)
         if _in_event_loop():
             return asyncio.wrap_future(reply)
         with self._threads.lent():
             return reply.result()
 
-    def report(self, call: _Call, progress: dict[str, Any]) -> None:
-        if not call.answered and call.head != "{" and self._channel.unsent_bytes < PROGRESS_BACKLOG:
-            self._channel.send(f'{call.head}"progress":{_to_json(progress)}}}\n'.encode())
+    def report(self, call: _Call, progress: Any, total: Any, message: Any) -> None:
+        """Raises before anything is sent that the gateway cannot read; a number without end is no progress."""
+        done, whole = _amount(progress), None if total is None else _amount(total)
+        if done is None or call.answered or call.head == "{" or self._channel.unsent_bytes >= PROGRESS_BACKLOG:
+            return
+        said = "null" if message is None else _sentence(str(message))
+        part = f'{{"progress":{done!r},"total":{_to_json(whole)},"message":{said}}}'
+        self._channel.send(f'{call.head}"progress":{part}}}\n'.encode())
 
     def _take(self, line: bytes) -> None:
         try:
             message = _decode(line)
         except RecursionError:
-            self._channel.send(_too_deep(line))
+            self._refuse_too_deep(line)
             return
         except ValueError as error:
             if line.strip():
@@ -1329,6 +1338,15 @@ class _Worker:
             self._cancel(message["cancel"])
         else:
             self._channel.send(_Call(self, message).failed("invalid_request", "Missing 'function' field"))
+
+    def _refuse_too_deep(self, line: bytes) -> None:
+        """Of what cannot be read, the gateway's first word tells what it is."""
+        found = re.match(rb'\{"reply":(\d+),', line)
+        if found:
+            said = "The tool returned something that is nested too deeply."
+            self._settle({"reply": int(found[1]), "error": said, "code": "bad_result"})
+        else:
+            self._channel.send(_too_deep(line))
 
     def _begin(self, call: _Call, name: Any, kwargs: Any) -> None:
         function = self._functions.get(name) if type(name) is str else None
@@ -1451,13 +1469,22 @@ class _Worker:
             is_first, call.begun = not call.begun, True
         if call.task is not None:
             call.task.cancel()
+        self._stop_asking(call)
         if is_first:
             self._held -= call.task is not None and not _EAGER
             self._answer(call, call.failed("cancelled", "cancelled"))
 
+    def _stop_asking(self, call: _Call) -> None:
+        """For a call that was cancelled the gateway asks no tool any more, so nothing will come."""
+        for number, (asker, reply) in list(self._replies.items()):
+            if asker is not call or self._replies.pop(number, None) is None:
+                continue
+            if reply.set_running_or_notify_cancel():
+                reply.set_exception(ToolError("The call that asked was cancelled.", code="cancelled"))
+
     def _settle(self, message: dict[str, Any]) -> None:
         number = message["reply"]
-        reply = self._replies.pop(number, None) if type(number) is int else None
+        _, reply = self._replies.pop(number, (None, None)) if type(number) is int else (None, None)
         if reply is None or not reply.set_running_or_notify_cancel():
             return
         said = message.get("error")
@@ -1503,6 +1530,16 @@ def _too_deep(line: bytes) -> bytes:
     found = re.match(rb'\{"id": ?("[^"\\]*"|\d+),', line)
     head = f'{{"id":{found[1].decode()},' if found else "{"
     return f'{head}"result":null,"error":"The arguments are nested too deeply.","code":"invalid_arguments"}}\n'.encode()
+
+
+def _amount(value: Any) -> float | None:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"Progress is told in numbers, not as a {_class_name(value)}; words go into message.")
+    try:
+        amount = float(value)
+    except OverflowError:
+        return None
+    return amount if math.isfinite(amount) else None
 
 
 def _in_event_loop() -> bool:

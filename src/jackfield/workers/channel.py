@@ -5,6 +5,7 @@ A result is not parsed here: it passes as the bytes that came.
 """
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable
 from typing import Any, cast
@@ -45,11 +46,28 @@ class Garbage(Exception):
 _decode = msgspec.json.Decoder(Message).decode
 
 
+_ANSWER = re.compile(rb'\{"id":("[^"\\]*"|\d+),"result":')
+"""How a worker of ours begins an answer."""
+_TOO_DEEP = "The tool returned something that is nested too deeply to be passed on. Return it flatter, or as text."
+
+
 def decode_message(line: bytes) -> Message:
     try:
+        if not line.isascii():
+            line.decode()  # a result is passed on unread, so nobody after us looks whether it is UTF-8
         return _decode(line)
+    except RecursionError:
+        return _too_deep(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Garbage(str(error)) from None
+
+
+def _too_deep(line: bytes) -> Message:
+    """A result that cannot be passed on fails its own call and no other."""
+    found = _ANSWER.match(line)
+    if found is None:
+        raise Garbage("it is nested too deeply")
+    return Message(id=msgspec.json.decode(found[1]), error=_TOO_DEEP, code="bad_result")
 
 
 class Channel(asyncio.Protocol):

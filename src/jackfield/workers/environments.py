@@ -31,6 +31,9 @@ KEPT_LINES = 12
 """How many of uv's last lines a failure is told with."""
 UNUSED_DAYS = 30
 _MARK = "ready.json"
+"""The end of a mark's name. Two files may have the same text, so a version's folder may hold two marks."""
+LONGEST_LINE = 1_048_576
+"""Bytes; a build that fails may say a lot on one."""
 _WHERE = re.compile(r"(Creating|Using|Updating) script environment at:")
 _PASSED_ON = ("UV_", "SSL_CERT_", "XDG_", "LC_")
 _PASSED_ON_NAMES = frozenset(
@@ -78,7 +81,7 @@ class Environments:
         """The environment of this version, made now if there is none. Whoever comes meanwhile waits with the first."""
         key = (script.digest, script.name)
         making = self._making.get(key)
-        if making is None or making.has_failed:
+        if making is None or making.has_failed or making.is_lost:
             making = self._making[key] = _Making(self, script, within=within)
         return await making.seen_by(tell)
 
@@ -88,6 +91,19 @@ class Environments:
         await asyncio.gather(*(making.task for making in self._making.values()), return_exceptions=True)
 
     async def make(self, script: Script, *, within: float, tell: Tell) -> Environment:
+        """Raises `InstallFailed`, or `CouldNotStart` when there can be no process."""
+        try:
+            return await self._make(script, within=within, tell=tell)
+        except OSError as error:
+            said = f"{script.name}.py could not be made ready to run: {error.strerror}."
+            fault = InstallFailed(f"{said} See that the gateway may write to its data folder and has room there.")
+            logger.warning("%s", fault)
+            raise fault from error
+        except JackfieldError as fault:
+            logger.warning("%s", fault)
+            raise
+
+    async def _make(self, script: Script, *, within: float, tell: Tell) -> Environment:
         folder = self._folder / script.digest
         found = await asyncio.to_thread(_existing, folder, script)
         if found is not None:
@@ -102,8 +118,10 @@ class Environments:
         except TimeoutError:
             said = f"What {script.name}.py depends on was not installed within {within:g} s. Is the package index slow?"
             raise InstallFailed(f"{said} Raise install_timeout of its source if it needs longer.") from None
+        except _Unsuccessful as failure:
+            raise InstallFailed(f"uv could not install what {script.name}.py depends on: {failure}") from None
         environment = Environment(python=python, file=file)
-        (folder / _MARK).write_text(json.dumps({"python": python, "name": script.name}))
+        _mark(folder, script).write_text(json.dumps({"python": python}))
         logger.info("%s is ready to run after %.1f s", script.name, time.monotonic() - began)
         return environment
 
@@ -113,7 +131,7 @@ class Environments:
         with theirs:
             try:
                 child = await self._supervisor.spawn(
-                    [uv.find_uv_bin(), "--no-progress", "--color=never", *arguments],
+                    [_uv_program(), "--no-progress", "--color=never", *arguments],
                     env=installer_environment(os.environ),
                     cwd=self._folder,
                     stdin=theirs.fileno(),
@@ -135,19 +153,24 @@ class Environments:
         finally:
             child.kill()
         if code != 0:
-            raise InstallFailed("uv could not install what the file depends on: " + "\n".join(lines))
+            raise _Unsuccessful("\n".join(lines))
         return list(lines)
 
     def sweep(self, *, in_use: set[str]) -> None:
         """Remove what no version has used for long. Runs in a thread."""
         oldest = time.time() - UNUSED_DAYS * 86_400
-        for mark in self._folder.glob(f"*/{_MARK}"):
-            if mark.parent.name not in in_use and mark.stat().st_mtime < oldest:
-                with contextlib.suppress(OSError, ValueError, KeyError):
-                    environment = Path(json.loads(mark.read_text())["python"]).parent.parent
-                    if (environment / "pyvenv.cfg").exists():
-                        shutil.rmtree(environment)
-                shutil.rmtree(mark.parent, ignore_errors=True)
+        for folder in self._folder.glob("*/"):
+            marks = list(folder.glob(f"*{_MARK}"))
+            with contextlib.suppress(FileNotFoundError):  # another gateway sweeps, too
+                used = max(path.stat().st_mtime for path in marks or [folder])
+                if folder.name not in in_use and used < oldest:
+                    for mark in marks:
+                        _remove_environment(mark)
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Unsuccessful(Exception):
+    """uv said that it failed; the message is its last lines."""
 
 
 class _Making:
@@ -156,10 +179,16 @@ class _Making:
     def __init__(self, environments: Environments, script: Script, *, within: float) -> None:
         self._watching: list[Tell] = []
         self.task = asyncio.create_task(environments.make(script, within=within, tell=self._tell))
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to see it
 
     @property
     def has_failed(self) -> bool:
         return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
+
+    @property
+    def is_lost(self) -> bool:
+        """It was made, and somebody has removed it since: uv's cache is anybody's to clean."""
+        return self.task.done() and not self.has_failed and not Path(self.task.result().python).exists()
 
     async def seen_by(self, tell: Tell) -> Environment:
         self._watching.append(tell)
@@ -182,12 +211,31 @@ def installer_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _uv_program() -> str:
+    try:
+        return uv.find_uv_bin()
+    except FileNotFoundError:
+        said = "The program uv, which installs what tool files depend on, is not beside this gateway's Python."
+        raise InstallFailed(f"{said} Install it there: pip install uv") from None
+
+
+def _mark(folder: Path, script: Script) -> Path:
+    return folder / f"{script.name}.{_MARK}"
+
+
+def _remove_environment(mark: Path) -> None:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        environment = Path(json.loads(mark.read_text())["python"]).parent.parent
+        if (environment / "pyvenv.cfg").exists():
+            shutil.rmtree(environment)
+
+
 def _existing(folder: Path, script: Script) -> Environment | None:
-    mark = folder / _MARK
+    mark = _mark(folder, script)
     try:
         kept = json.loads(mark.read_text())
         file = folder / f"{script.name}.py"
-        if kept["name"] != script.name or file.read_text() != script.text or not Path(kept["python"]).exists():
+        if file.read_text() != script.text or not Path(kept["python"]).exists():
             return None
         os.utime(mark)
     except (OSError, ValueError, KeyError):
@@ -205,7 +253,7 @@ def _written(folder: Path, script: Script) -> str:
 
 
 async def _lines(sock: socket.socket) -> AsyncIterator[str]:
-    reader, writer = await asyncio.open_unix_connection(sock=sock)
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=LONGEST_LINE)
     try:
         while line := await reader.readline():
             if text := line.decode(errors="replace").strip():

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
-from jackfield.workers.environments import Environment, Environments, InstallFailed, Script
+from jackfield.workers.environments import Environment, Environments, Script
 from jackfield.workers.logs import WorkerLog
 from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.worker import CallHooks, Launch, NotTaken, Worker
@@ -68,10 +68,19 @@ class FileRecord:
         self.label = label
         self.name = Path(label).stem
         self.log = log
+        self.numbers = itertools.count(1)
+        """Of its processes, so that the log tells those of two versions apart."""
         self.calls = 0
         self.restarts = 0
         self.error: str | None = None
         self.pool: WorkerPool | None = None
+
+    def note_failure(self, message: str) -> None:
+        """Nothing could be started that would have a log of its own. Said once, however many wait for the same."""
+        if self.error != message:
+            self.error = message
+            for line in message.splitlines():
+                self.log.add(line.encode(), worker=0)
 
 
 class WorkerPool:
@@ -86,7 +95,8 @@ class WorkerPool:
         self._environments = environments
         self._workers: list[Worker] = []
         self._starting: asyncio.Task[Worker] | None = None
-        self._numbers = itertools.count(1)
+        self._installing = 0
+        """How many wait for the environment."""
         self._crashes = 0
         """In a row, without an answer between them."""
         self._pause_until = 0.0
@@ -99,9 +109,11 @@ class WorkerPool:
 
     @property
     def state(self) -> str:
-        """One word for people: idle (no process), starting, running, crashing."""
+        """One word for people: idle (no process), installing, starting, running, crashing."""
         if self._workers:
             return "running"
+        if self._installing:
+            return "installing"
         if self._starting is not None:
             return "starting"
         return "crashing" if self._crashes >= CRASHES_BEFORE_PAUSE else "idle"
@@ -188,11 +200,14 @@ class WorkerPool:
             return await self._start(await self._environment(call.tell))
 
     async def _environment(self, tell: Callable[[str], None]) -> Environment:
+        self._installing += 1
         try:
             return await self._environments.ready(self.spec.script, within=self.spec.install_timeout, tell=tell)
-        except InstallFailed as fault:
-            self._record.error = fault.message
+        except JackfieldError as fault:
+            self._record.note_failure(fault.message)
             raise
+        finally:
+            self._installing -= 1
 
     async def _start(self, environment: Environment) -> Worker:
         """Whoever needs the first worker starts it; the others wait for the same one."""
@@ -207,7 +222,14 @@ class WorkerPool:
     def _begin(self, start: Coroutine[Any, Any, Worker]) -> None:
         """Start a worker for whoever waits; if nobody does any more, what came of it is in the record."""
         self._starting = asyncio.create_task(start)
-        self._starting.add_done_callback(_looked_at)
+        self._starting.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[Worker]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody else wants it
+        if self._dropped:
+            self._end_if_unused()
 
     async def _start_another(self) -> Worker:
         return await self._start_one(await self._environment(_say_nothing))
@@ -223,14 +245,12 @@ class WorkerPool:
             start_timeout=spec.start_timeout,
             idle_timeout=spec.idle_timeout,
         )
-        worker = Worker(launch, number=next(self._numbers), log=self._record.log, on_end=self._ended)
+        worker = Worker(launch, number=next(self._record.numbers), log=self._record.log, on_end=self._ended)
         try:
             await worker.start(self._supervisor)
         except JackfieldError as fault:
             self._crashed(fault.message)
             raise
-        finally:
-            self._starting = None
         self._workers.append(worker)
         self._record.error = None
         return worker
@@ -256,11 +276,6 @@ class _Pausing(JackfieldError):
     """Not started: it would only crash again."""
 
     code = "worker_failed"
-
-
-def _looked_at(task: asyncio.Task[Worker]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _say_nothing(_: str) -> None:

@@ -142,16 +142,18 @@ class Worker:
         finally:
             os.close(writing)
         stderr = LogPipe(reading, self._log, worker=self.number)
-        self._channel = await Channel.open(ours, on_line=self._line, on_end=self._channel_end)
         self._watching = asyncio.create_task(self._watch(self._child, stderr), name=f"worker {self._launch.name}")
-        if self._launch.sequential:
-            self._ready.set_result(None)
-        await self._wait_until_ready()
+        await self._wait_until_ready(ours)
+        if self._is_gone:
+            raise WorkerFailed(f"The worker of {self._launch.name} ended as soon as it was ready.")
         self._idle_timer = self._loop.call_later(self._launch.idle_timeout, self._idle_over)
 
-    async def _wait_until_ready(self) -> None:
+    async def _wait_until_ready(self, ours: socket.socket) -> None:
         try:
             async with asyncio.timeout(self._launch.start_timeout):
+                self._channel = await Channel.open(ours, on_line=self._line, on_end=self._channel_end)
+                if self._launch.sequential and not self._ready.done():
+                    self._ready.set_result(None)
                 await self._ready
         except TimeoutError:
             self.kill()
@@ -309,6 +311,9 @@ class Worker:
             outcome = await flight.hooks.call_tool(message.tool, message.kwargs)
         except JackfieldError as refusal:
             outcome = Failed(refusal.code, refusal.message)
+        except Exception:  # the border of one message: the tool must not wait for an answer that never comes
+            logger.exception("%s asked for %s, which could not be called", self._launch.name, message.tool)
+            outcome = Failed("tool_error", f"Tool '{message.tool}' could not be called. The gateway's log says why.")
         reply: dict[str, object] = {"reply": message.call}
         if isinstance(outcome, Failed):
             reply |= {"error": outcome.message, "code": outcome.code, "result": outcome.result or NULL}
@@ -333,11 +338,8 @@ class Worker:
     async def _watch(self, child: Child, stderr: LogPipe) -> None:
         """Until the process is gone: then whoever still waits for it is told."""
         code = await child.wait()
-        try:
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
-                await self._channel_ended.wait()
-        except TimeoutError:
-            logger.warning("somebody holds the channel of the worker of %s open after its end", self._launch.name)
+        if self._channel is not None:
+            await self._wait_for_last_words()
         self._is_gone = True
         if self._channel is not None:
             self._channel.close()
@@ -348,6 +350,13 @@ class Worker:
         reason = self._reason or _words_for(code)
         self._fail_all(reason)
         self._on_end(self, None if meant else reason)
+
+    async def _wait_for_last_words(self) -> None:
+        try:
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                await self._channel_ended.wait()
+        except TimeoutError:
+            logger.warning("somebody holds the channel of the worker of %s open after its end", self._launch.name)
 
     def _fail_all(self, reason: str) -> None:
         said = f"The worker of {self._launch.name} ended while it ran this: {reason}."

@@ -58,6 +58,7 @@ class Workshop:
         if record is None:
             log = WorkerLog(Path(spec.label).stem, redact=self._redact)
             record = self._records[spec.source, spec.label] = FileRecord(spec.source, spec.label, log)
+        record.error = None  # whatever it was, it was another text's
         record.pool = WorkerPool(spec, record, supervisor=self.supervisor, environments=self._environments)
         return record.pool
 
@@ -77,7 +78,10 @@ class Workshop:
             known = ", ".join(sorted(record.name for record in self._records.values())) or "none"
             raise NotFound(f"There is no worker '{name}'. Workers: {known}.", param="name")
         if len(found) > 1:
-            choices = " or ".join(f"'{record.source}/{record.name}'" for record in found)
+            longer = [f"{record.source}/{record.name}" for record in found]
+            if len(set(longer)) < len(longer):
+                longer = [record.label for record in found]
+            choices = " or ".join(f"'{name}'" for name in longer)
             raise NotFound(f"More than one file is called '{name}'. Say {choices}.", param="name")
         return found[0].log.lines(limit=limit, after=after)
 

@@ -60,8 +60,8 @@ RETURNING *
 
 -- name: insert_inbox_event
 -- The unique key makes a second event for one call a fault, never a second delivery.
-INSERT INTO inbox (event_id, agent, type, status, data, created_at)
-VALUES (:event_id, :agent, :type, 'pending', :data, clock_ms())
+INSERT INTO inbox (event_id, agent, type, status, not_before, data, created_at)
+VALUES (:event_id, :agent, :type, 'pending', :not_before, :data, clock_ms())
 
 -- name: flip_one
 -- T3 for one waiter.
@@ -158,9 +158,11 @@ SELECT principal FROM logins WHERE digest = :digest AND expires_at > clock_ms()
 DELETE FROM logins WHERE digest = :digest
 
 -- name: prune_calls
--- Ids carry their time, so the primary key finds the oldest without an index of its own.
+-- Ids carry their time, so the primary key finds the oldest without an index of its own. An open cycle is resumed from
+-- its calls, so those stay.
 DELETE FROM calls WHERE id IN (
     SELECT id FROM calls WHERE id < :before_id AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
+        AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.id = calls.cycle_id AND cycles.status = 'open')
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 RETURNING id
 

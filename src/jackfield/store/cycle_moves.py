@@ -1,0 +1,242 @@
+"""Every move of an agent's cycle, as a script of named statements: `pending-protocol.md`, T1 in a cycle and T7 to T10.
+
+Scripts as in `moves.py`: sans I/O, one transaction each, and what comes to None came to nothing because somebody else
+was first. Whoever holds a `Cycle` holds its epoch; once another has taken the cycle over, that epoch moves nothing.
+Above: `cycles.py`. Below: `moves.py` and the named statements in `sql/cycles.sql`.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jackfield.model.call import Call, Done, Failed
+from jackfield.store import moves
+from jackfield.store.inboxes import InboxEvent, event_from
+from jackfield.store.moves import Script
+from jackfield.store.rows import Row, call_from, identity_values, outcome_values
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CycleStatus(Enum):
+    """Where a cycle is in its life."""
+
+    OPEN = "open"
+    """Somebody lives it, or will take it over."""
+    DONE = "done"
+    """It is part of the agent's mind."""
+    FAILED = "failed"
+    """It was given up, and what it had taken was given back."""
+
+
+class Cycle(Struct, frozen=True, kw_only=True):
+    """One wake-up of an agent, as its row was when this gateway last moved or read it."""
+
+    id: str
+    agent: str
+    number: int
+    """The agent's first cycle is 1."""
+    status: CycleStatus
+    owner: str
+    epoch: int
+    tries: int
+    consumed: tuple[str, ...]
+    """The ids of the events it was opened for, in the order they came."""
+    summary: str | None
+    reason: str | None
+    """Why it failed."""
+    input_tokens: int
+    output_tokens: int
+    created_at: int
+    finished_at: int | None
+
+
+class Opened(Struct, frozen=True):
+    """A cycle that has just begun, and what it is about."""
+
+    cycle: Cycle
+    events: tuple[InboxEvent, ...]
+
+
+class StepCall(Struct, frozen=True):
+    """One tool call of a step. With an outcome it is a built-in's, over at once."""
+
+    call: Call
+    outcome: Done | Failed | None = None
+
+
+class Step(Struct, frozen=True):
+    """One answer of the model as JSON, and the calls it asked for, each with its slot (`calls/slots.py`)."""
+
+    n: int
+    message: str
+    calls: tuple[Call, ...]
+
+
+class Journal(Struct, frozen=True):
+    """All that a cycle has read, said and done so far: enough to go on anywhere."""
+
+    cycle: Cycle
+    events: tuple[InboxEvent, ...]
+    steps: tuple[Step, ...]
+
+
+class CycleRecord(Struct, frozen=True, kw_only=True):
+    """What is kept of a cycle that is over."""
+
+    summary: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+Effect = Callable[[], Script[Any]]
+"""What a built-in tool writes, as a script of its own."""
+
+
+def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None]:
+    """T8. None: no event is due, or another has the agent's cycle."""
+    ids = {"cycle_id": cycle_id, "agent": agent}
+    if not (yield "open_cycle", ids | {"owner": owner}):
+        return None
+    claimed = yield "claim_events", ids
+    if not claimed:  # a whole cycle of another's went by since `open_cycle` looked
+        yield "forget_cycle", ids
+        return None
+    events = sorted(map(event_from, claimed), key=lambda event: event.seq)
+    rows = yield "keep_consumed", ids | {"consumed": _json([event.event_id for event in events])}
+    return Opened(cycle_from(rows[0]), tuple(events))
+
+
+def take_step(
+    cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall], effects: Sequence[Effect], large_result: int
+) -> Script[tuple[Call, ...] | None]:
+    """T1. None: fenced, and nothing was written."""
+    if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
+        return None
+    yield "insert_step", {"cycle_id": cycle.id, "n": n, "message": message}
+    written = []
+    for idx, one in enumerate(calls):
+        call = replace(one.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
+        written.append((yield from _insert(call, one.outcome, large_result)))
+    for effect in effects:
+        yield from effect()
+    return tuple(written)
+
+
+def _insert(call: Call, outcome: Done | Failed | None, large_result: int) -> Script[Call]:
+    if outcome is None:
+        rows = yield "insert_call", moves.insert_values(call, age_ms=0)
+        return call_from(rows[0])
+    told, large = moves.told(outcome, call.id, large_result)
+    place = {"cycle_id": call.cycle_id, "step": call.step, "idx": call.idx}
+    values = identity_values(call) | outcome_values(told) | place | {"status": moves.final_status(told).value}
+    rows = yield "insert_builtin_call", values
+    yield from moves.keep_large(large)
+    return call_from(rows[0])
+
+
+def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
+    """T7. None: its owner lives, or another has it, or it is over."""
+    rows = yield "take_over_cycle", {"cycle_id": cycle.id, "seen": cycle.epoch, "owner": owner}
+    return cycle_from(rows[0]) if rows else None
+
+
+def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[Cycle | None]:
+    """T9. None: fenced, and nothing was written."""
+    fence = {"cycle_id": cycle.id, "epoch": cycle.epoch}
+    rows = yield "commit_cycle", fence | msgspec.structs.asdict(record)
+    if not rows:
+        return None
+    yield "put_consciousness", {"agent": cycle.agent, "data": consciousness}
+    yield "process_events", {"cycle_id": cycle.id}
+    return cycle_from(rows[0])
+
+
+def abandon(cycle: Cycle, *, reason: str, backoff_ms: int) -> Script[Cycle | None]:
+    """T10. None: fenced, and nothing was written."""
+    of_cycle = {"cycle_id": cycle.id}
+    rows = yield "abandon_cycle", of_cycle | {"epoch": cycle.epoch, "reason": reason}
+    if not rows:
+        return None
+    failed = cycle_from(rows[0])
+    # One moment for all of them, so that one cycle finds them all.
+    not_before = rows[0]["finished_at"] + backoff_ms
+    yield "hold_calls_of_cycle", of_cycle
+    yield "flip_calls_of_cycle", of_cycle
+    yield "decide_calls_of_cycle", of_cycle
+    given = yield "give_outcomes_of_cycle", of_cycle
+    for call in sorted(map(call_from, given), key=lambda call: (call.step, call.idx)):
+        yield from moves.tell_inbox(call, not_before=not_before)
+    yield "give_events_back", of_cycle | {"not_before": not_before}
+    calls = yield "calls_of_cycle", of_cycle
+    data = _failure_data(failed, [call_from(row) for row in calls])
+    event = {"event_id": f"cf:{cycle.id}", "agent": cycle.agent, "type": "cycle_failed", "data": data}
+    yield "insert_inbox_event", event | {"not_before": not_before}
+    return failed
+
+
+def read_journal(cycle_id: str) -> Script[Journal | None]:
+    """What the cycle has on record. A step that is written meanwhile is there whole or not at all."""
+    of_cycle = {"cycle_id": cycle_id}
+    found = yield "get_cycle", of_cycle
+    if not found:
+        return None
+    events = yield "events_of_cycle", of_cycle
+    steps = yield "steps_of_cycle", of_cycle
+    rows = yield "calls_of_cycle", of_cycle
+    calls = [call_from(row) for row in rows]
+    return Journal(
+        cycle_from(found[0]),
+        tuple(event_from(row) for row in events),
+        tuple(Step(row["n"], row["message"], tuple(c for c in calls if c.step == row["n"])) for row in steps),
+    )
+
+
+def prune(*, before: int, limit: int) -> Script[None]:
+    """Forget old cycles and their steps."""
+    gone = yield "prune_cycles", {"before": before, "limit": limit}
+    if gone:
+        yield "prune_steps", {"ids": _json([row["id"] for row in gone])}
+
+
+def cycles_in(query: str, **values: Any) -> Script[list[Cycle]]:
+    """The cycles that one query finds."""
+    rows = yield query, values
+    return [cycle_from(row) for row in rows]
+
+
+def cycle_from(row: Row) -> Cycle:
+    """The cycle that a row of `cycles` holds."""
+    return Cycle(
+        id=row["id"],
+        agent=row["agent"],
+        number=row["number"],
+        status=CycleStatus(row["status"]),
+        owner=row["owner"],
+        epoch=row["epoch"],
+        tries=row["tries"],
+        consumed=msgspec.json.decode(row["consumed"], type=tuple[str, ...]),
+        summary=row["summary"],
+        reason=row["reason"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )
+
+
+def _failure_data(cycle: Cycle, calls: Sequence[Call]) -> str:
+    """What `cf:<cycle>` tells the agent: what it has called already, so that it need not guess."""
+    told = [
+        {"toolCallId": call.id, "toolName": call.tool, "arguments": call.arguments, "status": call.status.value}
+        for call in calls
+    ]
+    return _json({"cycleId": cycle.id, "reason": cycle.reason, "calls": told})
+
+
+def _json(value: object) -> str:
+    return _encode(value).decode()

@@ -1,0 +1,139 @@
+-- The moves of an agent's cycles. Each locks its cycle before anything else. None names its row `id`: a batch would sort
+-- it behind calls, and T10, which locks calls after their cycle, could then wait for it in a circle.
+
+-- name: open_cycle
+-- T8. The index of open cycles lets one through; that of numbers stops who counted before another's cycle was there.
+INSERT INTO cycles (id, agent, status, owner, epoch, tries, number, created_at)
+SELECT :cycle_id, :agent, 'open', :owner, 1, 1,
+    (SELECT COALESCE(MAX(number), 0) + 1 FROM cycles WHERE agent = :agent), clock_ms()
+WHERE EXISTS (SELECT 1 FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms())
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: claim_events
+-- T8
+UPDATE inbox SET status = 'processing', cycle_id = :cycle_id
+WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms()
+RETURNING *
+
+-- name: keep_consumed
+-- T8
+UPDATE cycles SET consumed = :consumed WHERE id = :cycle_id RETURNING *
+
+-- name: forget_cycle
+-- T8, when what it was opened for was gone.
+DELETE FROM cycles WHERE id = :cycle_id AND status = 'open'
+
+-- name: hold_cycle
+-- T1's guard.
+SELECT id FROM cycles WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch FOR UPDATE
+
+-- name: insert_step
+-- T1
+INSERT INTO steps (cycle_id, n, message) VALUES (:cycle_id, :n, :message)
+
+-- name: insert_builtin_call
+-- T1 for a call that was over when it was made. It never had a deadline, and T10 knows it by that.
+INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
+    cycle_id, step, idx, status, delivery, result, error_code, error_message, idempotent, attempt, owner,
+    timeout_ms, expires_in_ms, created_at, finished_at)
+VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
+    :cycle_id, :step, :idx, :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
+    :timeout_ms, :expires_in_ms, clock_ms(), clock_ms())
+RETURNING *
+
+-- name: take_over_cycle
+-- T7
+UPDATE cycles SET owner = :owner, epoch = epoch + 1, tries = tries + 1
+WHERE id = :cycle_id AND status = 'open' AND epoch = :seen
+    AND NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = cycles.owner AND gateways.dead = 0)
+RETURNING *
+
+-- name: commit_cycle
+-- T9, with the cycle's record.
+UPDATE cycles SET status = 'done', summary = :summary, input_tokens = :input_tokens, output_tokens = :output_tokens,
+    finished_at = clock_ms()
+WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch
+RETURNING *
+
+-- name: put_consciousness
+-- T9
+INSERT INTO consciousness (agent, version, data, updated_at) VALUES (:agent, 1, :data, clock_ms())
+ON CONFLICT (agent) DO UPDATE SET version = consciousness.version + 1, data = excluded.data,
+    updated_at = excluded.updated_at
+
+-- name: process_events
+-- T9
+UPDATE inbox SET status = 'processed' WHERE cycle_id = :cycle_id AND status = 'processing'
+
+-- name: abandon_cycle
+-- T10
+UPDATE cycles SET status = 'failed', reason = :reason, finished_at = clock_ms()
+WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch
+RETURNING *
+
+-- name: hold_calls_of_cycle
+-- T10: whoever settles one of them did so before, or waits until its outcome has a way to the agent.
+SELECT id FROM calls WHERE cycle_id = :cycle_id ORDER BY id FOR UPDATE
+
+-- name: flip_calls_of_cycle
+-- T10, as T3: nobody waits any more.
+UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + expires_in_ms
+WHERE cycle_id = :cycle_id AND status = 'waiting'
+
+-- name: decide_calls_of_cycle
+-- T10, for what still runs.
+UPDATE calls SET delivery = 'inbox' WHERE cycle_id = :cycle_id AND delivery IS NULL
+
+-- name: give_outcomes_of_cycle
+-- T10, for what only the failed cycle was told. What never had a deadline is a built-in, and stands.
+UPDATE calls SET delivery = 'inbox' WHERE cycle_id = :cycle_id AND delivery = 'inline' AND deadline IS NOT NULL
+RETURNING *
+
+-- name: give_events_back
+-- T10
+UPDATE inbox SET status = 'pending', cycle_id = NULL, not_before = :not_before
+WHERE cycle_id = :cycle_id AND status = 'processing'
+
+-- name: get_cycle
+SELECT * FROM cycles WHERE id = :cycle_id
+
+-- name: cycles_of_agent
+SELECT * FROM cycles WHERE agent = :agent AND number < :before ORDER BY number DESC LIMIT :limit
+
+-- name: orphaned_cycles
+-- What T7 is for.
+SELECT cycles.* FROM cycles LEFT JOIN gateways ON gateways.id = cycles.owner
+WHERE cycles.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY cycles.id LIMIT :limit
+
+-- name: agents_to_wake
+-- What T8 is for; who has waited longest comes first.
+SELECT inbox.agent FROM inbox
+WHERE inbox.status = 'pending' AND inbox.not_before <= clock_ms()
+    AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = inbox.agent AND cycles.status = 'open')
+GROUP BY inbox.agent ORDER BY MIN(inbox.seq) LIMIT :limit
+
+-- name: events_of_cycle
+SELECT * FROM inbox WHERE cycle_id = :cycle_id ORDER BY seq
+
+-- name: steps_of_cycle
+SELECT n, message FROM steps WHERE cycle_id = :cycle_id ORDER BY n
+
+-- name: calls_of_cycle
+SELECT * FROM calls WHERE cycle_id = :cycle_id ORDER BY step, idx
+
+-- name: prune_cycles
+-- An agent's last one stays: the next is counted from it.
+DELETE FROM cycles WHERE id IN (
+    SELECT id FROM cycles WHERE finished_at < :before
+        AND EXISTS (SELECT 1 FROM cycles AS later WHERE later.agent = cycles.agent AND later.number > cycles.number)
+    ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED)
+RETURNING id
+
+-- name: prune_steps
+DELETE FROM steps WHERE cycle_id IN (each_of(:ids))
+
+-- name: get_consciousness
+SELECT version, data FROM consciousness WHERE agent = :agent
+

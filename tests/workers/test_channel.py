@@ -1,0 +1,36 @@
+"""What a worker says becomes messages, and what is no message is told apart."""
+
+import pytest
+
+from jackfield.model.call import Failed
+from jackfield.workers.channel import Garbage, decode_message
+from jackfield.workers.worker import outcome_of
+
+DEEP = b"[" * 5000 + b"]" * 5000
+
+
+@pytest.mark.parametrize("call_id", ["call_1", 7])
+def test_a_result_that_is_nested_too_deeply_fails_its_own_call(call_id: str | int) -> None:
+    written = f'"{call_id}"' if isinstance(call_id, str) else str(call_id)
+    message = decode_message(b'{"id":' + written.encode() + b',"result":' + DEEP + b',"error":null}\n')
+    assert message.id == call_id
+    outcome = outcome_of(message)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, "nested too deeply" in outcome.message) == ("bad_result", True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no message",
+        b"[1]",
+        b'{"progress": "half"}',
+        b'{"id": "\xff"}',
+        b'{"id":1,"result":"\xe9"}',
+        DEEP,
+        b'{"id":1,"call":1,"kwargs":' + DEEP,
+    ],
+)
+def test_what_is_no_message_is_garbage(line: bytes) -> None:
+    with pytest.raises(Garbage):
+        decode_message(line)
