@@ -221,6 +221,9 @@ def test_a_store_without_one_of_the_guards_is_found_out(bench: Bench, statement:
     right = store._statements[statement]
     assert guard in right.sql
     store._statements[statement] = replace(right, sql=right.sql.replace(guard, instead))
-    limits = settings(max_examples=300, stateful_step_count=STEPS, phases=[Phase.generate], database=None)
+    # The same plays in every run: by chance alone a rare one would be missed now and then.
+    limits = settings(
+        max_examples=1_000, stateful_step_count=STEPS, phases=[Phase.generate], database=None, derandomize=True
+    )
     with pytest.raises((AssertionError, sqlite3.IntegrityError)):
         play_on(bench, limits)

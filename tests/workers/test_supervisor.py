@@ -73,11 +73,16 @@ async def test_a_command_gets_its_folder_its_three_descriptors_and_a_session_of_
     os.close(feed)
 
 
+OF_THE_C_LIBRARY = 0b11 << 31
+"""Signals 32 and 33, which glibc keeps for its threads: no program can set them, so they come as they were."""
+
+
 async def test_a_command_ignores_and_blocks_no_signal(scene: Scene) -> None:
     started = await scene.start("cat", "/proc/self/status")
 
     status = dict(line.split(b":", 1) for line in (await started.rest()).splitlines())
-    assert [int(status[name], 16) for name in (b"SigIgn", b"SigBlk", b"SigCgt")] == [0, 0, 0]
+    masks = [int(status[name], 16) & ~OF_THE_C_LIBRARY for name in (b"SigIgn", b"SigBlk", b"SigCgt")]
+    assert masks == [0, 0, 0]
 
 
 async def test_one_socket_can_be_both_stdin_and_stdout(scene: Scene) -> None:
