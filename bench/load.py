@@ -51,10 +51,29 @@ class Report(Struct, frozen=True, kw_only=True):
     """One answer whole, or its beginning, to see that it is what it should be."""
 
 
-class Round:
+class Crowd:
+    """Connections under way for one job."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.is_over = asyncio.get_running_loop().create_future()
+
+    def leave(self, fault: Exception | None) -> None:
+        """A connection is done. The last one ends the job, or the first that failed."""
+        self.open -= 1
+        if self.is_over.done():
+            return
+        if fault is not None:
+            self.is_over.set_exception(fault)
+        elif self.open == 0:
+            self.is_over.set_result(None)
+
+
+class Round(Crowd):
     """One job under way: what its connections share."""
 
     def __init__(self, job: Job) -> None:
+        super().__init__()
         self.requests = [request.encode("ascii") for request in job.requests]
         self.session_each = job.session_each
         self.sent = 0
@@ -62,8 +81,6 @@ class Round:
         self.statuses: dict[int, int] = {}
         self.last_answer = b""
         self.most = job.most
-        self.open = 0
-        self.is_over = asyncio.get_running_loop().create_future()
         self.began = time.perf_counter_ns()
         self.ends = self.began + int(job.seconds * 1e9)
 
@@ -73,16 +90,6 @@ class Round:
             return None
         self.sent += 1
         return self.requests[(connection if self.session_each else self.sent) % len(self.requests)]
-
-    def leave(self, fault: Exception | None) -> None:
-        """A connection is done. The last one ends the round, or the first that failed."""
-        self.open -= 1
-        if self.is_over.done():
-            return
-        if fault is not None:
-            self.is_over.set_exception(fault)
-        elif self.open == 0:
-            self.is_over.set_result(None)
 
 
 class Connection(asyncio.Protocol):

@@ -18,6 +18,7 @@ import uvloop
 from msgspec import Struct
 
 from bench.figures import percentile
+from bench.load import Crowd
 
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _DONE = b"data: [DONE]\n\n"
@@ -55,10 +56,11 @@ class StreamReport(Struct, frozen=True, kw_only=True):
     """Between the first and the last token of a stream, by the tokens between them, p50 of the streams."""
 
 
-class Streams:
+class Streams(Crowd):
     """One job under way: what its connections share."""
 
     def __init__(self, job: StreamJob) -> None:
+        super().__init__()
         self.request = job.request.encode("ascii")
         self.token = re.compile(b'"%b":"t(\\d+) "' % job.key.encode("ascii"))
         self.hold = job.hold
@@ -67,18 +69,6 @@ class Streams:
         self.began_at = self.begun_at = 0
         self.tokens = 0
         self.ended = 0
-        self.open = 0
-        self.is_over = asyncio.get_running_loop().create_future()
-
-    def leave(self, fault: Exception | None) -> None:
-        """A connection is done. The last one ends the job, or the first that failed."""
-        self.open -= 1
-        if self.is_over.done():
-            return
-        if fault is not None:
-            self.is_over.set_exception(fault)
-        elif self.open == 0:
-            self.is_over.set_result(None)
 
 
 class Stream(asyncio.Protocol):

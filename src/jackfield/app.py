@@ -74,13 +74,7 @@ class Gateway:
             settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
         )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        self.catalog = Catalog(
-            settings.categories,
-            {source.name: source.tools for source in settings.sources},
-            settings.scenario,
-            prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
-            pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
-        )
+        self.catalog = _catalog_of(settings)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = Panel(on_listing=self._listing_changed)
         self.preferences = PreferenceBook()
@@ -179,7 +173,7 @@ class Gateway:
             await self.pinning.catch_up()
         self.catalog.close()
         self.servers.close()
-        await self._request_servers.close()
+        await self.engine.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
         await self.workshop.close()
         await self.outgoing.close()
@@ -208,7 +202,7 @@ class Gateway:
                 headers["Authorization"] = f"Bearer {tool.authorization}"
             return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
 
-        self._request_servers = RequestServers(panel=self.panel, catalog=self.catalog, make=brought_along)
+        servers = RequestServers(panel=self.panel, catalog=self.catalog, make=brought_along)
         approvals = Approvals(store=self.store, catalog=self.catalog, pipeline=self.pipeline, answers=self.answers)
         return Engine(
             Rooms(
@@ -216,7 +210,7 @@ class Gateway:
                 catalog=self.catalog,
                 pipeline=self.pipeline,
                 store=self.store,
-                servers=self._request_servers,
+                servers=servers,
                 approvals=approvals,
                 settings=self.settings.responses,
             )
@@ -326,6 +320,17 @@ class Gateway:
         while gone == PRUNE_STEP:
             gone = await self.store.prune(keep_days=self.settings.keep_days, limit=PRUNE_STEP)
             await asyncio.sleep(PRUNE_PAUSE)
+
+
+def _catalog_of(settings: Settings) -> Catalog:
+    """An empty catalog with all that the operator says about tools."""
+    return Catalog(
+        settings.categories,
+        {source.name: source.tools for source in settings.sources},
+        settings.scenario,
+        prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
+        pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
+    )
 
 
 def _without_server(status: SourceStatus) -> SourceStatus:

@@ -1,8 +1,6 @@
 """What every store holds of agents' cycles: T1, T7 to T10 of the pending protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from msgspec import Raw
@@ -10,7 +8,7 @@ from msgspec import Raw
 from jackfield.calls.slots import slot_of
 from jackfield.model.call import CallStatus, Delivery, Failed, FirstReply, Pending, done
 from jackfield.model.ids import new_id
-from jackfield.store import Store, moves, open_store
+from jackfield.store import Store, moves
 from jackfield.store.cycle_moves import CycleRecord, CycleStatus, StepCall
 from jackfield.store.cycles import Consciousness
 from tests.store.living import (
@@ -29,19 +27,7 @@ from tests.store.living import (
 )
 from tests.store.making import a_call, a_waiting_call, decoded
 
-KINDS = ("memory", "sqlite", "postgres")
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    opened = open_store(url, folder=tmp_path, data=tmp_path)
-    await opened.open()
-    await opened.enter("gw_a")
-    yield opened
-    await opened.close()
 
 
 async def test_a_cycle_opens_for_all_events_that_are_due_in_the_order_they_came(store: Store) -> None:

@@ -15,9 +15,9 @@ from jackfield.model.call import Call, Delivery, Done, Failed, done
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store import Store, moves, open_store
 from jackfield.store.statements import make_statement
+from tests.contracts.stores import KINDS, a_store
 from tests.store.making import a_call, a_pending_call, a_waiting_call, decoded
 
-KINDS = ("memory", "sqlite", "postgres")
 LIMIT = 2_000
 VALUE = {"rows": ["ü€😀" * 10 for _ in range(500)]}
 BODY = json.dumps(VALUE, ensure_ascii=False, separators=(",", ":")).encode()
@@ -26,13 +26,8 @@ DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    opened = open_store(url, folder=tmp_path, data=tmp_path, large_result=LIMIT)
-    await opened.open()
-    await opened.enter("gw_a")
-    yield opened
-    await opened.close()
+    async with a_store(request, tmp_path, large_result=LIMIT) as opened:
+        yield opened
 
 
 async def kept_apart(store: Store) -> list[str]:

@@ -1,28 +1,12 @@
 """Pins of foreign tools, in every store: the first sight counts, an accepted change replaces it, others are woken."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
-
-from jackfield.store import Store, open_store
+from jackfield.store import Store
 from jackfield.store.pins import AT_ONCE, PINS_TOPIC, Pin
 
-KINDS = ("memory", "sqlite", "postgres")
 FIRST = Pin(source="acme", tool="a", digest="d1", definition='{"name":"a"}')
 CHANGED = Pin(source="acme", tool="a", digest="d2", definition='{"name":"a","x":1}', accepted_by="ops")
-
-
-@pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    opened = open_store(url, folder=tmp_path, data=tmp_path)
-    await opened.open()
-    await opened.enter("gw_a")
-    yield opened
-    await opened.close()
 
 
 async def test_what_was_seen_first_is_pinned_and_stays(store: Store) -> None:

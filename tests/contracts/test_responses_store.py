@@ -7,22 +7,17 @@ from pathlib import Path
 import pytest
 
 from jackfield.model.ids import new_id
-from jackfield.store import Store, open_store
+from jackfield.store import Store
 from jackfield.store.responses import EventChunk, KeptResponse, Turn, stop_topic
+from tests.contracts.stores import KINDS, a_store
 
-KINDS = ("memory", "sqlite", "postgres")
 HERE = "gw_a"
 
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    opened = open_store(url, folder=tmp_path, data=tmp_path)
-    await opened.open()
-    await opened.enter(HERE)
-    yield opened
-    await opened.close()
+    async with a_store(request, tmp_path, gateway=HERE) as opened:
+        yield opened
 
 
 def a_response(response_id: str | None = None, *, previous: str | None = None, owner: str = HERE) -> KeptResponse:

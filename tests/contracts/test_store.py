@@ -1,33 +1,20 @@
 """What every store holds: one suite over all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
 from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
-from jackfield.store import CallFilter, Moved, Store, moves, open_store
+from jackfield.store import CallFilter, Moved, Store, moves
 from jackfield.store.base import Claim
 from jackfield.store.statements import make_statement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
-KINDS = ("memory", "sqlite", "postgres")
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    opened = open_store(url, folder=tmp_path, data=tmp_path)
-    await opened.open()
-    await opened.enter("gw_a")
-    yield opened
-    await opened.close()
 
 
 async def let_die(store: Store, gateway: str) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
@@ -20,6 +22,7 @@ from jackfield.store import Moved, Store, moves, open_store, postgres_server, sq
 from jackfield.store.cycle_moves import cycle_from
 from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
+from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import make_statement
 from tests.store.protocol import Cycle, Event, Lease, Row
 
@@ -278,3 +281,19 @@ def _told(outcome: Outcome) -> str | None:
             return f"failed:{code}"
         case Pending():
             return None
+
+
+def spoil(bench: Bench, statement: str, *, guard: str, instead: str) -> None:
+    """Take one guard out of a statement of the store."""
+    [store] = bench.stores
+    assert isinstance(store, SqliteStore)
+    right = store._statements[statement]
+    assert guard in right.sql
+    store._statements[statement] = replace(right, sql=right.sql.replace(guard, instead))
+
+
+def searching(examples: int, steps: int) -> settings:
+    """Plays to find a spoilt store with: the same in every run, since by chance alone a rare one would be missed."""
+    return settings(
+        max_examples=examples, stateful_step_count=steps, phases=[Phase.generate], database=None, derandomize=True
+    )

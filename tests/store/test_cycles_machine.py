@@ -10,17 +10,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
 from jackfield.store.cycle_moves import Cycle as StoredCycle
 from jackfield.store.cycle_moves import CycleRecord, StepCall, cycle_from
-from jackfield.store.sqlite import SqliteStore
 from tests.store import cycle_protocol
 from tests.store.drawn_moves import BEGINNINGS, GATEWAYS, MOST_OPEN, OFF_BY, PICK, SPANS, STEPS, VIA
-from tests.store.playing import Bench, Sight, a_bench, cycle_of, to_call, to_outcome
+from tests.store.playing import Bench, Sight, a_bench, cycle_of, searching, spoil, to_call, to_outcome
 from tests.store.protocol import FINAL, Cycle, Row
 from tests.store.test_moves_machine import Moves
 
@@ -216,14 +215,6 @@ def test_every_store_moves_cycles_as_the_protocol_says(kind: str, bench: Bench) 
     ],
 )
 def test_a_store_without_one_of_the_guards_is_found_out(bench: Bench, statement: str, guard: str, instead: str) -> None:
-    [store] = bench.stores
-    assert isinstance(store, SqliteStore)
-    right = store._statements[statement]
-    assert guard in right.sql
-    store._statements[statement] = replace(right, sql=right.sql.replace(guard, instead))
-    # The same plays in every run: by chance alone a rare one would be missed now and then.
-    limits = settings(
-        max_examples=1_000, stateful_step_count=STEPS, phases=[Phase.generate], database=None, derandomize=True
-    )
+    spoil(bench, statement, guard=guard, instead=instead)
     with pytest.raises((AssertionError, sqlite3.IntegrityError)):
-        play_on(bench, limits)
+        play_on(bench, searching(1_000, STEPS))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -25,7 +25,6 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from jackfield.store import Store
-from jackfield.store.sqlite import SqliteStore
 from tests.requirement import requirement
 from tests.store import cycle_protocol, protocol
 from tests.store.drawn_moves import (
@@ -54,7 +53,9 @@ from tests.store.playing import (
     events_from,
     from_store,
     play,
+    searching,
     slot_in,
+    spoil,
     to_call,
     to_outcome,
 )
@@ -363,14 +364,6 @@ def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None
     ],
 )
 def test_a_store_without_one_of_the_guards_is_found_out(bench: Bench, statement: str, guard: str, instead: str) -> None:
-    [store] = bench.stores
-    assert isinstance(store, SqliteStore)
-    right = store._statements[statement]
-    assert guard in right.sql
-    store._statements[statement] = replace(right, sql=right.sql.replace(guard, instead))
-    # The same plays in every run: by chance alone a rare one would be missed now and then.
-    limits = settings(
-        max_examples=1_500, stateful_step_count=STEPS, phases=[Phase.generate], database=None, derandomize=True
-    )
+    spoil(bench, statement, guard=guard, instead=instead)
     with pytest.raises((AssertionError, sqlite3.IntegrityError)):
-        play_on(bench, limits)
+        play_on(bench, searching(1_500, STEPS))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -231,3 +232,17 @@ def test_keys_of_the_config_open_its_gateway_in_process_too(project: Path) -> No
     refused = run_cli(*line, "--key", "read-only-key", cwd=project)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert not (project / ".jackfield" / "admin.key").exists()
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault(gateway_project: RunningGateway) -> None:
+    command = shlex.join([sys.executable, "-m", "jackfield.cli", "call", "echo", f"text={'line ' * 20_000}"])
+    ended = subprocess.run(
+        ["sh", "-c", f"{command} | head -c 1"],
+        cwd=gateway_project.folder,
+        env=gateway_project.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (ended.stdout, ended.stderr) == ("l", "")

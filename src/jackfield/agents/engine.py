@@ -49,6 +49,10 @@ class Engine:
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
 
+    async def close(self) -> None:
+        """Leave the servers that requests brought along."""
+        await self._rooms.servers.close()
+
     async def respond(
         self,
         request: CreateResponse,

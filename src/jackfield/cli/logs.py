@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import clock, columns, harmless, paint, put, put_json, put_json_line
+from jackfield.cli.show import clock, columns, counted, harmless, paint, put, put_json, put_json_line
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.sdk import Client
 from jackfield.sdk.workers import WorkerInfo, WorkerLine
@@ -76,8 +76,8 @@ def worker_lines(workers: Sequence[WorkerInfo]) -> list[str]:
             harmless(worker.source),
             worker.state,
             worker.version,
-            f"{worker.calls} calls",
-            f"{worker.restarts} restarts",
+            counted(worker.calls, "call"),
+            counted(worker.restarts, "restart"),
             harmless(" ".join((worker.error or "").split())),
         )
         for worker in workers

@@ -78,6 +78,8 @@ def _run(given: list[str]) -> int:
             logging.getLogger(__name__).exception("The command failed:")
         _say(error, as_json=_wants_json(given))
         return exit_code(error, command=given[0] if given else "")
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough; that is no fault
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

@@ -157,4 +157,5 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    """Within a sentence; `JSON` stays as it is."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

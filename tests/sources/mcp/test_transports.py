@@ -12,6 +12,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import ConfigError
+from jackfield.sources import foreign
 from jackfield.sources.base import Surroundings
 from jackfield.sources.mcp import wires
 from jackfield.sources.mcp.errors import RpcError, UpstreamLost
@@ -66,7 +67,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(name="pigeon", value=f"{__name__}:pigeon", group=wires.GROUP),
         EntryPoint(name="broken", value="no_such_module:x", group=wires.GROUP),
     ]
-    monkeypatch.setattr(wires, "entry_points", lambda *, group: points if group == wires.GROUP else [])
+    monkeypatch.setattr(foreign, "entry_points", lambda *, group: points if group == wires.GROUP else [])
     CALLS.clear()
 
 

@@ -13,6 +13,7 @@ from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.foreign import foreign_factory
 from jackfield.sources.mcp.connection import Talk
 from jackfield.sources.mcp.errors import McpError, NotDelivered, RpcError, SessionLost, UpstreamLost
 from jackfield.sources.mcp.listing import Offer, Rules, may_be_repeated, offer_of
@@ -23,7 +24,7 @@ from jackfield.sources.mcp.sse import SseWire
 from jackfield.sources.mcp.stdio import StdioWire
 from jackfield.sources.mcp.streamable import StreamableHttp
 from jackfield.sources.mcp.upstream import Upstream
-from jackfield.sources.mcp.wires import ForeignWire, Listener, Wire, foreign_transport
+from jackfield.sources.mcp.wires import GROUP, ForeignWire, Listener, TransportFactory, Wire
 from jackfield.sources.outgoing import OutgoingError
 
 
@@ -158,7 +159,9 @@ class _WireMaker:
         self._options = options
         self._surroundings = surroundings
         carrier = options.carrier
-        self._foreign = None if carrier in OURS else foreign_transport(carrier, where=f"sources.{name}", ours=OURS)
+        self._foreign: TransportFactory | None = None
+        if carrier not in OURS:
+            self._foreign = foreign_factory(GROUP, carrier, key=f"sources.{name}.transport", ours=OURS)
 
     def __call__(self, listener: Listener) -> Wire:
         options, lent = self._options, self._surroundings

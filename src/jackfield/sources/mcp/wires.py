@@ -23,13 +23,10 @@ connection is gone; the gateway then makes a new transport.
 """
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Raw
 
-from jackfield.errors import ConfigError
-from jackfield.parsing import nearest
 from jackfield.sources.base import Surroundings
 from jackfield.sources.mcp.errors import UpstreamLost
 
@@ -105,22 +102,3 @@ class ForeignWire:
 
     async def close(self) -> None:
         await self._transport.close()
-
-
-def foreign_transport(kind: str, *, where: str, ours: tuple[str, ...]) -> TransportFactory:
-    """The factory that another package names `kind`. Raises `ConfigError`."""
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if kind not in points:
-        known = sorted({*ours, *points})
-        raise ConfigError(
-            f"{where}.transport is '{kind}', which nothing installed here knows.{nearest(kind, known)} "
-            f"Known: {', '.join(known)}."
-        )
-    try:
-        factory: TransportFactory = points[kind].load()
-    except Exception as fault:  # a border: another package's import may raise anything
-        raise ConfigError(
-            f"{where}.transport '{kind}' comes from {points[kind].value}, which cannot be loaded: {fault}. "
-            "Mend or remove that package."
-        ) from fault
-    return factory
