@@ -77,6 +77,14 @@ async def listening_pids(outside: "Connection") -> set[int]:
     return {row["pid"] for row in await outside.fetch(query)}
 
 
-async def deadlocks(outside: "Connection") -> int:
+async def deadlocks(outside: "Connection", *, of: list[PostgresStore]) -> int:
+    """How many there were in this database. The stores are closed: a connection tells its own at the latest then."""
+    await asyncio.gather(*(store.close() for store in of))
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    async with asyncio.timeout(10):
+        while True:
+            if not await outside.fetchval(others):
+                break
+            await asyncio.sleep(0.01)
     count: int = await outside.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return count

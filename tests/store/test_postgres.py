@@ -6,14 +6,13 @@ import asyncpg
 import pytest
 
 from jackfield.errors import StoreBusy, Unavailable
-from jackfield.model.call import Call, Failed, done
+from jackfield.model.call import Failed, done
 from jackfield.store import moves, postgres, postgres_server
 from jackfield.store.moves import Script
 from jackfield.store.postgres import PostgresStore
-from jackfield.store.statements import Statement
 from tests.postgres import PostgresServer
-from tests.store.making import a_call, a_pending_call, a_waiting_call, decoded
-from tests.store.shared_postgres import deadlocks, kept_ids, opened, until_waiting, writers_held
+from tests.store.making import a_call, a_waiting_call, decoded
+from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -175,78 +174,6 @@ async def test_closing_gives_up_on_a_database_that_holds_everything_back(
             await store.close()
     results = await asyncio.gather(*writes, return_exceptions=True)
     assert {type(result) for result in results} == {Unavailable}
-
-
-async def test_two_gateways_settle_the_same_calls_and_each_has_one_winner(
-    store: PostgresStore, other: PostgresStore, outside: "Connection"
-) -> None:
-    before = await deadlocks(outside)
-    calls = [a_pending_call(agent="ada") for _ in range(150)]
-    await asyncio.gather(*(store.start_call(call) for call in calls))
-    here = [store.settle_submitted(call.id, done("here")) for call in calls]
-    there = [other.settle_submitted(call.id, done("there")) for call in reversed(calls)]
-    cancels = [other.settle_cancelled(call.id, Failed("cancelled", "stop")) for call in calls[::3]]
-    moved = await asyncio.gather(*here, *there, *cancels)
-    winners = [move.call.id for move in moved if move.moved and move.call is not None]
-    assert sorted(winners) == sorted(call.id for call in calls)
-    assert await outside.fetchval("SELECT count(*) FROM inbox") == 150
-    assert await outside.fetchval("SELECT count(DISTINCT event_id) FROM inbox") == 150
-    assert await deadlocks(outside) == before
-
-
-async def test_batches_that_want_the_same_rows_in_opposite_order_do_not_deadlock(
-    store: PostgresStore, other: PostgresStore, outside: "Connection"
-) -> None:
-    """Different statements, so that no two neighbours travel together, each batch begun while the other holds rows."""
-    before = await deadlocks(outside)
-    for _ in range(10):
-        calls = [a_call(idempotent=True) for _ in range(24)]
-        await asyncio.gather(*(store.start_call(call) for call in calls))
-        await asyncio.gather(*(_churn(store, calls)), *(_churn(other, calls[::-1])))
-    assert await deadlocks(outside) == before
-
-
-def _churn(store: PostgresStore, calls: list[Call]) -> list["asyncio.Future[object]"]:
-    acts: list[asyncio.Future[object]] = []
-    for number, call in enumerate(calls):
-        move = store.reclaim(call.id, owner="gw_x", seen=1) if number % 2 else store.mark_sent(call.id)
-        acts.append(asyncio.ensure_future(move))
-        acts.append(asyncio.ensure_future(store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)))
-    return acts
-
-
-async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, outside: "Connection") -> None:
-    before = await deadlocks(outside)
-    first, second = a_waiting_call(id="call_1"), a_waiting_call(id="call_2")
-    await asyncio.gather(store.start_call(first), store.start_call(second))
-    await outside.execute("SET deadlock_timeout = '1min'")
-    async with asyncio.timeout(10), outside.transaction():
-        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
-        both = asyncio.gather(*(store.settle_submitted(call.id, done(1)) for call in (second, first)))
-        await until_waiting(outside)
-        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
-    assert [move.moved for move in await both] == [True, True]
-    assert await deadlocks(outside) == before + 1
-
-
-async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
-    store: PostgresStore, outside: "Connection"
-) -> None:
-    def both() -> Script[int]:
-        first = yield Statement("first", "UPDATE calls SET waiter = 'x' WHERE id = 'call_1' RETURNING id", ()), {}
-        second = yield Statement("second", "UPDATE calls SET waiter = 'x' WHERE id = 'call_2' RETURNING id", ()), {}
-        return len(first) + len(second)
-
-    before = await deadlocks(outside)
-    await asyncio.gather(*(store.start_call(a_waiting_call(id=f"call_{number}")) for number in (1, 2)))
-    await outside.execute("SET deadlock_timeout = '1min'")
-    async with asyncio.timeout(10), outside.transaction():
-        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
-        changed = store._write(both)
-        await until_waiting(outside)
-        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
-    assert await changed == 2
-    assert await deadlocks(outside) == before + 1
 
 
 async def test_a_row_that_somebody_holds_for_long_fails_only_its_own_write(

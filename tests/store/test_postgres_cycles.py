@@ -8,12 +8,12 @@ import pytest
 
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.ids import new_id
-from jackfield.store.cycle_moves import CycleStatus, StepCall
+from jackfield.store.cycle_moves import StepCall
 from jackfield.store.moves import Moved
 from jackfield.store.postgres import PostgresStore
 from tests.store.living import RECORD, inbox_of, run, stepped, tell, woken
 from tests.store.making import a_call, a_waiting_call
-from tests.store.shared_postgres import deadlocks, until_waiting
+from tests.store.shared_postgres import until_waiting
 
 if TYPE_CHECKING:
     from tests.store.shared_postgres import Connection
@@ -144,34 +144,3 @@ async def test_an_answer_under_way_when_a_cycle_is_given_up_reaches_the_inbox(
         await until_waiting(outside)
     assert await giving_up is not None
     assert sorted(await inbox_of(store)) == sorted(["e1", f"cf:{cycle.id}", f"tr:{call_id}"])
-
-
-async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_circle(
-    store: PostgresStore, other: PostgresStore, outside: "Connection"
-) -> None:
-    before = await deadlocks(outside)
-    cycles, calls = [], {}
-    for n in range(12):
-        cycle = (await woken(store, f"agent_{n:02}", events=(f"e{n}",))).cycle
-        cycles.append(cycle)
-        calls[cycle.id] = await stepped(store, cycle, *(StepCall(a_waiting_call()) for _ in range(5)))
-    rush = [
-        gateway.settle_submitted(call_id, done(1))
-        for number in range(5)
-        for call_id in [calls[cycle.id][number] for cycle in cycles]
-        for gateway in (store, other)
-    ]
-    endings = [
-        gateway.cycles.abandon(cycle, reason="rush", backoff_ms=0) for cycle in cycles for gateway in (store, other)
-    ]
-    more = [store.cycles.take_step(cycle, n=2, message="{}", calls=[StepCall(a_call())]) for cycle in cycles]
-    settled, ended, _ = await asyncio.gather(asyncio.gather(*rush), asyncio.gather(*endings), asyncio.gather(*more))
-    assert sum(one.moved for one in settled) == 60
-    assert sorted(one.id for one in ended if one is not None) == sorted(cycle.id for cycle in cycles)
-    for n, cycle in enumerate(cycles):
-        told = await inbox_of(store, cycle.agent)
-        assert sorted(told) == sorted([f"e{n}", f"cf:{cycle.id}", *(f"tr:{call_id}" for call_id in calls[cycle.id])])
-        kept = await store.cycles.get(cycle.id)
-        assert kept is not None
-        assert kept.status is CycleStatus.FAILED
-    assert await deadlocks(outside) == before

@@ -1,0 +1,124 @@
+"""Deadlocks in PostgreSQL: our own stores make none, and one that somebody else brings about is not felt."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from jackfield.model.call import Call, Failed, done
+from jackfield.store.cycle_moves import CycleStatus, StepCall
+from jackfield.store.moves import Script
+from jackfield.store.postgres import PostgresStore
+from jackfield.store.statements import Statement
+from tests.postgres import PostgresServer
+from tests.store.living import inbox_of, stepped, woken
+from tests.store.making import a_call, a_pending_call, a_waiting_call
+from tests.store.shared_postgres import deadlocks, until_waiting
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, empty_database: str) -> str:
+    """A database of its own: the server counts deadlocks by database, and tells them late."""
+    return postgres_server.url(empty_database)
+
+
+async def test_two_gateways_settle_the_same_calls_and_each_has_one_winner(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    calls = [a_pending_call(agent="ada") for _ in range(150)]
+    await asyncio.gather(*(store.start_call(call) for call in calls))
+    here = [store.settle_submitted(call.id, done("here")) for call in calls]
+    there = [other.settle_submitted(call.id, done("there")) for call in reversed(calls)]
+    cancels = [other.settle_cancelled(call.id, Failed("cancelled", "stop")) for call in calls[::3]]
+    moved = await asyncio.gather(*here, *there, *cancels)
+    winners = [move.call.id for move in moved if move.moved and move.call is not None]
+    assert sorted(winners) == sorted(call.id for call in calls)
+    assert await outside.fetchval("SELECT count(*) FROM inbox") == 150
+    assert await outside.fetchval("SELECT count(DISTINCT event_id) FROM inbox") == 150
+    assert await deadlocks(outside, of=[store, other]) == 0
+
+
+async def test_batches_that_want_the_same_rows_in_opposite_order_do_not_deadlock(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    """Different statements, so that no two neighbours travel together, each batch begun while the other holds rows."""
+    for _ in range(10):
+        calls = [a_call(idempotent=True) for _ in range(24)]
+        await asyncio.gather(*(store.start_call(call) for call in calls))
+        await asyncio.gather(*(_churn(store, calls)), *(_churn(other, calls[::-1])))
+    assert await deadlocks(outside, of=[store, other]) == 0
+
+
+def _churn(store: PostgresStore, calls: list[Call]) -> list["asyncio.Future[object]"]:
+    acts: list[asyncio.Future[object]] = []
+    for number, call in enumerate(calls):
+        move = store.reclaim(call.id, owner="gw_x", seen=1) if number % 2 else store.mark_sent(call.id)
+        acts.append(asyncio.ensure_future(move))
+        acts.append(asyncio.ensure_future(store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)))
+    return acts
+
+
+async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, outside: "Connection") -> None:
+    first, second = a_waiting_call(id="call_1"), a_waiting_call(id="call_2")
+    await asyncio.gather(store.start_call(first), store.start_call(second))
+    await outside.execute("SET deadlock_timeout = '1min'")
+    async with asyncio.timeout(10), outside.transaction():
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
+        both = asyncio.gather(*(store.settle_submitted(call.id, done(1)) for call in (second, first)))
+        await until_waiting(outside)
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
+    assert [move.moved for move in await both] == [True, True]
+    assert await deadlocks(outside, of=[store]) == 1
+
+
+async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
+    store: PostgresStore, outside: "Connection"
+) -> None:
+    def both() -> Script[int]:
+        first = yield Statement("first", "UPDATE calls SET waiter = 'x' WHERE id = 'call_1' RETURNING id", ()), {}
+        second = yield Statement("second", "UPDATE calls SET waiter = 'x' WHERE id = 'call_2' RETURNING id", ()), {}
+        return len(first) + len(second)
+
+    await asyncio.gather(*(store.start_call(a_waiting_call(id=f"call_{number}")) for number in (1, 2)))
+    await outside.execute("SET deadlock_timeout = '1min'")
+    async with asyncio.timeout(10), outside.transaction():
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
+        changed = store._write(both)
+        await until_waiting(outside)
+        await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
+    assert await changed == 2
+    assert await deadlocks(outside, of=[store]) == 1
+
+
+async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_circle(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    cycles, calls = [], {}
+    for n in range(12):
+        cycle = (await woken(store, f"agent_{n:02}", events=(f"e{n}",))).cycle
+        cycles.append(cycle)
+        calls[cycle.id] = await stepped(store, cycle, *(StepCall(a_waiting_call()) for _ in range(5)))
+    rush = [
+        gateway.settle_submitted(call_id, done(1))
+        for number in range(5)
+        for call_id in [calls[cycle.id][number] for cycle in cycles]
+        for gateway in (store, other)
+    ]
+    endings = [
+        gateway.cycles.abandon(cycle, reason="rush", backoff_ms=0) for cycle in cycles for gateway in (store, other)
+    ]
+    more = [store.cycles.take_step(cycle, n=2, message="{}", calls=[StepCall(a_call())]) for cycle in cycles]
+    settled, ended, _ = await asyncio.gather(asyncio.gather(*rush), asyncio.gather(*endings), asyncio.gather(*more))
+    assert sum(one.moved for one in settled) == 60
+    assert sorted(one.id for one in ended if one is not None) == sorted(cycle.id for cycle in cycles)
+    for n, cycle in enumerate(cycles):
+        told = await inbox_of(store, cycle.agent)
+        assert sorted(told) == sorted([f"e{n}", f"cf:{cycle.id}", *(f"tr:{call_id}" for call_id in calls[cycle.id])])
+        kept = await store.cycles.get(cycle.id)
+        assert kept is not None
+        assert kept.status is CycleStatus.FAILED
+    assert await deadlocks(outside, of=[store, other]) == 0
