@@ -20,6 +20,8 @@ from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
 from jackfield.parsing import parse_config, snake_keys
+from jackfield.settings_agents import AgentSettings, check_agent_id
+from jackfield.settings_sessions import RelaySettings, SessionSettings
 
 MAX_BODY = 32 * 1024 * 1024
 RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
@@ -146,6 +148,9 @@ class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     tools: tuple[dict[str, Any], ...] = ()
+    agents: dict[str, AgentSettings] = {}
+    sessions: dict[str, SessionSettings] = {}
+    relay: RelaySettings = RelaySettings()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -169,6 +174,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """`[models.NAME]`, in the order of the file; each table is checked by its provider (`llm/models.py`)."""
     sources: tuple[SourceSettings, ...] = ()
     tools: tuple[ToolSettings, ...] = ()
+    agents: dict[str, AgentSettings] = {}
+    sessions: dict[str, SessionSettings] = {}
+    relay: RelaySettings = RelaySettings()
     log_format: str = "text"
     secrets: "Secrets" = field(default_factory=lambda: Secrets({}, {}))
 
@@ -228,6 +236,9 @@ def load_settings(
         models=document.models,
         sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
         tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),
+        agents=document.agents,
+        sessions=document.sessions,
+        relay=document.relay,
         log_format=env.get("JACKFIELD_LOG", "text"),
         secrets=secrets,
     )
@@ -388,5 +399,11 @@ def _check(settings: Settings) -> None:
                     f"{where}: auth.keys.{name}.scopes has the unknown scope '{scope}'. "
                     "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
                 )
+    for agent in settings.agents:
+        check_agent_id(agent, where=f"{where}: agents.{agent}")
+        if agent in settings.sessions:
+            raise ConfigError(f"{where}: '{agent}' is both an agent and a session. Rename one of them.")
+        for space in settings.agents[agent].spaces:
+            check_agent_id(space, where=f"{where}: agents.{agent}.spaces")
     if settings.log_format not in ("text", "json"):
         raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")

@@ -1,0 +1,1 @@
+"""Spaces: where people and agents see messages and visible calls, live. Above: calls, agents, web. Below: the store."""
