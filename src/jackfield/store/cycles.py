@@ -12,7 +12,7 @@ from jackfield.model.call import Call
 from jackfield.store import cycle_moves, moves
 from jackfield.store.access import Read, Write
 from jackfield.store.cycle_moves import Cycle, CycleRecord, Effect, Journal, Opened, StepCall
-from jackfield.store.inboxes import INBOX_TOPIC
+from jackfield.store.moves import INBOX_TOPIC
 
 NEWEST = 2**62
 """A number that no cycle reaches."""

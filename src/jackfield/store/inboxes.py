@@ -7,10 +7,9 @@ from msgspec import Raw, Struct
 
 from jackfield.store import moves
 from jackfield.store.access import Read, Write
+from jackfield.store.moves import INBOX_TOPIC
 from jackfield.store.rows import Row
 from jackfield.store.statements import make_statement
-
-INBOX_TOPIC = "inbox:"
 
 
 class InboxEvent(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,10 @@ T = TypeVar("T")
 Ask = tuple[str | Statement, dict[str, Any]]
 Script = Generator[Ask, Sequence[Row], T]
 
+INBOX_TOPIC = "inbox:"
+WAKE = "wake"
+"""What a script asks for in place of a statement to have a topic published once it is committed."""
+
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
 _WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
 
@@ -47,6 +51,11 @@ class Claim(Struct, frozen=True, kw_only=True):
     principal: str
     key: str
     digest: str
+
+
+def wake(topic: str) -> Ask:
+    """Yielded by a script: whoever waits for `topic`, at any gateway, is woken after the commit. Never the first."""
+    return WAKE, {"topic": topic}
 
 
 def one(query: str, /, **values: Any) -> Script[Row | None]:
@@ -163,6 +172,7 @@ def tell_inbox(call: Call, *, not_before: int = 0) -> Script[None]:
     """The one `tr:` event of a settled call, due at once or later."""
     event = {"event_id": f"tr:{call.id}", "agent": call.agent, "type": "tool_result", "data": inbox_data(call)}
     yield "insert_inbox_event", event | {"not_before": not_before}
+    yield wake(INBOX_TOPIC + str(call.agent))
 
 
 def _unmoved(call_id: str) -> Script[Moved]:

@@ -96,7 +96,7 @@ class PostgresStore(Store):
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
         reply: Reply[T] = Reply(loop=asyncio.get_running_loop())
         self._accepted += 1
-        self._queue.append(Job(script, reply, wakes))
+        self._queue.append(Job(script, reply, [] if wakes is None else [wakes]))
         if self._busy < WRITERS and not self._is_waking:
             self._is_waking = True
             self._busy += 1
@@ -219,19 +219,18 @@ class PostgresStore(Store):
         raise Away("every connection was lost")
 
     def _acknowledge(self, done: Iterable[tuple[Job, Any]]) -> None:
-        topics = set()
+        topics: set[str] = set()
         for job, value in done:
             if not job.reply.done():
                 job.reply.set_result(value)
-            if job.wakes is not None:
-                topics.add(job.wakes)
+            topics.update(job.topics)
         self._publish(topics)
 
     def _lose(self, jobs: list[Job], lost: CommitLost) -> None:
         """Nobody knows whether these were written; whoever waits for one should look."""
         log.error("The answer to a COMMIT of %d writes was lost: %s", len(jobs), lost.__cause__)
         self._refuse(jobs, _unknown)
-        self._publish({job.wakes for job in jobs if job.wakes is not None})
+        self._publish({topic for job in jobs for topic in job.topics})
 
     def _refuse(self, jobs: Iterable[Job], why: Callable[[], Exception]) -> None:
         for job in jobs:

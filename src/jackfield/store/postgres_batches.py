@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import asyncpg
 from msgspec import Struct
 
-from jackfield.store.moves import Ask, Script
+from jackfield.store.moves import WAKE, Ask, Script
 from jackfield.store.rows import Row
 from jackfield.store.statements import Statement
 
@@ -42,7 +42,8 @@ class Job(Struct, frozen=True, eq=False):
 
     script: Callable[[], Script[Any]]
     reply: "asyncio.Future[Any]"
-    wakes: str | None
+    topics: list[str]
+    """What is published after the commit; the script may add to it."""
 
 
 class Begun(Struct, frozen=True, eq=False):
@@ -76,7 +77,7 @@ class Scripts:
         steps = script()
         statement, arguments = self._prepared(next(steps))
         rows = await connection.fetch(statement.sql, *arguments)
-        return await self._finish(connection, steps, _as_rows(rows))
+        return await self._finish(connection, steps, _as_rows(rows), topics=[])
 
     async def commit(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
         """All of them in one transaction, or none: each job with what its script came to.
@@ -122,12 +123,19 @@ class Scripts:
             by_id = {row["id"]: row for row in found}
             answers = [[by_id[one.row]] if one.row in by_id else [] for one in run]
         pairs = zip(run, answers, strict=True)
-        return [(one.job, await self._finish(connection, one.steps, rows)) for one, rows in pairs]
+        return [
+            (one.job, await self._finish(connection, one.steps, rows, topics=one.job.topics)) for one, rows in pairs
+        ]
 
-    async def _finish(self, connection: "Connection", steps: Script[T], rows: Sequence[Row]) -> T:
+    async def _finish(self, connection: "Connection", steps: Script[T], rows: Sequence[Row], *, topics: list[str]) -> T:
         try:
             while True:
-                statement, arguments = self._prepared(steps.send(rows))
+                ask = steps.send(rows)
+                if ask[0] == WAKE:
+                    topics.append(ask[1]["topic"])
+                    rows = ()
+                    continue
+                statement, arguments = self._prepared(ask)
                 rows = _as_rows(await connection.fetch(statement.sql, *arguments))
         except StopIteration as end:
             result: T = end.value

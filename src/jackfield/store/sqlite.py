@@ -27,7 +27,7 @@ from jackfield.model.large_result import LARGE_RESULT, is_large
 from jackfield.store import moves
 from jackfield.store.access import Reply
 from jackfield.store.base import Store
-from jackfield.store.moves import Script
+from jackfield.store.moves import WAKE, Script
 from jackfield.store.rows import Row
 from jackfield.store.short_calls import MOST, ShortCall, insert_in_one, insert_short_calls
 from jackfield.store.sqlite_words import WORDS
@@ -56,7 +56,8 @@ class _Job(Struct, frozen=True, eq=False):
 
     script: Callable[[], Script[Any]]
     reply: "asyncio.Future[Any]"
-    wakes: str | None
+    topics: list[str]
+    """What is published after the commit; the script may add to it."""
     short_call: ShortCall | None = None
     """The same as the script, for the quick way: many of these are one statement."""
 
@@ -127,7 +128,7 @@ class SqliteStore(Store):
         reply: Reply[T] = Reply(loop=self._loop)
         self._waiting += 1
         self._drained.clear()
-        self._gathered.append(_Job(script, reply, wakes, short_call))
+        self._gathered.append(_Job(script, reply, [] if wakes is None else [wakes], short_call))
         if len(self._gathered) == 1 and not self._is_writing:
             self._loop.call_soon(self._hand_over)
         return reply
@@ -147,7 +148,7 @@ class SqliteStore(Store):
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect()
-        return run_script(connection, script, self._statements)
+        return run_script(connection, script, self._statements, topics=[])
 
     def _prepare(self) -> sqlite3.Connection:
         """Lock, connect, migrate: everything that can fail at the start, with a sentence for each."""
@@ -192,16 +193,23 @@ class SqliteStore(Store):
                     job.reply.set_result(job.short_call.settled(value))
                 else:
                     job.reply.set_result(value)
-            if job.wakes is not None and error is None:
-                self.bus.publish(job.wakes)
+            if error is None:
+                for topic in job.topics:
+                    self.bus.publish(topic)
 
 
-def run_script(connection: sqlite3.Connection, script: Callable[[], Script[T]], known: dict[str, Statement]) -> T:
-    """Run a script to its end on this connection."""
+def run_script(
+    connection: sqlite3.Connection, script: Callable[[], Script[T]], known: dict[str, Statement], *, topics: list[str]
+) -> T:
+    """Run a script to its end on this connection. Whom it wakes is added to `topics`."""
     steps = script()
     try:
         wanted, values = next(steps)
         while True:
+            if wanted == WAKE:
+                topics.append(values["topic"])
+                wanted, values = steps.send(())
+                continue
             statement = known[wanted] if isinstance(wanted, str) else wanted
             cursor = connection.execute(statement.sql, [values[key] for key in statement.parameters])
             rows: Sequence[Row] = cursor.fetchall()
@@ -242,10 +250,11 @@ def _commit_short_calls(connection: sqlite3.Connection, batch: list[_Job]) -> li
 def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
     short = [job.short_call for job in batch if job.short_call is not None]
     if len(short) < FEW:
-        return [(job, run_script(connection, job.script, known), None) for job in batch]
+        return [(job, run_script(connection, job.script, known, topics=job.topics), None) for job in batch]
     finished = iter(insert_short_calls(connection, short))
     return [
-        (job, next(finished) if job.short_call else run_script(connection, job.script, known), None) for job in batch
+        (job, next(finished) if job.short_call else run_script(connection, job.script, known, topics=job.topics), None)
+        for job in batch
     ]
 
 
@@ -256,7 +265,7 @@ def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict
         for job in batch:
             connection.execute("SAVEPOINT alone")
             try:
-                results.append((job, run_script(connection, job.script, known), None))
+                results.append((job, run_script(connection, job.script, known, topics=job.topics), None))
             except Exception as fault:  # noqa: BLE001 - as above
                 log.warning("A write failed and was rolled back, alone: %s", fault)
                 connection.execute("ROLLBACK TO alone")
