@@ -19,6 +19,7 @@ from jackfield.calls.events import CallEvents
 from jackfield.calls.execution import Executor, now_ms
 from jackfield.calls.running import Running
 from jackfield.calls.servers import offer_topic
+from jackfield.calls.slots import slot_of
 from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.limits import RateLimiter
@@ -28,7 +29,6 @@ from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.tool import ExecutionType
 from jackfield.sources.base import Elicit, Invocation
 from jackfield.store import Moved, Started, Store
 from jackfield.store.base import Claim
@@ -66,6 +66,22 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """A tool of this request alone, which no catalog has."""
 
 
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A call that was found, checked and decided, with the row that it begins as."""
+
+    request: CallRequest
+    entry: Entry
+    call: Call
+    refusal: Failed | None = None
+    """It is not carried out, and this is its outcome."""
+
+    @property
+    def wakes(self) -> str | None:
+        """Who takes such calls off the record, and has to hear of this one."""
+        is_handed = self.call.status in (CallStatus.WAITING, CallStatus.PENDING)
+        return offer_topic(self.call.tool) if is_handed and self.entry.tool.is_offered else None
+
+
 class Pipeline:
     """Makes calls, and knows those it is making."""
 
@@ -86,6 +102,17 @@ class Pipeline:
 
     async def call(self, request: CallRequest, *, call_id: str | None = None) -> Call:
         """One call, from a request to its outcome. A refusal raises; a failing tool is an outcome."""
+        prepared = await self.prepare(request, call_id=call_id)
+        call = prepared.call
+        if prepared.refusal is not None:
+            return await self._executor.settle(self._admit(call, request, recorded=False), prepared.refusal)
+        if call.status is CallStatus.PENDING_APPROVAL:
+            return await self._ask(prepared)
+        with self._owing(call):
+            return await (self._execute(prepared) if call.status is CallStatus.RUNNING else self._hand_over(prepared))
+
+    async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
+        """Find, validate and decide: all that comes before the row. A refusal raises."""
         entry = self._find(request)
         self._catalog.require_arguments(entry, request.arguments)
         await self._check_run(request)
@@ -95,15 +122,27 @@ class Pipeline:
             case Deny(error):
                 raise error
             case Refuse(outcome):
-                return await self._executor.settle(self._admit(call, request, recorded=False), outcome)
+                return Prepared(request=request, entry=entry, call=call, refusal=outcome)
             case Ask():
-                return await self._ask(call, request)
+                return Prepared(request=request, entry=entry, call=_asked(call))
             case Allow() if entry.tool.answered_by_others:
-                with self._owing(call):
-                    return await self._hand_over(call, entry, request)
+                return Prepared(request=request, entry=entry, call=_handed_over(call, is_async=entry.tool.is_async))
             case Allow():
-                with self._owing(call):
-                    return await self._execute(call, entry, request)
+                return Prepared(request=request, entry=entry, call=call)
+
+    async def go_on(self, prepared: Prepared, *, written: Call) -> Call:
+        """The rest of a call whose row a step of a cycle has written: until its slot is decided."""
+        if written.status is CallStatus.RUNNING:
+            running = self._admit(written, prepared.request, recorded=True)
+            return await self._executor.carry_out(running, prepared.entry, prepared.request.arguments)
+        self._waits(written)
+        if prepared.wakes is not None:
+            self._store.wake(prepared.wakes)
+        return await self.wait_on(written)
+
+    async def wait_on(self, call: Call) -> Call:
+        """The call when its slot is decided, by whoever carries it out."""
+        return call if slot_of(call) else await wait_for_slot(self._store, call.id, on_flip=self._waits_alone)
 
     def _find(self, request: CallRequest) -> Entry:
         if not self._open:
@@ -162,37 +201,19 @@ class Pipeline:
             expires_in_ms=tool.pending_ms,
         )
 
-    async def _ask(self, call: Call, request: CallRequest) -> Call:
+    async def _ask(self, prepared: Prepared) -> Call:
         """A person decides first; the call waits on record."""
-        asked = msgspec.structs.replace(
-            call,
-            status=CallStatus.PENDING_APPROVAL,
-            delivery=Delivery.INBOX,
-            first_reply=FirstReply.PENDING,
-            attempt=0,
-            owner=None,
-            waiter=None,
-        )
-        started = await self._store.start_call(asked, claim=_claim(request))
+        started = await self._store.start_call(prepared.call, claim=_claim(prepared.request))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
         assert started.call is not None
         self._waits(started.call)
         return started.call
 
-    async def _hand_over(self, call: Call, entry: Entry, request: CallRequest) -> Call:
+    async def _hand_over(self, prepared: Prepared) -> Call:
         """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
-        handed = msgspec.structs.replace(call, status=CallStatus.WAITING, attempt=0, owner=None)
-        if entry.tool.is_async:
-            handed = msgspec.structs.replace(
-                handed,
-                status=CallStatus.PENDING,
-                delivery=Delivery.INBOX,
-                first_reply=FirstReply.PENDING,
-                waiter=None,
-            )
-        wakes = offer_topic(call.tool) if entry.tool.execution_type is ExecutionType.EXTERNAL else None
-        start = partial(self._store.start_call, handed, claim=_claim(request), wakes=wakes)
+        call, request = prepared.call, prepared.request
+        start = partial(self._store.start_call, call, claim=_claim(request), wakes=prepared.wakes)
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
@@ -228,7 +249,8 @@ class Pipeline:
         if moved.moved and moved.call is not None:
             self._executor.events.tell(events.PENDING, moved.call, at=now_ms())
 
-    async def _execute(self, call: Call, entry: Entry, request: CallRequest) -> Call:
+    async def _execute(self, prepared: Prepared) -> Call:
+        call, request = prepared.call, prepared.request
         claim = _claim(request)
         is_bare = claim is None and call.agent is None
         if not is_bare:
@@ -236,7 +258,7 @@ class Pipeline:
             if not started.fresh:
                 return await self._earlier(started.call, same_body=started.same_body)
         running = self._admit(call, request, recorded=not is_bare)
-        return await self._executor.carry_out(running, entry, request.arguments)
+        return await self._executor.carry_out(running, prepared.entry, request.arguments)
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
         return self._executor.admit(
@@ -342,6 +364,29 @@ class Pipeline:
         if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call
+
+
+def _asked(call: Call) -> Call:
+    """The row of a call that a person has to allow first."""
+    return msgspec.structs.replace(
+        call,
+        status=CallStatus.PENDING_APPROVAL,
+        delivery=Delivery.INBOX,
+        first_reply=FirstReply.PENDING,
+        attempt=0,
+        owner=None,
+        waiter=None,
+    )
+
+
+def _handed_over(call: Call, *, is_async: bool) -> Call:
+    """The row of a call that somebody else answers: waited for, or pending at once."""
+    handed = msgspec.structs.replace(call, status=CallStatus.WAITING, attempt=0, owner=None)
+    if not is_async:
+        return handed
+    return msgspec.structs.replace(
+        handed, status=CallStatus.PENDING, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None
+    )
 
 
 def _claim(request: CallRequest) -> Claim | None:
