@@ -113,7 +113,7 @@ class Stage:
             **fields,
         )
         runner = CallRunner(plan, pipeline=self.house.pipeline, emit=self.told.append)
-        self.ended = await Loop(plan, runner=runner, emit=self.told.append).run()
+        self.ended = await Loop(plan, actor=runner, emit=self.told.append).run()
         return self.ended
 
     @property

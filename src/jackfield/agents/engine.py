@@ -92,7 +92,7 @@ class Engine:
 
     async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
         runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=emit)
-        return await Loop(plan, runner=runner, emit=emit, first_index=first_index).run()
+        return await Loop(plan, actor=runner, emit=emit, first_index=first_index).run()
 
     @asynccontextmanager
     async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[Server]]:

@@ -2,22 +2,21 @@
 
 A run ends when the model answers, when a limit is reached, when it is cancelled, or when somebody else must act: a
 client that runs its own functions, a person who has to allow a call, whoever answers a pending one.
-Above: the engine and, later, agents' cycles. Below: the model, and `calls/pipeline.py`, through which every call goes.
+Above: the engine, and agents' cycles. Below: the model, and an actor, who sends every call through `calls/pipeline.py`.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
 from jackfield.agents import events
 from jackfield.agents.events import Ended, RunError
-from jackfield.agents.outputs import Told, refused
+from jackfield.agents.outputs import Told
 from jackfield.agents.plan import RunPlan
-from jackfield.agents.running import CallRunner
 from jackfield.agents.speech import HeardCall, Speech
 from jackfield.agents.tools import Offered
 from jackfield.llm.base import ModelFailed, ModelRequest
@@ -29,12 +28,25 @@ log = logging.getLogger("jackfield.agents")
 ASK_AGAIN = "You have to call one of your tools now. Call it."
 
 
+class Actor(Protocol):
+    """Does what the model asks for."""
+
+    def asks_first(self, tool: Offered) -> bool:
+        """Whether a call of this tool is shown as a question first."""
+
+    async def act(self, speech: Speech, place: Callable[[], int]) -> list[Told | None]:
+        """All calls of one step: what the model is told of each, None where the client has to run it.
+
+        `place` gives the place of an item that is added now.
+        """
+
+
 class Loop:
     """One run, from its plan to its end."""
 
-    def __init__(self, plan: RunPlan, *, runner: CallRunner, emit: events.Emit, first_index: int = 0) -> None:
+    def __init__(self, plan: RunPlan, *, actor: Actor, emit: events.Emit, first_index: int = 0) -> None:
         self._plan = plan
-        self._runner = runner
+        self._actor = actor
         self._emit = emit
         self._next_index = first_index
         self._items: list[Item] = list(plan.items)
@@ -71,7 +83,7 @@ class Loop:
             speech = Speech(
                 emit=self._emit,
                 admit=self._admit,
-                asks_first=self._runner.asks_first,
+                asks_first=self._actor.asks_first,
                 first_index=self._next_index,
             )
             try:
@@ -132,31 +144,15 @@ class Loop:
 
     async def _act_on(self, speech: Speech) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
-        if self._plan.parallel:
-            told = await _all([self._one_call(call) for call in speech.calls])
-        else:
-            told = [await self._one_call(call) for call in speech.calls]
+        told = await self._actor.act(speech, self._place)
         for call, output in zip(speech.calls, told, strict=True):
-            self._items.append(_model_call(call))
+            self._items.append(model_call(call))
             if output is not None:
                 self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.text))
         if any(output is None for output in told):
             return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
-        if any(output is not None and output.waits for output in told):
+        if any(output is not None and (output.waits or output.ends) for output in told):
             return self._end("completed")
-        return None
-
-    async def _one_call(self, call: HeardCall) -> Told | None:
-        """What the model is told of one call; None where the client has to run it."""
-        if call.refusal is not None:
-            return refused(call.refusal)
-        assert call.tool is not None
-        if call.tool.runs_here:
-            return await self._runner.run(call, self._place)
-        assert isinstance(call.item, FunctionCall)
-        assert call.index is not None
-        done = msgspec.structs.replace(call.item, arguments=call.arguments, status="completed")
-        self._emit(events.ItemDone(call.index, done))
         return None
 
     def _place(self) -> int:
@@ -169,13 +165,6 @@ class Loop:
         return Ended(status=status, reason=reason, usage=self._usage, error=error)
 
 
-async def _all(runs: list[Coroutine[Any, Any, Told | None]]) -> list[Told | None]:
-    """All at once. If the run is cancelled, so is every call."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(run) for run in runs]
-    return [task.result() for task in tasks]
-
-
-def _model_call(call: HeardCall) -> FunctionCall:
+def model_call(call: HeardCall) -> FunctionCall:
     """The call as the model made it, for the conversation."""
     return FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments)

@@ -20,6 +20,8 @@ class Told(Struct, frozen=True):
     error: McpError | None = None
     waits: bool = False
     """Somebody else still has to answer or allow it."""
+    ends: bool = False
+    """The model is not asked again after this."""
 
     @property
     def status(self) -> McpCallStatus:

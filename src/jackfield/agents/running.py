@@ -12,14 +12,14 @@ import msgspec
 from jackfield.agents import events
 from jackfield.agents.outputs import Told, refused, told_failure, told_of
 from jackfield.agents.plan import RunPlan
-from jackfield.agents.speech import HeardCall, record_id
+from jackfield.agents.speech import HeardCall, Speech, record_id
 from jackfield.agents.tools import Offered
 from jackfield.calls import events as call_events
 from jackfield.calls.pipeline import CallRequest, Pipeline
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, Failed
 from jackfield.model.ids import new_id
-from jackfield.model.items import McpApprovalRequest, McpCall
+from jackfield.model.items import FunctionCall, McpApprovalRequest, McpCall
 
 APPROVAL_PREFIX = "mcpr_"
 MOST_PROGRESS = 1_000
@@ -43,9 +43,31 @@ class CallRunner:
             tool.entry, principal=plan.principal, chat_id=plan.chat_id
         )
 
+    async def act(self, speech: Speech, place: Callable[[], int]) -> list[Told | None]:
+        """All calls of a step, at once where the request allows it."""
+        if not self._plan.parallel:
+            return [await self._one(call, place) for call in speech.calls]
+        # If the run is cancelled, so is every call.
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._one(call, place)) for call in speech.calls]
+        return [task.result() for task in tasks]
+
+    async def _one(self, call: HeardCall, place: Callable[[], int]) -> Told | None:
+        """What the model is told of one call; None where the client has to run it."""
+        if call.refusal is not None:
+            return refused(call.refusal)
+        assert call.tool is not None
+        if call.tool.runs_here:
+            return await self.run(call, place)
+        assert isinstance(call.item, FunctionCall)
+        assert call.index is not None
+        done = msgspec.structs.replace(call.item, arguments=call.arguments, status="completed")
+        self._emit(events.ItemDone(call.index, done))
+        return None
+
     async def run(self, call: HeardCall, place: Callable[[], int]) -> Told:
         """One call to its end, or to where somebody else has to act."""
-        arguments = _arguments(call.arguments)
+        arguments = parsed_arguments(call.arguments)
         if isinstance(arguments, str):
             return self._over(call, refused(arguments))
         if call.item is None:
@@ -141,7 +163,7 @@ class CallRunner:
         return told
 
 
-def _arguments(text: str) -> dict[str, object] | str:
+def parsed_arguments(text: str) -> dict[str, object] | str:
     """The arguments as an object, or what is wrong with them, in words for the model. No text is no arguments."""
     try:
         arguments = msgspec.json.decode(text or "{}")
