@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self
 
@@ -16,12 +17,17 @@ import msgspec
 
 from jackfield.agents.approvals import Approvals
 from jackfield.agents.asking import answer_to
+from jackfield.agents.book import AgentBook
+from jackfield.agents.cycles import Household
 from jackfield.agents.engine import Engine, Rooms
+from jackfield.agents.living import Rooms as LivingRooms
+from jackfield.agents.own_servers import OwnServers
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.elsewhere import Elsewhere
 from jackfield.calls.execution import Executor
+from jackfield.calls.operations import Operations
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.servers import ToolServers, offer_topic
@@ -30,23 +36,29 @@ from jackfield.calls.telemetry import open_telemetry
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
-from jackfield.errors import ConfigError
+from jackfield.errors import ConfigError, Unavailable
 from jackfield.keys import ADMIN, Keyring
 from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
 from jackfield.model.response_request import McpTool
 from jackfield.pinning import Pinning
+from jackfield.sessions.agent import Rooms as SessionRooms
+from jackfield.sessions.program import Place
+from jackfield.sessions.registry import Sessions, Terms
+from jackfield.services import Services
 from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.keeper import Panel, SourceState, SourceStatus
 from jackfield.sources.kinds import make_source
-from jackfield.sources.mcp.source import server_of_a_request
+from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
+from jackfield.spaces.room import SpaceRoom
 from jackfield.store import open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
+from jackfield.store.mind_moves import AGENTS_TOPIC
 from jackfield.store.preferences import PREFERENCES_TOPIC
 from jackfield.workers.workshop import Workshop
 
@@ -59,6 +71,8 @@ PRUNE_SECONDS = 600.0
 PRUNE_STEP = 500
 PRUNE_PAUSE = 0.05
 TIDY_SECONDS = 86_400.0
+INHERITED = ("PATH", "HOME", "LANG")
+"""What a session's program finds of the gateway's own environment."""
 
 
 class Gateway:
@@ -73,6 +87,7 @@ class Gateway:
         self.store = open_store(
             settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
         )
+        self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = _catalog_of(settings)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
@@ -100,8 +115,19 @@ class Gateway:
             find_key=lambda name: self.keyring.named(name),  # noqa: PLW0108 - the keyring is made later
         )
         self._elsewhere = Elsewhere(store=self.store, events=self._executor.events, stop=self._executor.stop)
+        self._operations = Operations(
+            store=self.store,
+            catalog=self.catalog,
+            panel=self.panel,
+            executor=self._executor,
+            redactor=redactor,
+            gateway_id=self.id,
+        )
+        self.house = ""
+        """What other gateways know this one by, and all that share its database."""
         self.callbacks = Callbacks(secrets.token_hex(32))
-        self.workshop = Workshop(settings.data / "workers", redact=redactor.text)
+        hidden = [path for path in (settings.data, settings.path) if path is not None]
+        self.workshop = Workshop(settings.data / "workers", redact=redactor.text, base=settings.folder, hidden=hidden)
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
             store=self.store,
@@ -113,9 +139,14 @@ class Gateway:
         )
         self.models = self._make_models()
         self.engine = self._make_engine()
+        self.spaces = SpaceRoom(self.store, gateway_id=self.id)
+        self.agents = AgentBook(self.store, settings.agents)
+        self.household = self._make_household()
         self._sources = self._make_sources()
+        self._services = Services(settings, panel=self.panel, surroundings=self._surroundings())
         # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
         self.keyring = Keyring.from_settings(settings)
+        self.sessions = self._make_sessions(redact=redactor.text)
         self._listings_changed = asyncio.Event()
         self._reading_preferences = asyncio.Lock()
         self._chores: list[asyncio.Task[None]] = []
@@ -137,22 +168,31 @@ class Gateway:
         self.callbacks = Callbacks(
             await self.store.kept_tools.shared_value("callback_key", otherwise=secrets.token_hex(32))
         )
-        for source in self._sources:
+        self.house = await self.store.kept_tools.shared_value("house", otherwise=new_id("house"))
+        for source in (*self._sources, *self._services.sources):
             await self.panel.add(source)
+        await self._services.look()
         await self.shelf.load()
         await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
         await self._take_listings()
         recovered = await self._executor.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
+        await self.agents.open()
+        self.household.start()
         self._chores = [
+            asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self.household.sweep), name="household"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
             asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
             asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._elsewhere.follow(), name="calls elsewhere"),
+            asyncio.create_task(self._operations.run(), name="operations"),
+            asyncio.create_task(self._services.follow(), name="services"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
             asyncio.create_task(_every(TIDY_SECONDS, self.workshop.sweep_environments), name="tidying"),
         ]
@@ -164,19 +204,26 @@ class Gateway:
     async def stop(self) -> None:
         """Take no more calls, see the running ones to their end, then close every room, the last opened first."""
         self.ready = False
+        await self.sessions.close()
+        await self.household.close()
+        await self.spaces.close()
         await self.pipeline.close()
         for chore in self._chores:
             chore.cancel()
         if self._chores:
             await asyncio.wait(self._chores)
+        await self._operations.close()
         if self.catalog.pins.unwritten:
             await self.pinning.catch_up()
         self.catalog.close()
         self.servers.close()
         await self.engine.close()
+        await self.spaces.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
         await self.workshop.close()
         await self.outgoing.close()
+        with suppress(Unavailable):  # then the others notice by themselves, in a while
+            await self.store.leave(self.id)
         await self.store.close()
 
     def _make_sources(self) -> list[Source]:
@@ -216,6 +263,39 @@ class Gateway:
             )
         )
 
+    def _make_household(self) -> Household:
+        surroundings = self._surroundings()
+        servers = OwnServers(
+            panel=self.panel,
+            catalog=self.catalog,
+            make=lambda name, options, trusted: McpSource(name, options, surroundings, from_config=trusted),
+        )
+        rooms = LivingRooms(
+            store=self.store,
+            models=self.models,
+            catalog=self.catalog,
+            pipeline=self.pipeline,
+            live=self.spaces.live,
+            own_tools=servers.of,
+        )
+        return Household(rooms, gateway_id=self.id, find=self.agents.get)
+
+    def _make_sessions(self, *, redact: Callable[[str], str]) -> Sessions:
+        settings = self.settings
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        terms = Terms(
+            agents=settings.agents,
+            programs=settings.sessions,
+            relay=settings.relay,
+            folder=settings.data / "sessions",
+            place=Place(
+                workshop=self.workshop, base=settings.folder, environment={**inherited, "JACKFIELD_URL": settings.url}
+            ),
+            redact=redact,
+        )
+        rooms = SessionRooms(models=self.models, catalog=self.catalog, pipeline=self.pipeline, store=self.store)
+        return Sessions(terms, rooms=rooms, answers=self.answers, keyring=lambda: self.keyring)
+
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             folder=self.settings.folder,
@@ -228,6 +308,7 @@ class Gateway:
             ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
             workshop=self.workshop,
+            house=lambda: self.house,
         )
 
     def _public_settings(self) -> dict[str, Any]:

@@ -14,10 +14,14 @@
     │   │   ├── ToolNotFound
     │   │   ├── CallNotFound
     │   │   ├── RunNotFound
-    │   │   └── ResponseNotFound
+    │   │   ├── ResponseNotFound
+    │   │   ├── SessionNotFound
+    │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
-    │   │   └── AlreadyResolved
+    │   │   ├── AlreadyResolved
+    │   │   └── Loop                    gateways passed the call on in a circle, or too far
     │   ├── Expired             410
+    │   │   └── EventsPurged            they were there, and a newer thousand took their place
     │   ├── TooLarge            413
     │   ├── WrongMediaType      415
     │   ├── Misdirected         421     Host or Origin is not one of ours
@@ -128,6 +132,18 @@ class ResponseNotFound(NotFound):
     code = "response_not_found"
 
 
+class SessionNotFound(NotFound):
+    code = "session_not_found"
+
+
+class AgentNotFound(NotFound):
+    code = "agent_not_found"
+
+
+class SpaceNotFound(NotFound):
+    code = "space_not_found"
+
+
 class Conflict(Refused):
     code = "conflict"
 
@@ -136,8 +152,18 @@ class AlreadyResolved(Conflict):
     code = "already_resolved"
 
 
+class Loop(Conflict):
+    """A call that gateways pass on to each other in a circle, or too far."""
+
+    code = "loop"
+
+
 class Expired(Refused):
     code = "expired"
+
+
+class EventsPurged(Expired):
+    code = "events_purged"
 
 
 class TooLarge(Refused):

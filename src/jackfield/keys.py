@@ -66,6 +66,13 @@ class Keyring:
         """The principal of that name, as long as it still has a key."""
         return self._by_name.get(name)
 
+    def lend(self, key: str, principal: Principal) -> None:
+        """A key for a while: found by itself, and by nobody's name, so that no login can be made of it."""
+        self._by_digest[digest_of(key)] = principal
+
+    def take_back(self, key: str) -> None:
+        self._by_digest.pop(digest_of(key), None)
+
     @property
     def host(self) -> Principal:
         """Whom the printed link signs in: an administrator if there is one, else the first key."""

@@ -21,6 +21,7 @@ from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
 from jackfield.parsing import parse_config, snake_keys
 from jackfield.settings_agents import AgentSettings, check_agent_id
+from jackfield.settings_discovery import DiscoverySettings, services_in
 from jackfield.settings_sessions import RelaySettings, SessionSettings
 
 MAX_BODY = 32 * 1024 * 1024
@@ -144,6 +145,7 @@ class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     categories: tuple[Category, ...] = ()
     auth: AuthSettings = AuthSettings()
     outgoing: OutgoingSettings = OutgoingSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
     mcp: McpSettings = McpSettings()
     models: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
@@ -173,6 +175,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, dict[str, Any]] = {}
     """`[models.NAME]`, in the order of the file; each table is checked by its provider (`llm/models.py`)."""
     sources: tuple[SourceSettings, ...] = ()
+    discovery: DiscoverySettings = DiscoverySettings()
+    services: dict[str, str] = {}
+    """Services that the environment names, and their urls."""
     tools: tuple[ToolSettings, ...] = ()
     agents: dict[str, AgentSettings] = {}
     sessions: dict[str, SessionSettings] = {}
@@ -231,6 +236,8 @@ def load_settings(
         categories=document.categories,
         keys=document.auth.keys,
         outgoing=document.outgoing,
+        discovery=document.discovery,
+        services=services_in(env, document.discovery, taken=document.sources),
         responses=document.responses,
         mcp=document.mcp,
         models=document.models,
@@ -390,6 +397,9 @@ def _check(settings: Settings) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"{where}: two of the [[tools]] are called '{twice}'. Rename one of them.")
+    for name in settings.services:
+        if not is_source_name(name) or name in RESERVED_SOURCES:
+            raise ConfigError(f"{where}: discovery.env: '{name}' cannot be a source's name. Leave it out of the list.")
     for name, key in settings.keys.items():
         if not key.key:
             raise ConfigError(f'{where}: auth.keys.{name}.key is empty. Give it a value, for example "${{OPS_KEY}}".')

@@ -23,17 +23,21 @@ class SandboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """`auto`: the strictest that this machine has; `none`: a plain process group, because the operator says so."""
     network: bool = False
     memory: Annotated[int, Meta(ge=0)] = 0
-    """Bytes."""
+    """Bytes of address space, for each process."""
     cpu: Annotated[float, Meta(ge=0)] = 0
-    """Seconds of CPU time."""
+    """Seconds of CPU time, for each process."""
     file_size: Annotated[int, Meta(ge=0)] = 0
     """Bytes of the largest file that may be written."""
+    processes: Annotated[int, Meta(ge=0)] = 0
+    """How many at once, threads counted."""
+    scratch: Annotated[int, Meta(gt=0)] = 268_435_456
+    """Bytes that fit in its private temporary folder and home; they are kept in memory."""
     readable: tuple[str, ...] = ()
     """Further folders that may be read."""
     writable: tuple[str, ...] = ()
     """Folders that may be written, besides a private temporary one."""
     container: tuple[str, ...] = ()
-    """For `container`: the command that runs one, with `{command}`, `{socket}` and `{name}` in it."""
+    """For `container`: the command that runs one, with `{command}`, `{socket}`, `{name}` and `{env}` in it."""
 
 
 class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

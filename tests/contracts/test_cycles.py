@@ -6,11 +6,13 @@ import pytest
 from msgspec import Raw
 
 from jackfield.calls.slots import slot_of
-from jackfield.model.call import CallStatus, Delivery, Failed, FirstReply, Pending, done
+from jackfield.model.call import CallStatus, Delivery, Done, Failed, FirstReply, Pending, done
 from jackfield.model.ids import new_id
-from jackfield.store import Store, moves
-from jackfield.store.cycle_moves import CycleRecord, CycleStatus, StepCall
+from jackfield.store import Store
+from jackfield.store.cycle_moves import Builtin, CycleRecord, CycleStatus, StepCall
 from jackfield.store.cycles import Consciousness
+from jackfield.store.moves import Script
+from jackfield.store.statements import make_statement
 from tests.store.living import (
     RECORD,
     all_that_is_kept,
@@ -18,7 +20,9 @@ from tests.store.living import (
     data_of,
     events_of,
     inbox_of,
+    known,
     one_call_of_each_form,
+    over,
     run,
     stepped,
     taken_over,
@@ -87,31 +91,54 @@ async def test_a_step_puts_every_form_of_call_on_record_before_anything_runs(sto
     assert decoded(written[4].result) == {"ok": True}
 
 
+def telling_bob(event_id: str) -> Builtin:
+    """A built-in that puts an event into another agent's inbox and says which."""
+
+    def deed() -> Script[Done | Failed]:
+        event = {"event_id": event_id, "agent": "bob", "type": "service", "data": "{}", "not_before": 0}
+        yield "insert_inbox_event", event
+        return done(event_id)
+
+    return deed
+
+
 async def test_what_a_built_in_does_is_written_with_its_call_or_not_at_all(store: Store) -> None:
     cycle = (await woken(store)).cycle
-
-    def message(event_id: str) -> moves.Script[object]:
-        event = {"event_id": event_id, "agent": "bob", "type": "space_message", "data": "{}"}
-        return moves.run("insert_inbox_event", **event, not_before=0)
-
-    builtin = one_call_of_each_form()["built-in"]
     steps = store.cycles.take_step
-    assert await steps(cycle, n=1, message="{}", calls=[builtin], effects=[lambda: message("m1")])
+    first = await steps(cycle, n=1, message="{}", calls=[StepCall(a_call(), telling_bob("m1"))])
+    assert first is not None
+    assert first[0].outcome == done("m1")
     before = await all_that_is_kept(store)
-    twice = [lambda: message("m2"), lambda: message("m1")]
+    twice = [StepCall(a_call(), telling_bob(event_id)) for event_id in ("m2", "m1")]
     with pytest.raises(Exception, match=r"(?i)unique"):
-        await steps(cycle, n=2, message="{}", calls=[StepCall(a_call(), done(1))], effects=twice)
+        await steps(cycle, n=2, message="{}", calls=twice)
     assert await all_that_is_kept(store) == before
     paused = as_if_of(cycle, epoch=0)
-    assert await steps(paused, n=2, message="{}", effects=[lambda: message("m3")]) is None
+    assert await steps(paused, n=2, message="{}", calls=[StepCall(a_call(), telling_bob("m3"))]) is None
     assert await inbox_of(store, "bob") == {"m1": "pending"}
+
+
+async def test_built_ins_act_in_the_order_of_their_calls_and_see_what_came_before(store: Store) -> None:
+    cycle = (await woken(store)).cycle
+    told: list[list[str]] = []
+
+    def looking() -> Script[Done | Failed]:
+        rows = yield make_statement("look", "SELECT event_id FROM inbox WHERE agent = 'bob'", store.placeholder), {}
+        told.append(sorted(row["event_id"] for row in rows))
+        return done(len(rows))
+
+    calls = [looking, telling_bob("m1"), looking, telling_bob("m2"), looking]
+    written = await store.cycles.take_step(cycle, n=1, message="{}", calls=[StepCall(a_call(), one) for one in calls])
+    assert written is not None
+    assert [decoded(call.result) for call in written] == [0, "m1", 1, "m2", 2]
+    assert told == [[], ["m1"], ["m1", "m2"]]
 
 
 async def test_a_built_in_that_failed_or_has_much_to_tell_is_kept_as_any_call(store: Store) -> None:
     store.cycles._large_result = 1_000
     cycle = (await woken(store)).cycle
     failed, large = Failed("forbidden", "You are no member."), done("x" * 5_000)
-    ids = await stepped(store, cycle, StepCall(a_call(), failed), StepCall(a_call(), large))
+    ids = await stepped(store, cycle, StepCall(a_call(), over(failed)), StepCall(a_call(), over(large)))
     refused, big = [await store.get_call(call_id) for call_id in ids]
     assert refused is not None
     assert (refused.status, refused.outcome) == (CallStatus.FAILED, failed)
@@ -248,6 +275,7 @@ async def test_an_abandoned_cycle_gives_every_call_a_way_to_the_agent(store: Sto
 
 
 async def test_a_failed_cycle_says_what_it_had_called_and_comes_back_after_a_while(store: Store) -> None:
+    await known(store, "ada")
     cycle = (await woken(store)).cycle
     ids = await stepped(store, cycle, StepCall(a_waiting_call(tool="ask")), *[one_call_of_each_form()["built-in"]])
     await stepped(store, cycle, StepCall(a_call(tool="search")), n=2)
@@ -272,9 +300,10 @@ async def test_a_failed_cycle_says_what_it_had_called_and_comes_back_after_a_whi
 
 
 async def test_after_three_crashes_the_next_cycle_has_events_failure_and_each_result_once(store: Store) -> None:
+    await known(store, "ada")
     cycle = (await woken(store, events=("e1", "e2"))).cycle
     inline, late, builtin = await stepped(
-        store, cycle, StepCall(a_waiting_call()), StepCall(a_waiting_call()), StepCall(a_call(), done(1))
+        store, cycle, StepCall(a_waiting_call()), StepCall(a_waiting_call()), StepCall(a_call(), over(done(1)))
     )
     assert (await store.settle_submitted(inline, done("consumed inline"))).moved
     for owner in ("gw_b", "gw_c"):
@@ -340,8 +369,14 @@ async def test_a_journal_has_events_steps_calls_and_slots_in_order_and_reads_the
     assert await store.cycles.journal("cycle_x") is None
 
 
-async def test_who_may_be_woken_has_due_events_and_no_open_cycle_and_the_longest_wait_first(store: Store) -> None:
+async def test_who_may_be_woken_is_known_and_on_has_due_events_and_no_open_cycle_the_longest_wait_first(
+    store: Store,
+) -> None:
+    await known(store, "ada", "bob", "cleo", "dora")
     assert await store.cycles.agents_to_wake() == []
+    await tell(store, "stranger", "s1")
+    await tell(store, "dora", "d1")
+    await store.minds.put_agent("dora", definition="{}", origin="api", enabled=False)
     for agent in ("cleo", "ada", "bob"):
         await tell(store, agent, f"{agent}_1", f"{agent}_2")
     assert await store.cycles.agents_to_wake() == ["cleo", "ada", "bob"]
@@ -352,6 +387,8 @@ async def test_who_may_be_woken_has_due_events_and_no_open_cycle_and_the_longest
     assert await store.cycles.agents_to_wake() == ["cleo", "bob"]
     await store.cycles.commit(opened.cycle, consciousness="c", record=RECORD)
     assert await store.cycles.agents_to_wake() == ["cleo", "bob", "ada"]
+    await known(store, "dora")
+    assert await store.cycles.agents_to_wake() == ["dora", "cleo", "bob", "ada"]
 
 
 async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Store) -> None:
@@ -361,7 +398,7 @@ async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Sto
         await stepped(store, cycle)
         await store.cycles.commit(cycle, consciousness="c", record=RECORD)
     living = (await woken(store, "bob")).cycle
-    [kept] = await stepped(store, living, StepCall(a_call(id=long_ago), done(1)))
+    [kept] = await stepped(store, living, StepCall(a_call(id=long_ago), over(done(1))))
     await run(store, "UPDATE cycles SET finished_at = 1 WHERE finished_at IS NOT NULL")
     assert await store.prune(keep_days=1) == 0
     assert [cycle.number for cycle in await store.cycles.of_agent("ada")] == [3]

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from jackfield.model.call import done
+from jackfield.model.call import Done, Failed, done
 from jackfield.model.ids import new_id
 from jackfield.store import Store, moves
-from jackfield.store.cycle_moves import Cycle, CycleRecord, Opened, StepCall
+from jackfield.store.cycle_moves import Builtin, Cycle, CycleRecord, Opened, StepCall
 from jackfield.store.inboxes import InboxEvent
+from jackfield.store.moves import Script
 from jackfield.store.statements import make_statement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
@@ -38,8 +39,24 @@ def one_call_of_each_form() -> dict[str, StepCall]:
         "wait": StepCall(a_waiting_call(tool="wait")),
         "isAsync": StepCall(a_pending_call(tool="is_async")),
         "approval": StepCall(a_call_for_approval(tool="approval")),
-        "built-in": StepCall(a_call(tool="send_message"), done({"ok": True})),
+        "built-in": StepCall(a_call(tool="send_message"), over(done({"ok": True}))),
     }
+
+
+def over(outcome: Done | Failed) -> Builtin:
+    """A built-in that does nothing but come to this."""
+
+    def deed() -> Script[Done | Failed]:
+        yield from ()
+        return outcome
+
+    return deed
+
+
+async def known(store: Store, *agents: str) -> None:
+    """There are these agents, switched on."""
+    for agent in agents:
+        await store.minds.put_agent(agent, definition="{}", origin="api")
 
 
 async def stepped(store: Store, cycle: Cycle, *calls: StepCall, n: int = 1) -> list[str]:
@@ -70,6 +87,7 @@ async def events_of(store: Store, agent: str = "ada") -> list[InboxEvent]:
 async def all_that_is_kept(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Every row that a cycle's move may touch."""
     order = {"cycles": "id", "steps": "cycle_id, n", "calls": "id", "inbox": "seq", "consciousness": "agent"}
+    order |= {"spaces": "id", "space_messages": "id", "space_events": "space_id, seq", "presence": "space_id, run_id"}
     return {table: await run(store, f"SELECT * FROM {table} ORDER BY {keys}") for table, keys in order.items()}
 
 

@@ -24,9 +24,11 @@ from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import make_statement
+from tests.store.living import known
 from tests.store.protocol import Cycle, Event, Lease, Row
 
 EPOCH = 1_000_000
+AGENTS = ("ada", "bob")
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 CLOCK = "(SELECT now FROM test_clock)"
@@ -45,6 +47,7 @@ class Bench:
         for table in ("calls", "inbox", "gateways", "cycles", "steps", "consciousness"):
             self._write(f"DELETE FROM {table}")
         self.set_clock(EPOCH)
+        self.run(known(self.stores[0], *AGENTS))
 
     def set_clock(self, now: int) -> None:
         self._write("UPDATE test_clock SET now = :now", now=now)

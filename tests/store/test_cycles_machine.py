@@ -19,6 +19,7 @@ from jackfield.store.cycle_moves import Cycle as StoredCycle
 from jackfield.store.cycle_moves import CycleRecord, StepCall, cycle_from
 from tests.store import cycle_protocol
 from tests.store.drawn_moves import BEGINNINGS, GATEWAYS, MOST_OPEN, OFF_BY, PICK, SPANS, STEPS, VIA
+from tests.store.living import over
 from tests.store.playing import Bench, Sight, a_bench, cycle_of, searching, spoil, to_call, to_outcome
 from tests.store.protocol import FINAL, Cycle, Row
 from tests.store.test_moves_machine import Moves
@@ -160,8 +161,7 @@ class CycleMoves(Moves):
 
 
 def step_call(row: Row) -> StepCall:
-    outcome = to_outcome(row.outcome) if row.outcome is not None else None
-    return StepCall(to_call(row), outcome)
+    return StepCall(to_call(row), None if row.outcome is None else over(to_outcome(row.outcome)))
 
 
 def held(cycle: Cycle, epoch: int) -> StoredCycle:

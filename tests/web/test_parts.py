@@ -5,9 +5,11 @@ import pytest
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
 from jackfield.model.call import CallStatus
+from jackfield.model.times import iso_time
 from jackfield.settings import ServerSettings
 from jackfield.sources.keeper import SourceState, SourceStatus
 from jackfield.web.admission import key_in
+from jackfield.web.answers import etag_matches
 from jackfield.web.calls import parse_statuses
 from jackfield.web.door import Door
 from jackfield.web.errors import MethodNotAllowed, http_status
@@ -16,9 +18,7 @@ from jackfield.web.hosts import Hosts
 from jackfield.web.logins import login_cookie, login_in
 from jackfield.web.metrics import metrics_text
 from jackfield.web.openapi import openapi_document, refusals_of
-from jackfield.web.records import iso_time
 from jackfield.web.routes import DOORS
-from jackfield.web.tools import etag_matches
 from jackfield.web.visit import headers_of
 
 

@@ -56,6 +56,11 @@ class Loop:
         self._run_here = 0
         self._was_reminded = False
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The conversation so far."""
+        return tuple(self._items)
+
     async def run(self) -> Ended:
         """Carry the plan out. Never raises but for cancellation; the event of the end is told by whoever called."""
         try:

@@ -28,6 +28,7 @@ from jackfield.errors import (
 )
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
 from jackfield.model.principal import Principal
+from jackfield.model.tool import CALLER
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Store
 
@@ -73,6 +74,10 @@ class Answers:
         answered_by = principal.name if principal else "callback"
         told = self._redactor.outcome(outcome)
         return self._settled(await self._store.settle_submitted(call_id, told, answered_by=answered_by), call_id)
+
+    async def answer_for(self, call_id: str, outcome: Failed) -> Call:
+        """The gateway's own word, where whoever should answer cannot: gone, too late, ended."""
+        return self._settled(await self._store.settle_submitted(call_id, outcome), call_id)
 
     async def approve(self, call_id: str, *, principal: Principal, arguments: dict[str, Any] | None = None) -> Call:
         """A person says yes to exactly this call, perhaps with other arguments, which are checked again."""
@@ -155,7 +160,7 @@ class Answers:
         if isinstance(outcome, Done) and is_question(call):
             check_answer(call, outcome)
             return
-        entry = self._catalog.entry(call.tool)
+        entry = None if call.source == CALLER else self._catalog.entry(call.tool)
         if isinstance(outcome, Failed) or entry is None or entry.tool.output_schema is None:
             return
         faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))

@@ -7,7 +7,7 @@ store remembers. `Pipeline.call` is the whole story; the methods after it are it
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -28,7 +28,9 @@ from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply, Outcome
 from jackfield.model.ids import new_id
+from jackfield.model.journey import via
 from jackfield.model.principal import Principal
+from jackfield.model.tool import CALLER
 from jackfield.sources.base import Elicit, Invocation
 from jackfield.store import Moved, Started, Store
 from jackfield.store.base import Claim
@@ -52,6 +54,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """Of the whole request, to tell a repeat from another request under the same idempotency key."""
     depth: int = 0
+    within_ms: int | None = None
+    """How long whoever asks will wait, where that is known; a call never takes longer than its tool may."""
     through_door: bool = False
     """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
     client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
@@ -99,6 +103,8 @@ class Pipeline:
         self._broken_off: set[str] = set()
         """Calls whose HTTP caller is not waited with any more, though this gateway lives on."""
         self._open = True
+        self.ask_caller: Callable[[Call], None] | None = None
+        """Hands a call of a caller's tool to whoever lent it, once it is on record."""
 
     async def call(self, request: CallRequest, *, call_id: str | None = None) -> Call:
         """One call, from a request to its outcome. A refusal raises; a failing tool is an outcome."""
@@ -116,8 +122,9 @@ class Pipeline:
         entry = self._find(request)
         self._catalog.require_arguments(entry, request.arguments)
         await self._check_run(request)
+        shown = await self._shown(entry, request)
         decision = self._decide(entry, request)
-        call = self._new_call(entry, request, call_id)
+        call = msgspec.structs.replace(self._new_call(entry, request, call_id), shown=shown)
         match decision:
             case Deny(error):
                 raise error
@@ -158,6 +165,17 @@ class Pipeline:
         if owner != request.principal.name and not request.principal.is_admin:
             raise Forbidden(f"Run '{request.run_id}' belongs to another key.", param="run_id")
 
+    async def _shown(self, entry: Entry, request: CallRequest) -> str | None:
+        """How a visible call appears in its space. A space that is not kept here shows it nowhere."""
+        if not entry.tool.visible or request.space_id is None:
+            return None
+        if await self._store.spaces.get(request.space_id) is None:
+            return None
+        agent = acting_agent(request.principal, request.agent)
+        if agent is not None and await self._store.spaces.get_member(request.space_id, agent) is None:
+            raise Forbidden(f"Agent '{agent}' is not a member of space '{request.space_id}'. Add it there first.")
+        return "without_result" if entry.tool.metadata.sensitive_output else "whole"
+
     def _decide(self, entry: Entry, request: CallRequest) -> Allow | Ask | Deny | Refuse:
         tool_id, limit = f"{entry.tool.source}:{entry.tool.name}", entry.tool.metadata.rate_limit_per_minute
         wanted = self._preferences.effective(entry, principal=request.principal.name, chat_id=request.chat_id)
@@ -183,12 +201,12 @@ class Pipeline:
         agent = acting_agent(request.principal, request.agent)
         return Call(
             id=call_id or new_id("call"),
-            run_id=request.run_id or new_id("run"),
+            run_id=_run_of(request.principal) or request.run_id or new_id("run"),
             tool=entry.name,
             source=tool.source,
             tool_version=entry.version,
             arguments=Raw(_encode(request.arguments)),
-            principal=request.principal.name,
+            principal=request.principal.on_record,
             status=CallStatus.RUNNING,
             agent=agent,
             space_id=request.space_id,
@@ -197,12 +215,13 @@ class Pipeline:
             attempt=1,
             owner=self._gateway_id,
             waiter=self._gateway_id if request.through_door and agent is not None else None,
-            timeout_ms=tool.deadline_ms,
+            timeout_ms=min(tool.deadline_ms, request.within_ms or tool.deadline_ms),
             expires_in_ms=tool.pending_ms,
         )
 
     async def _ask(self, prepared: Prepared) -> Call:
         """A person decides first; the call waits on record."""
+        await self._keep_way(prepared.call)
         started = await self._store.start_call(prepared.call, claim=_claim(prepared.request))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
@@ -213,12 +232,18 @@ class Pipeline:
     async def _hand_over(self, prepared: Prepared) -> Call:
         """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
         call, request = prepared.call, prepared.request
+        await self._keep_way(call)
         start = partial(self._store.start_call, call, claim=_claim(request), wakes=prepared.wakes)
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
             return await self._earlier(started.call, same_body=started.same_body)
         return started.call
+
+    async def _keep_way(self, call: Call) -> None:
+        """A call that goes on when its request is over still has to know which gateways it came through."""
+        if way := via.get():
+            await self._store.operations.keep_way(call.id, way)
 
     async def _unless_gone(self, waiting: Coroutine[Any, Any, Started], call_id: str, request: CallRequest) -> Started:
         """Wait, unless the HTTP client hangs up: then nobody waits, and the answer goes to the inbox."""
@@ -241,6 +266,8 @@ class Pipeline:
 
     def _waits(self, call: Call) -> None:
         """Tell that a call waits for somebody."""
+        if call.source == CALLER and self.ask_caller is not None:
+            self.ask_caller(call)
         self._executor.events.tell(events.PENDING, call, at=now_ms())
         self._executor.counters.count(call)
 
@@ -387,6 +414,11 @@ def _handed_over(call: Call, *, is_async: bool) -> Call:
     return msgspec.structs.replace(
         handed, status=CallStatus.PENDING, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None
     )
+
+
+@lru_cache(maxsize=1024)
+def _run_of(principal: Principal) -> str | None:
+    return principal.session
 
 
 def _claim(request: CallRequest) -> Claim | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from jackfield.catalog.globs import compiled
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CALLER
 
 
 class Subject(Protocol):
@@ -32,13 +33,15 @@ def may_see(principal: Principal, call: Subject) -> bool:
 
 
 def may_answer(principal: Principal, call: Subject) -> bool:
-    """Whether results of this call are taken from this key."""
+    """Whether results of this call are taken from this key. Relayed calls are their session's owner's alone."""
+    if call.source == CALLER:
+        return principal.name == call.principal
     return in_reach(principal, call) and (principal.may(Scope.ANSWER) or principal.may_serve(call.tool))
 
 
 def may_stop(principal: Principal, call: Subject) -> bool:
     """Whether this key may cancel the call: it made it, or is an administrator's."""
-    return principal.is_admin or principal.name == call.principal
+    return principal.is_admin or principal.on_record == call.principal
 
 
 def in_reach(principal: Principal, call: Subject) -> bool:

@@ -8,30 +8,17 @@ import contextvars
 import importlib
 import logging
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Protocol, cast
-
-from msgspec import Struct
 
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call
+from jackfield.model.journey import IncomingTrace, incoming_trace
 
 log = logging.getLogger("jackfield.telemetry")
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Either of OpenTelemetry's own variables says where spans go."""
 INHABITANT = "jackfield.calls.tracing"
-
-
-class IncomingTrace(Struct, frozen=True):
-    """W3C's two headers as they came; nobody has checked them yet."""
-
-    parent: str
-    state: str | None
-
-
-incoming_trace: ContextVar[IncomingTrace | None] = ContextVar("incoming_trace", default=None)
-"""The trace of the request that this task serves."""
 
 
 class CallSpan(Protocol):

@@ -20,10 +20,10 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from jackfield import __version__
-from jackfield.calls.telemetry import incoming_trace
 from jackfield.catalog.catalog import Entry
 from jackfield.errors import Refused
 from jackfield.model.call import Call, CallStatus
+from jackfield.model.journey import IncomingTrace, incoming_trace
 from jackfield.model.tool import Tool, ToolKind
 
 log = logging.getLogger("jackfield.telemetry")
@@ -68,6 +68,11 @@ class OtelSpan:
         self._span = span
         self.context = contextvars.copy_context()
         self.context.run(otel_context.attach, trace.set_span_in_context(span))
+        # What a tool asks of another gateway belongs to this span.
+        carried: dict[str, str] = {}
+        self.context.run(_w3c.inject, carried)
+        if "traceparent" in carried:
+            self.context.run(incoming_trace.set, IncomingTrace(carried["traceparent"], carried.get("tracestate")))
 
     def settled(self, call: Call) -> None:
         self._span.set_attribute("jackfield.call.status", call.status.value)

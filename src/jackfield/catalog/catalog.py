@@ -15,7 +15,7 @@ from weakref import WeakSet
 from msgspec import Struct
 
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
-from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge
+from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, snapshot_of
 from jackfield.catalog.names import Identity, Notice
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
@@ -67,6 +67,8 @@ class Catalog:
         self._views: OrderedDict[Sight, View] = OrderedDict()
         self._lent: dict[str, list[Entry]] = {}
         """Tools of sources that are in nobody's catalog, once for each who uses them now."""
+        self._of_sessions: dict[str, View] = {}
+        """What the keys of sessions see."""
         self._checkers = Checkers()
         self._followers: WeakSet[Follower] = WeakSet()
         self._updating = asyncio.Lock()
@@ -121,6 +123,8 @@ class Catalog:
     def view(self, principal: Principal) -> View:
         """What this key sees now."""
         sight = sight_of(principal)
+        if sight.session is not None:
+            return self._of_sessions.get(sight.session) or self._view_of(())
         found = self._views.get(sight)
         if found is not None:
             self._views.move_to_end(sight)
@@ -132,6 +136,23 @@ class Catalog:
         if len(self._views) > MAX_VIEWS:
             self._views.popitem(last=False)
         return made
+
+    def lend_to(self, session: str, entries: Iterable[Entry]) -> None:
+        """From now on the key of this session sees these, and who follows with it is told what changed."""
+        before, now = self._of_sessions.get(session) or self._view_of(()), self._view_of(entries)
+        self._of_sessions[session] = now
+        change = difference(before.snapshot, now.snapshot)
+        for follower in list(self._followers):
+            if follower.sight.session == session and change.names_tools:
+                follower.offer(change)
+
+    def end_lending_to(self, session: str) -> None:
+        self._of_sessions.pop(session, None)
+
+    def _view_of(self, entries: Iterable[Entry]) -> View:
+        snapshot = snapshot_of(entries)
+        index = Index().following(removed=(), added=snapshot.entries)
+        return View(snapshot, index=index, sight=EVERYTHING, scenario=self._scenario, generated_at=self._now())
 
     def entry(self, name: str) -> Entry | None:
         """The tool of this public name, whoever may see it; for calls that were decided before."""
@@ -160,6 +181,10 @@ class Catalog:
     def external_tools(self) -> list[Entry]:
         """Every tool that tool servers answer, by name."""
         return [entry for entry in self._moment.snapshot.entries if entry.tool.execution_type is ExecutionType.EXTERNAL]
+
+    def operations(self) -> list[Entry]:
+        """Every tool whose calls go on at its owner, by name."""
+        return [entry for entry in self._moment.snapshot.entries if entry.tool.is_operation]
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""

@@ -1,13 +1,16 @@
 """Seed 004's manifest, as bytes. Each tool is encoded once; a manifest of many is their bytes, joined.
 
 Above: `merge.py` (one tool) and `view.py` (the whole). Below: msgspec. Field names and order are the seed's, every
-field is there whatever its value, and each tool also has `version` and `source`. Three places where a reader could
+field is there whatever its value, and each tool also has `version` and `source`. Five places where a reader could
 expect something else:
 
 - `parameters` is the tool's own schema; only `type` and `properties` are added where it lacks them. `required` and
   `additionalProperties` are not, because an absent one means something in JSON Schema and `null` does not.
 - `timeout_seconds` is the limit that will be enforced, whichever setting it comes from, so it is never null.
 - An example has `expected_output` only where the tool gives one; the seed's examples have none.
+- A tool that other gateways pass on has `via`, the houses it came through, so that none takes back its own.
+- `modifies_state` and `sensitive_output`, which the seed does not have, stand only where they are true, and
+  `async_behavior` never: whoever calls the tool here is told `pending` and follows the call, not its owner's work.
 """
 
 import hashlib
@@ -53,17 +56,16 @@ def version_of(name: str, tool: Tool) -> str:
 
 def tool_json(name: str, tool: Tool, version: str) -> bytes:
     """One tool as the manifest and `GET /api/v1/tools/{name}` show it."""
-    return _encode(
-        {
-            "name": name,
-            "description": tool.description,
-            "category": tool.category,
-            "parameters": parameters_of(tool.input_schema),
-            "metadata": _metadata(tool),
-            "version": version,
-            "source": tool.source,
-        }
-    )
+    shown: dict[str, Any] = {
+        "name": name,
+        "description": tool.description,
+        "category": tool.category,
+        "parameters": parameters_of(tool.input_schema),
+        "metadata": _metadata(tool),
+        "version": version,
+        "source": tool.source,
+    }
+    return _encode(shown | {"via": tool.via} if tool.via else shown)
 
 
 def parameters_of(schema: JsonSchema) -> JsonSchema:
@@ -77,17 +79,19 @@ def parameters_of(schema: JsonSchema) -> JsonSchema:
 
 def _metadata(tool: Tool) -> dict[str, Any]:
     metadata = tool.metadata
-    return {
+    said = {
         "enabled_by_default": metadata.enabled_by_default,
         "requires_approval": metadata.requires_approval,
         "timeout_seconds": -(-tool.deadline_ms // 1000),
         "rate_limit_per_minute": metadata.rate_limit_per_minute,
         "cost_estimate": metadata.cost_estimate,
-        "long_running": metadata.long_running,
+        "long_running": metadata.long_running or tool.is_operation,
         "idempotent": metadata.idempotent,
         "tags": metadata.tags,
         "examples": [_example(example) for example in metadata.examples],
     }
+    beyond = {"modifies_state": metadata.modifies_state, "sensitive_output": metadata.sensitive_output}
+    return said | {name: value for name, value in beyond.items() if value}
 
 
 def _example(example: Example) -> dict[str, Any]:

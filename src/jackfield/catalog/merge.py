@@ -10,7 +10,7 @@ keeps its name, so that nobody else gets its calls meanwhile, and is no entry.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -204,6 +204,24 @@ def private_entries(listing: Listing, *, owner: str) -> tuple[Entry, ...]:
     """The usable tools of a source that is in nobody's catalog, under names that no other tool has."""
     usable = (check(tool, None).usable for tool in listing.tools)
     return tuple(_entry(legal(f"{tool.name}_{owner}"), tool, None) for tool in usable if tool is not None)
+
+
+def named_entry(name: str, tool: Tool) -> Entry:
+    """An entry that is in nobody's catalog, under a name that was given to it elsewhere."""
+    return _entry(name, tool, None)
+
+
+def snapshot_of(entries: Iterable[Entry]) -> Snapshot:
+    """A small catalog of entries that were made before."""
+    ordered = tuple(sorted(entries, key=lambda entry: entry.name))
+    by_identity = {(entry.tool.source, entry.tool.name): entry for entry in ordered}
+    return Snapshot(
+        entries=ordered,
+        by_name={entry.name: entry for entry in ordered},
+        by_foreign=_foreign_spellings(by_identity),
+        by_identity=by_identity,
+        version=_version(ordered, ()),
+    )
 
 
 def _foreign_spellings(by_identity: Mapping[Identity, Entry]) -> dict[str, tuple[Entry, ...]]:

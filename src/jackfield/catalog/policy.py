@@ -86,12 +86,12 @@ def acting_agent(principal: Principal, agent: str | None) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _may_call(principal: Principal) -> bool:
-    return principal.may(Scope.CALL)
+    return principal.may(Scope.CALL) or principal.session is not None
 
 
 @lru_cache(maxsize=1024)
 def _calls_as_itself(principal: Principal) -> bool:
-    return principal.is_admin or Scope.CALL.value in principal.scopes
+    return principal.is_admin or Scope.CALL.value in principal.scopes or principal.session is not None
 
 
 def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool) -> Refused | None:

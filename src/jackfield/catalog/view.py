@@ -33,6 +33,8 @@ class Sight(Struct, frozen=True, kw_only=True):
     """The scopes read the whole catalog."""
     serves: tuple[str, ...] = ()
     """Otherwise: globs of the tools that the key serves."""
+    session: str | None = None
+    """A session's key: it sees what is lent to that session, and nothing of the catalog."""
     limits: tuple[str, ...] = ()
     """The key's own `tools`; empty means no limit."""
 
@@ -51,8 +53,10 @@ class Sight(Struct, frozen=True, kw_only=True):
 def sight_of(principal: Principal) -> Sight:
     """`admin`, `call`, `read` and `agent:` see everything, `worker:` what it serves, all others nothing.
 
-    A key that only answers or belongs to a session has no catalog of its own.
+    A key that only answers has no catalog of its own. One of a session has that session's.
     """
+    if principal.session is not None:
+        return Sight(all_tools=False, session=principal.session)
     reads = (Scope.ADMIN.value, Scope.CALL.value, Scope.READ.value)
     if any(scope in principal.scopes for scope in reads) or principal.named("agent"):
         return Sight(all_tools=True, limits=principal.tools)
@@ -73,7 +77,7 @@ class View:
         else:
             self.entries = tuple(entry for entry in snapshot.entries if sight.sees(entry))
             self._by_name = {entry.name: entry for entry in self.entries}
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._index = index
         self._sight = sight
         self._scenario = scenario
@@ -88,7 +92,7 @@ class View:
         found = self._by_name.get(name)
         if found is not None:
             return found
-        for entry in self._snapshot.by_foreign.get(name, ()):
+        for entry in self.snapshot.by_foreign.get(name, ()):
             if entry.name in self._by_name:
                 return entry
         self._refuse_held(name)
@@ -96,12 +100,12 @@ class View:
         raise ToolNotFound(f"There is no tool '{shown(name)}'.{hint} 'jackfield tools' lists those this key may see.")
 
     def _refuse_held(self, name: str) -> None:
-        held = self._snapshot.held
+        held = self.snapshot.held
         if not held:
             return
-        for entry in (held.get(name), *self._snapshot.by_foreign.get(name, ())):
+        for entry in (held.get(name), *self.snapshot.by_foreign.get(name, ())):
             if entry is not None and entry.name in held and self._sight.sees(entry):
-                raise refusal(entry.name, entry.tool.source, pins_are_known=self._snapshot.pins_are_known)
+                raise refusal(entry.name, entry.tool.source, pins_are_known=self.snapshot.pins_are_known)
 
     def search(self, query: str, *, limit: int = DEFAULT_LIMIT) -> list[Entry]:
         """The best matches, best first. An empty query gives the first tools by name."""
@@ -133,6 +137,6 @@ class View:
     def categories(self) -> tuple[Category, ...]:
         """All of the catalog's, or for a key that sees part of it those that its tools are in."""
         if self._sight.is_whole:
-            return self._snapshot.categories
+            return self.snapshot.categories
         used = {entry.tool.category for entry in self.entries}
-        return tuple(category for category in self._snapshot.categories if category.id in used)
+        return tuple(category for category in self.snapshot.categories if category.id in used)

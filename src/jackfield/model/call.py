@@ -151,6 +151,8 @@ class Call(Struct, frozen=True, kw_only=True):
     """The tool server that has it, by its own id."""
     offers: int = 0
     answered_by: str | None = None
+    shown: str | None = None
+    """Whether its space sees it: `whole`, or `without_result` where the tool's output is sensitive."""
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None

@@ -38,6 +38,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     name: str
     scopes: frozenset[str]
     tools: tuple[str, ...] = ()
+    owner: str | None = None
+    """In whose name its calls are on record, where that is not its own: a session's key acts for who opened it."""
 
     @property
     def is_admin(self) -> bool:
@@ -55,6 +57,16 @@ class Principal(Struct, frozen=True, kw_only=True):
         """The names behind this principal's `kind:` scopes."""
         prefix = f"{kind}:"
         return tuple(sorted(scope[len(prefix) :] for scope in self.scopes if scope.startswith(prefix)))
+
+    @property
+    def session(self) -> str | None:
+        """The session whose key this is. All its calls are of one run, the session."""
+        return next(iter(self.named("session")), None)
+
+    @property
+    def on_record(self) -> str:
+        """Whose its calls are."""
+        return self.owner or self.name
 
     def may_act_as(self, agent: str) -> bool:
         """Whether a call may be made in this agent's name. A key of one agent acts as that one only."""

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
+from jackfield.model.behavior import AsyncBehavior
+
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_EXPIRES_IN_MS = 24 * 3_600_000
 LONGEST_SECONDS = 366 * 24 * 3600
@@ -17,6 +19,9 @@ Milliseconds = Annotated[int, Meta(ge=1, le=LONGEST_SECONDS * 1000)]
 
 JsonSchema = dict[str, Any]
 EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
+
+CALLER = "caller"
+"""The source of tools that the caller of a session lends to its agent."""
 
 BUILTIN_NAMES = frozenset(
     {
@@ -105,6 +110,10 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotent: bool = False
     tags: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
+    modifies_state: bool = False
+    sensitive_output: bool = False
+    """What it says stays out of logs, events and spaces; only its caller and the record have it."""
+    async_behavior: AsyncBehavior | None = None
 
 
 class Category(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,11 +154,22 @@ class Tool(Struct, frozen=True, kw_only=True):
     """Seed 001's `mcp_server`: where a tool of kind `mcp` lives."""
     definition: Raw | None = None
     """A foreign tool's definition exactly as its server gave it."""
+    via: tuple[str, ...] = ()
+    """The houses that pass it on to us, the nearest first; empty where its owner is no gateway."""
+    is_operation: bool = False
+    """Its calls outlive who made them: begun at its owner, followed there by any gateway, and pending meanwhile."""
 
     @property
     def answered_by_others(self) -> bool:
-        """Whether somebody outside the gateway gives the result: a tool server, or a person in a space."""
+        """Whether the result comes later from elsewhere: a tool server, a person in a space, or its owner's work."""
+        if self.is_operation or self.source == CALLER:
+            return True
         return self.execution_type in (ExecutionType.EXTERNAL, ExecutionType.SPACE)
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether somebody takes its calls off the record, and is woken when there is a new one."""
+        return self.is_operation or self.execution_type is ExecutionType.EXTERNAL
 
     @property
     def deadline_ms(self) -> int:

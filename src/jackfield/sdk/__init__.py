@@ -31,6 +31,7 @@ from jackfield.errors import (
     Refused,
     RunNotFound,
     SourceUnavailable,
+    SpaceNotFound,
     StoreBusy,
     TooLarge,
     ToolDisabled,
@@ -44,6 +45,7 @@ from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable
 from jackfield.sdk.functions import ServedTool
 from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.progress import progress
+from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
 from jackfield.sdk.sync import SyncClient
 from jackfield.sdk.types import (
     CallAnswer,
@@ -106,6 +108,12 @@ __all__ = [
     "ServedTool",
     "SourceReport",
     "SourceUnavailable",
+    "SpaceEvent",
+    "SpaceInfo",
+    "SpaceMember",
+    "SpaceMessage",
+    "SpaceMessages",
+    "SpaceNotFound",
     "StoreBusy",
     "SyncClient",
     "TooLarge",

@@ -43,6 +43,8 @@ class ServedTool(Struct, frozen=True, kw_only=True):
     """Whether calls that an agent makes are shown in its space, without which it may then not make them."""
     timeout: float | None = None
     """Seconds that a caller waits for the result."""
+    category: str | None = None
+    """The id of the category that it is shown in."""
     metadata: dict[str, Any] = {}
     """Seed 004's ToolMetadata, as far as it differs from the default."""
 
@@ -76,6 +78,8 @@ class Callee:
             "visible": tool.visible,
             "metadata": {**tool.metadata, "idempotent": self.is_idempotent},
         }
+        if tool.category is not None:
+            shown["category"] = tool.category
         if tool.timeout is not None:
             shown["timeout"] = round(tool.timeout * MILLISECONDS)
         return shown

@@ -13,6 +13,7 @@ from jackfield.sdk.client import Client
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.pins import DefinitionDiff, Sources
 from jackfield.sdk.sync_calls import SyncCalls
+from jackfield.sdk.sync_spaces import SyncSpaces
 from jackfield.sdk.sync_tools import SyncTools
 from jackfield.sdk.types import InboxPage, Readiness, ToolInfo, Triggered
 from jackfield.sdk.workers import WorkerInfo, WorkerLine, Workers
@@ -85,6 +86,7 @@ class SyncClient:
         self.tools = SyncTools(self._client.tools, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
+        self.spaces = SyncSpaces(self._client.spaces, self._loop)
         self.workers = SyncWorkers(self._client.workers, self._loop)
         self.sources = SyncSources(self._client.sources, self._loop)
 

@@ -7,11 +7,11 @@ another package in the entry-point group `jackfield.sources`.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from jackfield.model.call import Outcome
+from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
 from jackfield.model.tool import Category, Tool, ToolKind
 from jackfield.workers.supervisor import Supervisor
@@ -70,6 +70,10 @@ def _note_nothing(_: LogNote) -> None:
     return
 
 
+def _no_house() -> str:
+    return ""
+
+
 def _hold_nothing(_: float) -> AbstractContextManager[None]:
     return nullcontext()
 
@@ -123,6 +127,41 @@ class Source(Protocol):
         """Free what `open` took. Called once, also after a failed `open`."""
 
 
+class Begun(Struct, frozen=True):
+    """Work was begun and goes on at the tool's owner."""
+
+    reference: Raw
+    """What its source needs to ask for it again, in any process."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """How work that goes on elsewhere stands."""
+
+    outcome: Done | Failed | None = None
+    """None: it goes on."""
+    progress: Progress | None = None
+
+
+@runtime_checkable
+class OperatingSource(Protocol):
+    """A source with tools whose calls outlive whoever made them (`Tool.is_operation`).
+
+    Each of these raises `SourceUnavailable` when the owner could not be asked; it is asked again later.
+    """
+
+    async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
+        """Have the work begun; what is over at once has its outcome."""
+
+    async def look(self, invocation: Invocation, reference: Raw) -> Look:
+        """How the work stands. A `JackfieldError` that is no refusal: the owner's answer made no sense."""
+
+    async def halt(self, invocation: Invocation, reference: Raw) -> None:
+        """Have the work stopped, where its owner can."""
+
+    def begins_once(self, tool: Tool) -> bool:
+        """Whether the same call, begun a second time, is known as the same and not carried out twice."""
+
+
 class ToolCaller(Protocol):
     """How an in-process tool calls another tool of the catalog, in the name of its own caller."""
 
@@ -158,6 +197,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """The guarded HTTP client (`outgoing.Outgoing`)."""
     workshop: Workshop
     """Where processes are started and watched."""
+    house: Callable[[], str] = _no_house
+    """What other gateways know this one, and all that share its database, by."""
 
     @property
     def supervisor(self) -> Supervisor:

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.parsing import parse_config
+from jackfield.settings_sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Listing, Surroundings
 from jackfield.sources.context import Lent
 from jackfield.sources.globs import Globs, Stamp
@@ -49,6 +50,8 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Start workers when the file is read, not at the first call."""
     env: dict[str, str] = {}
     """What a worker's environment has besides PATH and HOME."""
+    sandbox: bool | SandboxSettings = False
+    """Whether workers see only what they need; a table says more about it."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             start_timeout=self.start_timeout,
             install_timeout=self.install_timeout,
             eager=self.eager,
+            sandbox=SandboxSettings() if self.sandbox is True else self.sandbox or None,
         )
 
     @property
@@ -106,6 +110,8 @@ class FilesSource:
     async def refresh(self) -> Listing:
         scan = await self._threads.run(self._scan)
         self._watch.seen(scan.stamp)
+        if self._worker_options.sandbox is not None:
+            scan = await self._kept_inside(scan, self._worker_options.sandbox)
         offers, clashes = named_apart({label: file.reading for label, file in scan.files.items()})
         self._take_over(scan.files, offers)
         faults = (*scan.faults, *(fault for file in scan.files.values() for fault in file.reading.faults), *clashes)
@@ -146,6 +152,22 @@ class FilesSource:
                 same = known if known is not None and known.text == text else None
                 files[label] = same or _File(path=path, text=text, reading=read_file(text, label=label))
         return _Scan(stamp=stamp, files=files, faults=tuple(faults))
+
+    async def _kept_inside(self, scan: "_Scan", sandbox: SandboxSettings) -> "_Scan":
+        """Without the files that would run outside of the sandbox."""
+        outside = [label for label, file in scan.files.items() if file.reading.script is None]
+        faults = [
+            f"{label} has no '# /// script' block, so it would run in the gateway's process and not in the sandbox. "
+            "Begin it with one, or move it to a source without sandbox."
+            for label in outside
+            if scan.files[label].reading.functions
+        ]
+        unusable = await self._lent.surroundings.workshop.sandboxes.fault(sandbox)
+        return _Scan(
+            stamp=scan.stamp,
+            files={label: file for label, file in scan.files.items() if label not in outside},
+            faults=(*scan.faults, *faults, *([unusable] if unusable else [])),
+        )
 
     def _no_match(self, pattern: str) -> str:
         label = self._globs.label(self._globs.folder / pattern)

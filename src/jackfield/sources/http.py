@@ -67,7 +67,7 @@ class HttpSource:
                 named_by=None if invocation.tool.name in self._foreign else template.url,
             )
         except OutgoingTimedOut:
-            return _timed_out(invocation)
+            return timed_out(invocation)
         except (OutgoingError, Unfillable) as fault:
             return Failed(fault.code, fault.message)
         return outcome_of(answer)
@@ -79,8 +79,13 @@ class HttpSource:
 def outcome_of(answer: Answer) -> Outcome:
     """What an HTTP answer means for the call: its JSON, or a failure that says what came instead."""
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-        message = f"HTTP {answer.status}: {_excerpt(answer.content, 200) or _phrase(answer.status)}"
+        message = f"HTTP {answer.status}: {_excerpt(answer.content, 200) or phrase_of(answer.status)}"
         return Failed("http_error", message, _error(message))
+    return json_outcome(answer)
+
+
+def json_outcome(answer: Answer) -> Done | Failed:
+    """The JSON of an answer that says all is well."""
     content = answer.content.removeprefix(_BYTE_ORDER_MARK)
     if not content.strip():
         return Done(NULL)
@@ -95,7 +100,8 @@ def outcome_of(answer: Answer) -> Outcome:
     return Done(Raw(msgspec.json.format(content, indent=-1) if b"\n" in content or b"\r" in content else content))
 
 
-def _timed_out(invocation: Invocation) -> Failed:
+def timed_out(invocation: Invocation) -> Failed:
+    """What a call comes to whose answer did not come in time."""
     message = f"Tool timed out after {invocation.timeout_ms}ms"
     return Failed("timeout", message, _error(message, toolCallId=invocation.call_id))
 
@@ -109,7 +115,8 @@ def _excerpt(content: bytes, length: int) -> str:
     return " ".join(content[: length * 8].decode("utf-8", "replace").split())[:length]
 
 
-def _phrase(status: int) -> str:
+def phrase_of(status: int) -> str:
+    """What HTTP calls a status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -22,7 +22,7 @@ _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PLACE_IN_HOST = re.compile(r"[^:/?#]*://[^/?#]*\{")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
+HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade"})
 
 
@@ -82,7 +82,7 @@ def check_headers(headers: Mapping[str, str], *, where: str, key: str) -> None:
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
             raise ConfigError(f"{where} {key} has {name!r}, which cannot be set. Remove or rename it.")
-        if not _HEADER_VALUE.fullmatch(value):
+        if not HEADER_VALUE.fullmatch(value):
             raise ConfigError(
                 f"{where} the value of the header '{name}' has a character that headers cannot carry. "
                 "Use printable ASCII without line breaks."
@@ -107,30 +107,35 @@ def fill_url(template: HttpTemplate, arguments: Mapping[str, Any]) -> str:
     """The url with every `{place}` filled, percent-encoded. In the path a place must get a real segment."""
     path, mark, query = template.url.partition("?")
     path = _PLACE.sub(lambda found: quote(_path_text(found[1], arguments), safe=""), path)
-    query = _PLACE.sub(lambda found: quote(_text(arguments.get(found[1], "")), safe=""), query)
+    query = _PLACE.sub(lambda found: quote(text_of(arguments.get(found[1], "")), safe=""), query)
     return f"{path}{mark}{query}"
 
 
 def _path_text(name: str, arguments: Mapping[str, Any]) -> str:
     value = arguments.get(name)
-    text = "" if value is None else _text(value)
+    text = text_of(value)
+    check_segments(name, text)
+    return text
+
+
+def check_segments(name: str, text: str) -> None:
+    """Raises `Unfillable` for a text that would change the shape of the path it is put into."""
     if not text:
         raise Unfillable(f"The argument '{name}' is part of this tool's url and cannot be left empty. Give it a value.")
     # Many servers decode %2F before they look for '..', so encoding alone does not keep a path's shape.
     if any(segment in (".", "..") for segment in re.split(r"[/\\]", text)):
         raise Unfillable(f"The argument '{name}' is part of this tool's url and cannot hold '.' or '..' as a segment.")
-    return text
 
 
 def _query_texts(value: Any) -> list[str]:
     if value is None:
         return []
     if isinstance(value, list):
-        return [_text(item) for item in value if item is not None]
-    return [_text(value)]
+        return [text_of(item) for item in value if item is not None]
+    return [text_of(value)]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Text as it is; anything else as compact JSON, so that true is `true` and an object is readable again."""
     if value is None:
         return ""

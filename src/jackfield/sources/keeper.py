@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Outcome
-from jackfield.sources.base import Invocation, Listing, Source
+from jackfield.sources.base import Invocation, Listing, OperatingSource, Source
 
 log = logging.getLogger("jackfield.sources")
 
@@ -73,12 +73,7 @@ class Keeper:
 
     async def execute(self, invocation: Invocation) -> Outcome:
         """Run one call, when the source has a slot free. A source that is down refuses."""
-        if self.state is not SourceState.UP:
-            self._try_for_a_call()
-            why = self.error or "it has not come up yet"
-            raise SourceUnavailable(
-                f"Source '{self.source.name}' of tool '{invocation.tool.name}' is down: {why} Try again later."
-            )
+        self.require_up(invocation.tool.name)
         self.running += 1
         try:
             if self._slots is None:
@@ -87,6 +82,13 @@ class Keeper:
                 return await self.source.execute(invocation)
         finally:
             self.running -= 1
+
+    def require_up(self, tool: str) -> None:
+        """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
+        if self.state is not SourceState.UP:
+            self._try_for_a_call()
+            why = self.error or "it has not come up yet"
+            raise SourceUnavailable(f"Source '{self.source.name}' of tool '{tool}' is down: {why} Try again later.")
 
     def request_refresh(self) -> None:
         """Read the tools anew soon; also ends a pause between attempts."""
@@ -256,10 +258,21 @@ class Panel:
         await asyncio.gather(*(keeper.refresh() for keeper in wanted))
 
     async def execute(self, source: str, invocation: Invocation) -> Outcome:
+        return await self._keeper_of(source, invocation.tool.name).execute(invocation)
+
+    def operating(self, source: str, *, tool: str) -> OperatingSource:
+        """The source, to have work begun and followed that goes on at the owner of `tool`."""
+        keeper = self._keeper_of(source, tool)
+        keeper.require_up(tool)
+        if not isinstance(keeper.source, OperatingSource):
+            raise SourceUnavailable(f"Source '{source}' has no work of '{tool}' that could be followed.")
+        return keeper.source
+
+    def _keeper_of(self, source: str, tool: str) -> Keeper:
         keeper = self._keepers.get(source) or self._lent.get(source)
         if keeper is None:
-            raise SourceUnavailable(f"Source '{source}' of tool '{invocation.tool.name}' is gone. List the tools anew.")
-        return await keeper.execute(invocation)
+            raise SourceUnavailable(f"Source '{source}' of tool '{tool}' is gone. List the tools anew.")
+        return keeper
 
 
 def _tell_nobody() -> None:

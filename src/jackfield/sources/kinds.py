@@ -10,10 +10,17 @@ from typing import Any
 from jackfield.sources.base import Factory, Source, Surroundings
 from jackfield.sources.files import files_source
 from jackfield.sources.foreign import foreign_factory
+from jackfield.sources.manifest.source import manifest_source
 from jackfield.sources.mcp.source import mcp_source
+from jackfield.sources.openapi.source import openapi_source
 
 GROUP = "jackfield.sources"
-OURS: Mapping[str, Factory] = {"files": files_source, "mcp": mcp_source}
+OURS: Mapping[str, Factory] = {
+    "files": files_source,
+    "manifest": manifest_source,
+    "mcp": mcp_source,
+    "openapi": openapi_source,
+}
 
 
 def make_source(kind: str, name: str, options: dict[str, Any], surroundings: Surroundings) -> Source:

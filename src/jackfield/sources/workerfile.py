@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from jackfield import tool as tool_package
 from jackfield.model.call import Done, Failed, Outcome, Pending
+from jackfield.settings_sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
@@ -40,6 +41,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     start_timeout: float
     install_timeout: float
     eager: bool
+    sandbox: SandboxSettings | None
 
 
 class WorkerFile:
@@ -63,6 +65,8 @@ class WorkerFile:
             idle_timeout=options.idle_timeout,
             start_timeout=options.start_timeout,
             install_timeout=options.install_timeout,
+            sandbox=options.sandbox,
+            readable=(SDK,),
         )
         self._pool = self._workshop.pool(spec)
 

@@ -22,10 +22,13 @@ from jackfield.store.cycles import Cycles
 from jackfield.store.inboxes import Inbox
 from jackfield.store.kept_tools import KeptTools
 from jackfield.store.large_results import LargeResults
+from jackfield.store.minds import Minds
 from jackfield.store.moves import Claim, Moved, Script, Started
+from jackfield.store.operations import Operations
 from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
 from jackfield.store.responses import Responses
+from jackfield.store.spaces import Spaces
 from jackfield.store.statements import Statement, make_statement
 
 __all__ = ["CallFilter", "Claim", "Moved", "Page", "Started", "Store"]
@@ -71,9 +74,12 @@ class Store(ABC):
         self.large_results = LargeResults(self._read)
         self.inbox = Inbox(self._write, self._read, placeholder=self.placeholder)
         self.cycles = Cycles(self._write, self._read, large_result=large_result)
+        self.spaces = Spaces(self._write, self._read)
+        self.minds = Minds(self._write, self._read)
         self.preferences = Preferences(self._write, self._read)
         self.kept_tools = KeptTools(self._write, self._read)
         self.pins = PinnedTools(self._write, self._read)
+        self.operations = Operations(self._write, self._read)
         self.responses = Responses(self._write, self._read)
 
     @abstractmethod
@@ -109,6 +115,10 @@ class Store(ABC):
             await self._write(partial(moves.run, "insert_gateway", id=gateway))
         else:
             await self._write(partial(moves.enter_alone, gateway))
+
+    async def leave(self, gateway: str) -> None:
+        """A gateway has stopped its work for good: others may go on with what it left."""
+        await self._write(partial(moves.run, "bury_gateway", id=gateway))
 
     async def bury_late(self, *, besides: str = "") -> list[str]:
         """Declare those gateways dead that have not beaten in time; never the one that asks, which is at work again."""
@@ -215,7 +225,7 @@ class Store(ABC):
     async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:
         """T4: a person said yes, perhaps to other arguments."""
         statement = "approve_to_run" if runs_here else "approve_to_wait"
-        return await self._write(partial(moves.move, statement, call_id, arguments=arguments), wakes=call_id)
+        return await self._write(partial(moves.approve, statement, call_id, arguments=arguments), wakes=call_id)
 
     async def claim(self, call_id: str, *, owner: str) -> Moved:
         """T5: this gateway runs an approved call."""
@@ -273,21 +283,23 @@ class Store(ABC):
         await self._write(partial(moves.run, "delete_login", digest=digest))
 
     async def prune(self, *, keep_days: float, limit: int = 500) -> int:
-        """Delete one small step of what is older than `keep_days`; how many went of calls or responses, the more."""
+        """Delete one small step of what is older than `keep_days`; how many went of whatever went most."""
         before = await self.now_ms() - int(keep_days * DAY_MS)
         first_kept = f"call_{max(before, 0):012x}"
         gone = await self._write(partial(moves.prune_calls, before_id=first_kept, limit=limit))
         first_response = f"resp_{max(before, 0):012x}"
         responses_gone = await self._write(partial(responses.prune, before_id=first_response, limit=limit))
         await self.cycles.prune(before=before, limit=limit)
+        said_gone = await self.spaces.prune(before=before, limit=limit)
         for name, values in (
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),
             ("prune_inbox", {"before": before, "limit": limit}),
+            ("prune_ways", {"before": before, "limit": limit}),
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))
-        return max(gone, responses_gone)
+        return max(gone, responses_gone, said_gone)
 
     async def now_ms(self) -> int:
         """The database's clock; also the proof that it answers."""

@@ -18,6 +18,7 @@ class Bus:
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._hearers: list[Hear] = []
+        self._watchers: list[tuple[str, Callable[[str], None]]] = []
 
     @contextmanager
     def listen(self, *topics: str, event: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
@@ -41,6 +42,13 @@ class Bus:
     def publish(self, topic: str) -> None:
         for event in self._waiting.get(topic, ()):
             event.set()
+        for beginning, hear in self._watchers:
+            if topic.startswith(beginning):
+                hear(topic)
+
+    def watch(self, beginning: str, hear: Callable[[str], None]) -> None:
+        """From now on, `hear` is called with every topic that begins so: for one who waits for thousands of them."""
+        self._watchers.append((beginning, hear))
 
     def on_foreign(self, hear: Hear) -> None:
         """From now on, `hear` is called with every topic that comes from another gateway, many at a time."""

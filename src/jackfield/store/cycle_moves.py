@@ -6,53 +6,25 @@ Above: `cycles.py`. Below: `moves.py` and the named statements in `sql/cycles.sq
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jackfield.model.call import Call, Done, Failed
-from jackfield.store import moves
+from jackfield.model.cycle import Cycle, CycleStatus
+from jackfield.store import moves, space_moves
 from jackfield.store.inboxes import InboxEvent, event_from
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row, call_from, identity_values, outcome_values
 
+__all__ = ["Cycle", "CycleStatus"]
+
 _encode = msgspec.json.Encoder().encode
 
-
-class CycleStatus(Enum):
-    """Where a cycle is in its life."""
-
-    OPEN = "open"
-    """Somebody lives it, or will take it over."""
-    DONE = "done"
-    """It is part of the agent's mind."""
-    FAILED = "failed"
-    """It was given up, and what it had taken was given back."""
-
-
-class Cycle(Struct, frozen=True, kw_only=True):
-    """One wake-up of an agent, as its row was when this gateway last moved or read it."""
-
-    id: str
-    agent: str
-    number: int
-    """The agent's first cycle is 1."""
-    status: CycleStatus
-    owner: str
-    epoch: int
-    tries: int
-    consumed: tuple[str, ...]
-    """The ids of the events it was opened for, in the order they came."""
-    summary: str | None
-    reason: str | None
-    """Why it failed."""
-    input_tokens: int
-    output_tokens: int
-    created_at: int
-    finished_at: int | None
+Builtin = Callable[[], Script[Done | Failed]]
+"""What a built-in tool does, as a script of its own, and what came of it."""
 
 
 class Opened(Struct, frozen=True):
@@ -63,10 +35,16 @@ class Opened(Struct, frozen=True):
 
 
 class StepCall(Struct, frozen=True):
-    """One tool call of a step. With an outcome it is a built-in's, over at once."""
+    """One tool call of a step. A built-in's is over when the step is on record."""
 
     call: Call
-    outcome: Done | Failed | None = None
+    builtin: Builtin | None = None
+
+
+class _Where(Struct, frozen=True):
+    """The space that an event tells of."""
+
+    space_id: str | None = field(name="spaceId", default=None)
 
 
 class Step(Struct, frozen=True):
@@ -93,10 +71,6 @@ class CycleRecord(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
-Effect = Callable[[], Script[Any]]
-"""What a built-in tool writes, as a script of its own."""
-
-
 def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None]:
     """T8. None: no event is due, or another has the agent's cycle."""
     ids = {"cycle_id": cycle_id, "agent": agent}
@@ -108,11 +82,18 @@ def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None
         return None
     events = sorted(map(event_from, claimed), key=lambda event: event.seq)
     rows = yield "keep_consumed", ids | {"consumed": _json([event.event_id for event in events])}
+    for space_id in _spaces_told_of(events):
+        yield from space_moves.arrive(space_id, agent=agent, run_id=cycle_id)
     return Opened(cycle_from(rows[0]), tuple(events))
 
 
+def _spaces_told_of(events: Sequence[InboxEvent]) -> list[str]:
+    told = (msgspec.json.decode(event.data, type=_Where) for event in events if event.type == "space_message")
+    return sorted({where.space_id for where in told if where.space_id is not None})
+
+
 def take_step(
-    cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall], effects: Sequence[Effect], large_result: int
+    cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall], large_result: int
 ) -> Script[tuple[Call, ...] | None]:
     """T1. None: fenced, and nothing was written."""
     if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
@@ -121,16 +102,15 @@ def take_step(
     written = []
     for idx, one in enumerate(calls):
         call = replace(one.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
-        written.append((yield from _insert(call, one.outcome, large_result)))
-    for effect in effects:
-        yield from effect()
+        written.append((yield from _insert(call, one.builtin, large_result)))
+    yield from space_moves.drop_unshown(cycle)
     return tuple(written)
 
 
-def _insert(call: Call, outcome: Done | Failed | None, large_result: int) -> Script[Call]:
-    if outcome is None:
-        rows = yield "insert_call", moves.insert_values(call, age_ms=0)
-        return call_from(rows[0])
+def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Call]:
+    if builtin is None:
+        return (yield from _begin(call))
+    outcome = yield from builtin()
     told, large = moves.told(outcome, call.id, large_result)
     place = {"cycle_id": call.cycle_id, "step": call.step, "idx": call.idx}
     values = identity_values(call) | outcome_values(told) | place | {"status": moves.final_status(told).value}
@@ -139,10 +119,21 @@ def _insert(call: Call, outcome: Done | Failed | None, large_result: int) -> Scr
     return call_from(rows[0])
 
 
+def _begin(call: Call) -> Script[Call]:
+    rows = yield "insert_call", moves.insert_values(call, age_ms=0)
+    begun = call_from(rows[0])
+    if begun.shown:
+        yield from space_moves.show_call(begun, status=space_moves.status_shown(begun))
+    return begun
+
+
 def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
     """T7. None: its owner lives, or another has it, or it is over."""
     rows = yield "take_over_cycle", {"cycle_id": cycle.id, "seen": cycle.epoch, "owner": owner}
-    return cycle_from(rows[0]) if rows else None
+    if not rows:
+        return None
+    yield from space_moves.drop_unshown(cycle)
+    return cycle_from(rows[0])
 
 
 def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[Cycle | None]:
@@ -153,6 +144,7 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[C
         return None
     yield "put_consciousness", {"agent": cycle.agent, "data": consciousness}
     yield "process_events", {"cycle_id": cycle.id}
+    yield from _end_in_spaces(cycle)
     return cycle_from(rows[0])
 
 
@@ -176,7 +168,13 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int) -> Script[Cycle | Non
     data = _failure_data(failed, [call_from(row) for row in calls])
     event = {"event_id": f"cf:{cycle.id}", "agent": cycle.agent, "type": "cycle_failed", "data": data}
     yield "insert_inbox_event", event | {"not_before": not_before}
+    yield from _end_in_spaces(cycle)
     return failed
+
+
+def _end_in_spaces(cycle: Cycle) -> Script[None]:
+    yield from space_moves.drop_unshown(cycle)
+    yield from space_moves.leave_all(cycle.id)
 
 
 def read_journal(cycle_id: str) -> Script[Journal | None]:

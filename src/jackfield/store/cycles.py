@@ -11,7 +11,7 @@ from msgspec import Struct
 from jackfield.model.call import Call
 from jackfield.store import cycle_moves, moves
 from jackfield.store.access import Read, Write
-from jackfield.store.cycle_moves import Cycle, CycleRecord, Effect, Journal, Opened, StepCall
+from jackfield.store.cycle_moves import Cycle, CycleRecord, Journal, Opened, StepCall
 from jackfield.store.moves import INBOX_TOPIC
 
 NEWEST = 2**62
@@ -39,14 +39,14 @@ class Cycles:
         return await self._write(partial(cycle_moves.open_cycle, cycle_id, agent=agent, owner=owner))
 
     async def take_step(
-        self, cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall] = (), effects: Sequence[Effect] = ()
+        self, cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall] = ()
     ) -> tuple[Call, ...] | None:
         """T1: what the model said is on record with its calls, in their order, before any of them runs.
 
-        Built-in calls come with their outcome, and what they do comes as `effects`, in the same transaction.
+        Built-in calls come with a script that does what they do, in the same transaction and in the calls' order.
         """
         script = partial(cycle_moves.take_step, cycle, n=n, message=message, large_result=self._large_result)
-        return await self._write(partial(script, calls=calls, effects=effects))
+        return await self._write(partial(script, calls=calls))
 
     async def take_over(self, cycle: Cycle, *, owner: str) -> Cycle | None:
         """T7: another gateway goes on with a cycle whose owner is dead."""

@@ -1,29 +1,23 @@
 """Every move of a call, as a script of named statements: `pending-protocol.md`, T1 to T6, T11 and T12.
 
-A script is a generator. It yields a statement (mostly by its name) with its values, is sent the rows, and returns
-what the move came to. It knows no database and does no I/O, so that one text serves every store; whoever runs it runs
-all of it in one transaction, or none. Zero rows always means that somebody else was first.
-Above: `base.py`; `cycle_moves.py`, which has the cycles' moves. Below: `rows.py` and the named statements in `sql/`.
+Zero rows always means that somebody else was first. A call that is shown in a space is shown in the transaction that
+moves it; one that is not costs nothing more.
+Above: `base.py`; `cycle_moves.py`, which has the cycles' moves. Below: `space_moves.py`, `scripts.py`, `rows.py`.
 """
 
-from collections.abc import Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
 from jackfield.model.large_result import LargeResult, is_large, set_aside
-from jackfield.store.rows import Row, call_from, identity_values, inbox_data, outcome_values
+from jackfield.store import space_moves
+from jackfield.store.rows import call_from, identity_values, inbox_data, outcome_values
+from jackfield.store.scripts import INBOX_TOPIC, WAKE, Ask, Script, one, run, wake
 from jackfield.store.statements import Statement
 
-T = TypeVar("T")
-Ask = tuple[str | Statement, dict[str, Any]]
-Script = Generator[Ask, Sequence[Row], T]
-
-INBOX_TOPIC = "inbox:"
-WAKE = "wake"
-"""What a script asks for in place of a statement to have a topic published once it is committed."""
+__all__ = ["INBOX_TOPIC", "WAKE", "Ask", "Script", "one", "run", "wake"]
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
 _WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
@@ -53,22 +47,6 @@ class Claim(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-def wake(topic: str) -> Ask:
-    """Yielded by a script: whoever waits for `topic`, at any gateway, is woken after the commit. Never the first."""
-    return WAKE, {"topic": topic}
-
-
-def one(query: str, /, **values: Any) -> Script[Row | None]:
-    """The first row of one statement."""
-    rows = yield query, values
-    return rows[0] if rows else None
-
-
-def run(query: str | Statement, /, **values: Any) -> Script[Sequence[Row]]:
-    """All rows of one statement."""
-    return (yield query, values)
-
-
 def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Started]:
     """T1 outside a cycle, together with taking the idempotency key, if there is one."""
     if claim is not None:
@@ -77,7 +55,10 @@ def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Starte
         if not taken:
             return (yield from _earlier_call(claim))
     rows = yield "insert_call", insert_values(call, age_ms=age_ms)
-    return Started(call_from(rows[0]), fresh=True)
+    started = call_from(rows[0])
+    if started.shown:
+        yield from space_moves.show_call(started, status=space_moves.status_shown(started))
+    return Started(started, fresh=True)
 
 
 def _earlier_call(claim: Claim) -> Script[Started]:
@@ -118,7 +99,11 @@ def record_settled(
     rows = yield "insert_settled_call", values
     yield from keep_large(large)
     finished_at = rows[0]["finished_at"]
-    return settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
+    settled = settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
+    if settled.shown:
+        yield from space_moves.show_call(settled, status="running")
+        yield from space_moves.show_outcome(settled)
+    return settled
 
 
 def settled_copy(call: Call, outcome: Done | Failed, *, finished_at: int, age_ms: int, duration_ms: float) -> Call:
@@ -152,6 +137,8 @@ def settle(statement: str, call_id: str, outcome: Done | Failed, *, large_result
     call = call_from(rows[0])
     if call.delivery is Delivery.INBOX and call.agent is not None:
         yield from tell_inbox(call)
+    if call.shown:
+        yield from space_moves.show_outcome(call)
     return Moved(call, moved=True)
 
 
@@ -181,11 +168,19 @@ def _unmoved(call_id: str) -> Script[Moved]:
 
 
 def move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
-    """T3, T4, T5, T6: one compare-and-set that leaves the call open."""
+    """T3, T5, T6: one compare-and-set that leaves the call open."""
     rows = yield statement, {"id": call_id, **values}
     if not rows:
         return (yield from _unmoved(call_id))
     return Moved(call_from(rows[0]), moved=True)
+
+
+def approve(statement: str, call_id: str, *, arguments: str | None) -> Script[Moved]:
+    """T4, perhaps with other arguments than were asked for."""
+    approved = yield from move(statement, call_id, arguments=arguments)
+    if approved.moved and approved.call is not None and approved.call.shown:
+        yield from space_moves.show_call(approved.call, status=space_moves.status_shown(approved.call))
+    return approved
 
 
 def give(call_id: str) -> Script[Moved]:

@@ -2,8 +2,10 @@
 
 A batch touches rows in the order of their ids: two batches that want the same rows then wait for each other in turn and
 never in a circle. The row of a script is read off the values of its first statement. A script that names no row may
-lock several, so it gets a transaction of its own. Neighbours that open with the same statement about different rows
-travel together, and their answers are told apart by id; that is what makes a batch cheap.
+lock several, so it gets a transaction of its own. Spaces come after everything else: a script that opens with one, or
+comes to one after its call, waits there until the others are as far, and then the batch goes from space to space.
+Neighbours that open with the same statement about different rows travel together, and their answers are told apart by
+id; that is what makes a batch cheap.
 Above: `postgres.py`. Below: asyncpg.
 """
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Values that name the row a statement waits for, if another transaction has it.
 ROW_NAMES = (("id",), ("principal", "key"), ("agent", "event_id"))
+SPACE = "space_id"
+"""The value that names the space whose row a statement waits for, where it names no other row."""
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 ROLLBACK_SECONDS = 5.0
 _ANSWERS_WITH_ID = re.compile(r"\bRETURNING (\*|id\b)")
@@ -55,6 +59,8 @@ class Begun(Struct, frozen=True, eq=False):
     arguments: list[Any]
     row: str | None
     """What it may have to wait for; None: no single row."""
+    is_space: bool
+    """Whether that is a space."""
 
 
 class Scripts:
@@ -69,15 +75,24 @@ class Scripts:
         ask = next(steps, None)
         if ask is None:
             raise TypeError(f"{job.script} asks the store for nothing")
+        return self._begun(job, steps, ask)
+
+    def _begun(self, job: Job, steps: Script[Any], ask: Ask) -> Begun:
         statement, arguments = self._prepared(ask)
-        return Begun(job, steps, statement, arguments, _row_of(ask))
+        space = _space_of(ask)
+        row = _row_of(ask) if space is None else space
+        return Begun(job, steps, statement, arguments, row, is_space=space is not None)
 
     async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
         """Run one script to its end, in whatever transaction there is."""
         steps = script()
-        statement, arguments = self._prepared(next(steps))
-        rows = await connection.fetch(statement.sql, *arguments)
-        return await self._finish(connection, steps, _as_rows(rows), topics=[])
+        ask = next(steps)
+        try:
+            while True:
+                ask = steps.send(await self._answer(connection, ask, topics=[]))
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     async def commit(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
         """All of them in one transaction, or none: each job with what its script came to.
@@ -86,7 +101,7 @@ class Scripts:
         """
         await connection.execute(BEGIN)
         try:
-            done = [pair for run in self._runs(begun) for pair in await self._run_neighbours(connection, run)]
+            done = await self._run_all(connection, begun)
         except BaseException:
             await _roll_back(connection)
             raise
@@ -98,6 +113,19 @@ class Scripts:
             drop(connection)
             raise CommitLost from fault
         assert said == "COMMIT", f"PostgreSQL answered {said} to a COMMIT"
+        return done
+
+    async def _run_all(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
+        """First what concerns no space, up to where it comes to one; then space by space."""
+        done: list[tuple[Job, Any]] = []
+        in_spaces = [one for one in begun if one.is_space]
+        for run in self._runs([one for one in begun if not one.is_space]):
+            for one, rows in await self._answers(connection, run):
+                come_to = await self._go_on(connection, one, rows, done, stops_at_space=True)
+                in_spaces += [] if come_to is None else [come_to]
+        for run in self._runs(in_spaces):
+            for one, rows in await self._answers(connection, run):
+                await self._go_on(connection, one, rows, done, stops_at_space=False)
         return done
 
     def _runs(self, begun: Sequence[Begun]) -> Iterator[list[Begun]]:
@@ -114,32 +142,42 @@ class Scripts:
         same = first.statement is second.statement and first.statement.name in self._told_apart
         return same and first.row != second.row
 
-    async def _run_neighbours(self, connection: "Connection", run: list[Begun]) -> list[tuple[Job, Any]]:
+    async def _answers(self, connection: "Connection", run: list[Begun]) -> list[tuple[Begun, Sequence[Row]]]:
+        """What neighbours are told to what each has asked."""
         sql = run[0].statement.sql
         if len(run) == 1:
-            answers = [_as_rows(await connection.fetch(sql, *run[0].arguments))]
-        else:
-            found = _as_rows(await connection.fetchmany(sql, [one.arguments for one in run]))
-            by_id = {row["id"]: row for row in found}
-            answers = [[by_id[one.row]] if one.row in by_id else [] for one in run]
-        pairs = zip(run, answers, strict=True)
-        return [
-            (one.job, await self._finish(connection, one.steps, rows, topics=one.job.topics)) for one, rows in pairs
-        ]
+            return [(run[0], _as_rows(await connection.fetch(sql, *run[0].arguments)))]
+        found = _as_rows(await connection.fetchmany(sql, [one.arguments for one in run]))
+        by_id = {row["id"]: row for row in found}
+        return [(one, [by_id[one.row]] if one.row in by_id else []) for one in run]
 
-    async def _finish(self, connection: "Connection", steps: Script[T], rows: Sequence[Row], *, topics: list[str]) -> T:
+    async def _go_on(
+        self,
+        connection: "Connection",
+        begun: Begun,
+        rows: Sequence[Row],
+        done: list[tuple[Job, Any]],
+        *,
+        stops_at_space: bool,
+    ) -> Begun | None:
+        """Run a script to its end, and note what it came to; or to where it asks for a space."""
+        job, steps = begun.job, begun.steps
         try:
             while True:
                 ask = steps.send(rows)
-                if ask[0] == WAKE:
-                    topics.append(ask[1]["topic"])
-                    rows = ()
-                    continue
-                statement, arguments = self._prepared(ask)
-                rows = _as_rows(await connection.fetch(statement.sql, *arguments))
+                if stops_at_space and _space_of(ask) is not None:
+                    return self._begun(job, steps, ask)
+                rows = await self._answer(connection, ask, topics=job.topics)
         except StopIteration as end:
-            result: T = end.value
-            return result
+            done.append((job, end.value))
+            return None
+
+    async def _answer(self, connection: "Connection", ask: Ask, *, topics: list[str]) -> Sequence[Row]:
+        if ask[0] == WAKE:
+            topics.append(ask[1]["topic"])
+            return ()
+        statement, arguments = self._prepared(ask)
+        return _as_rows(await connection.fetch(statement.sql, *arguments))
 
     def _prepared(self, ask: Ask) -> tuple[Statement, list[Any]]:
         wanted, values = ask
@@ -153,6 +191,11 @@ def _row_of(ask: Ask) -> str | None:
         if all(name in values for name in names):
             return "\n".join(str(_storable(values[name])) for name in names)
     return None
+
+
+def _space_of(ask: Ask) -> str | None:
+    values = ask[1]
+    return str(_storable(values[SPACE])) if SPACE in values and _row_of(ask) is None else None
 
 
 def _storable(value: Any) -> Any:

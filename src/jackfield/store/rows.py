@@ -46,6 +46,7 @@ def call_from(row: Row) -> Call:
         offered_to=row["offered_to"],
         offers=row["offers"],
         answered_by=row["answered_by"],
+        shown=row["shown"],
         created_at=row["created_at"],
         finished_at=row["finished_at"],
         duration_ms=row["duration_ms"],
@@ -69,6 +70,7 @@ def identity_values(call: Call) -> dict[str, Any]:
         "owner": call.owner,
         "timeout_ms": call.timeout_ms,
         "expires_in_ms": call.expires_in_ms,
+        "shown": call.shown,
     }
 
 

@@ -34,6 +34,7 @@ COLUMNS = (
     "owner",
     "timeout_ms",
     "expires_in_ms",
+    "shown",
     "duration_ms",
     "created_at",
     "finished_at",
@@ -80,6 +81,7 @@ class ShortCall:
             call.owner,
             call.timeout_ms,
             call.expires_in_ms,
+            call.shown,
             duration_ms,
             age_ms,
         )

@@ -112,7 +112,7 @@ class SqliteStore(Store):
         self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
     ) -> asyncio.Future[Call]:
         """The busiest write of all, so it has a way of its own: a batch of short calls is one INSERT."""
-        if is_large(outcome, self.large_result):  # more than the one row
+        if call.shown or is_large(outcome, self.large_result):  # more than the one row
             return super().record_settled(call, outcome, age_ms=age_ms, duration_ms=duration_ms)
         script = partial(moves.record_settled, call, outcome, large_result=0, age_ms=age_ms, duration_ms=duration_ms)
         short_call = ShortCall(call, outcome, age_ms, duration_ms)

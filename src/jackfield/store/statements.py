@@ -9,7 +9,17 @@ from importlib import resources
 
 from msgspec import Struct
 
-STATEMENT_FILES = ("queries.sql", "pending.sql", "large_results.sql", "pins.sql", "responses.sql", "cycles.sql")
+STATEMENT_FILES = (
+    "queries.sql",
+    "pending.sql",
+    "large_results.sql",
+    "pins.sql",
+    "responses.sql",
+    "cycles.sql",
+    "spaces.sql",
+    "minds.sql",
+    "operations.sql",
+)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _COMMENT = re.compile(r"--[^\n]*")

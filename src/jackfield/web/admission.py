@@ -16,11 +16,13 @@ _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
-async def admit(visit: Visit, *, needs: Scope | Need, what: str) -> Principal:
+async def admit(visit: Visit, *, needs: Scope | Need, what: str, for_sessions: bool = False) -> Principal:
     """The principal who asks, if its key is good for this door."""
     principal = await recognise(visit)
     if principal is None:
         raise Unauthenticated(f"{what} needs a key. {_HOW}")
+    if for_sessions and principal.session is not None:
+        return principal
     if isinstance(needs, Need):
         if not needs.holds(principal):
             raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")

@@ -1,29 +1,24 @@
 """Reading a JSON body: its media type, its size, its depth, its shape. Every fault is the client's, and is said so.
 
-Above: the doors that take a body. Below: the ASGI channel and msgspec.
+Above: the doors that take a body. Below: the ASGI channel, and `json_bodies.py`, which says what a body must be.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 from starlette.types import Receive
 
-from jackfield.errors import BadRequest, TooLarge, WrongMediaType
+from jackfield.errors import BadRequest, TooLarge
 from jackfield.web.errors import TooSlow
-from jackfield.web.sentences import bad_value
+from jackfield.web.json_bodies import DEEPEST, check_depth, check_media_type, decoded
 from jackfield.web.visit import Visit
 
 B = TypeVar("B", bound=Struct)
-T = TypeVar("T")
 
-DEEPEST = 200
-"""Levels of nesting that a body may have; more is no honest request and would exhaust a parser's stack."""
 BODY_WITHIN = 60.0
 """Seconds in which a body must have come."""
-_PLAIN_JSON = b"application/json"
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -47,7 +42,7 @@ class BodyReader(Generic[B]):
                 raise BadRequest("The request has no body. Send a JSON object.")
             return self._into()
         check_media_type(visit.headers.get(b"content-type"))
-        value = _decoded(body, self._decode, into=self._into)
+        value = decoded(body, self._decode, into=self._into)
         if body.count(b"{") + body.count(b"[") > DEEPEST:
             check_depth(msgspec.structs.astuple(value))
         return value
@@ -59,7 +54,7 @@ async def read_any(visit: Visit) -> Any:
     if not body:
         return None
     check_media_type(visit.headers.get(b"content-type"))
-    value = _decoded(body, _decode_any, into=Struct)
+    value = decoded(body, _decode_any, into=Struct)
     if body.count(b"{") + body.count(b"[") > DEEPEST:
         check_depth((value,))
     return value
@@ -90,16 +85,6 @@ async def read_bytes(visit: Visit) -> bytes:
     return body
 
 
-def check_media_type(header: bytes | None) -> None:
-    """Raise `WrongMediaType` unless the body says it is JSON."""
-    if header == _PLAIN_JSON:
-        return
-    media = (header or b"").partition(b";")[0].strip().lower()
-    if media != _PLAIN_JSON and not (media.startswith(b"application/") and media.endswith(b"+json")):
-        given = f"'{media.decode('latin-1')[:100]}'" if media else "no Content-Type"
-        raise WrongMediaType(f"The body is declared as {given}. Send JSON with 'Content-Type: application/json'.")
-
-
 async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
     parts = [first]
     size = len(first)
@@ -120,42 +105,5 @@ async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
         raise TooSlow(f"The body did not come whole within {BODY_WITHIN:g} s. Send it again.") from None
 
 
-def _decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
-    try:
-        return decode(body)
-    except msgspec.ValidationError as fault:
-        raise bad_value(fault, what="The body", into=into) from None
-    except msgspec.DecodeError as fault:
-        raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
-    except UnicodeDecodeError:
-        raise BadRequest("The body is not UTF-8. Encode it so.") from None
-    except RecursionError:
-        raise _too_deep() from None
-
-
-def check_depth(parts: Iterable[Any]) -> None:
-    """Raise `BadRequest` for values that are nested absurdly deep."""
-    level: list[Any] = [value for value in parts if isinstance(value, (dict, list))]
-    for _ in range(DEEPEST - 1):
-        level = [
-            child
-            for container in level
-            for child in (container.values() if isinstance(container, dict) else container)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return
-    raise _too_deep()
-
-
-def _too_deep() -> BadRequest:
-    return BadRequest(f"The body is nested more than {DEEPEST} levels deep. Flatten it.")
-
-
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The body is larger than {limit:,} bytes, the limit that [server] max_body sets. Send less.")
-
-
-def _lower_first(text: str) -> str:
-    """Within a sentence; `JSON` stays as it is."""
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

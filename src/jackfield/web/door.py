@@ -50,6 +50,8 @@ class Door(Struct, frozen=True, kw_only=True):
     group: str
     needs: Scope | Need | None = Scope.READ
     """The scope a key must hold, or the rule it must fit; None: the door is open to all."""
+    for_sessions: bool = False
+    """A session's key passes too; behind the door it finds what is lent to that session."""
     takes_key: bool = False
     """Open, but a key that is given is read."""
     operation: str | None = None
@@ -86,6 +88,7 @@ class SocketDoor(Struct, frozen=True, kw_only=True):
     path: str
     handler: SocketHandler
     needs: Scope = Scope.READ
+    for_sessions: bool = False
 
     @property
     def name(self) -> str:

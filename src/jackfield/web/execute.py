@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.calls.pipeline import CallRequest
-from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, Reply, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
+from jackfield.web.journeys import continue_journey
 from jackfield.web.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.web.records import event_record, execute_answer
 from jackfield.web.sse import EventStream, Message
@@ -46,15 +46,17 @@ _body = BodyReader(ExecuteBody, required=False)
 async def execute(visit: Visit) -> Answer:
     """Call the tool and say what came of it."""
     body = await _body.read(visit)
-    continue_trace(visit.headers)
+    tool = visit.part("name")
+    within_ms = continue_journey(visit, tool)
     request = CallRequest(
-        tool=visit.part("name"),
+        tool=tool,
         arguments=body.arguments,
         principal=visit.principal,
         agent=body.agent,
         space_id=body.space_id,
         chat_id=body.chat_id,
         run_id=body.run_id,
+        within_ms=within_ms,
         through_door=True,
         client_gone=visit.client_gone,
     )

@@ -122,7 +122,7 @@ class Doorway:
             if not (door.always_open or visit.gateway.ready):
                 raise NotReady("The gateway is starting or stopping. Try again in a moment.")
             if door.needs is not None:
-                visit.principal = await admit(visit, needs=door.needs, what=door.name)
+                visit.principal = await admit(visit, needs=door.needs, what=door.name, for_sessions=door.for_sessions)
             answer = await door.handler(visit)
         await answer(scope, receive, send)
 
@@ -144,7 +144,8 @@ class SocketDoorway:
         visit: Visit = scope[VISIT]
         if not visit.gateway.ready:
             raise NotReady("The gateway is starting or stopping. Try again in a moment.")
-        visit.principal = await admit(visit, needs=self._door.needs, what=self._door.name)
+        door = self._door
+        visit.principal = await admit(visit, needs=door.needs, what=door.name, for_sessions=door.for_sessions)
         await self._door.handler(visit, send)
 
 

@@ -10,9 +10,10 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.errors import Forbidden, NotFound
+from jackfield.model.times import iso_time
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
-from jackfield.web.records import Time, iso_time
+from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
 
 

@@ -34,6 +34,14 @@ def _has_inbox(principal: Principal) -> bool:
     return principal.is_admin or bool(principal.named("agent"))
 
 
+def _sees_spaces(principal: Principal) -> bool:
+    return principal.may(Scope.READ) and not principal.only_serves
+
+
+def _speaks(principal: Principal) -> bool:
+    return principal.may(Scope.CALL)
+
+
 SEES_CALLS = Need("the scope 'read' or 'answer'", _sees_calls)
 """Everybody with calls of their own, and who answers those of others."""
 ANSWERS = Need("the scope 'answer' or 'worker:TOOL'", _answers)
@@ -42,3 +50,7 @@ SERVES = Need("the scope 'worker:TOOL'", _serves)
 """A tool server."""
 HAS_INBOX = Need("the scope 'agent:NAME'", _has_inbox)
 """An agent; which one, the door asks."""
+SEES_SPACES = Need("the scope 'read' or 'agent:NAME'", _sees_spaces)
+"""Who lists, reads and follows spaces; an agent those that it is in."""
+SPEAKS = Need("the scope 'call' or 'agent:NAME'", _speaks)
+"""Who says something in spaces, as itself."""

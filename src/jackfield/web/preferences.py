@@ -14,12 +14,13 @@ from jackfield.catalog.catalog import Entry
 from jackfield.catalog.preferences import EVERYWHERE, Origin
 from jackfield.errors import Forbidden, NotFound, ToolNotFound
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.times import iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES
 from jackfield.sources.keeper import SourceState, SourceStatus
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
-from jackfield.web.records import Time, iso_time
+from jackfield.web.records import Time
 from jackfield.web.tools import Scenario, ToolEntry
 from jackfield.web.visit import Name, Visit
 

@@ -3,7 +3,6 @@
 Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
 """
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
@@ -12,10 +11,10 @@ from jackfield.calls import texts
 from jackfield.calls.events import CallEvent
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
+from jackfield.model.times import iso_time
 from jackfield.sources.base import LogNote, Progress
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ExecuteAnswer(Struct, frozen=True, kw_only=True):
@@ -154,12 +153,6 @@ def event_record(event: CallEvent) -> CallEventRecord:
         log=event.log,
         execution_time_ms=_rounded(event.duration_ms),
     )
-
-
-def iso_time(milliseconds: int) -> str:
-    """ISO 8601 in UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
 def _maybe_time(milliseconds: int | None) -> str | None:

@@ -17,7 +17,9 @@ from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
 from jackfield.web.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
 from jackfield.web.routes_pending import PENDING_DOORS
 from jackfield.web.routes_pins import PIN_DOORS
+from jackfield.web.routes_sessions import SESSION_DOORS
 from jackfield.web.routes_shelf import PREFERENCE_DOORS, SHELF_DOORS
+from jackfield.web.routes_spaces import SPACE_DOORS
 from jackfield.web.routes_workers import WORKER_DOORS
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
@@ -44,6 +46,7 @@ DOORS: tuple[Door, ...] = (
         path_takes_slashes=True,
         handler=execute.execute,
         needs=Scope.CALL,
+        for_sessions=True,
         group="Tools",
         summary="Call a tool",
         headers=(
@@ -71,6 +74,7 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/v1/tools",
         handler=tools.list_tools,
+        for_sessions=True,
         group="Tools",
         summary="The manifest of all tools that the key may see",
         headers=(HeaderParameter(name="If-None-Match", says="The ETag of the manifest that you have"),),
@@ -83,6 +87,7 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/v1/tools/search",
         handler=tools.search_tools,
+        for_sessions=True,
         group="Tools",
         summary="Find tools by words",
         query=tools.SearchQuery,
@@ -92,6 +97,7 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/v1/tools/changes",
         handler=changes.stream_changes,
+        for_sessions=True,
         group="Tools",
         summary="Changes of the catalog, live (also as WebSocket)",
         answers={200: Body(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
@@ -103,6 +109,7 @@ DOORS: tuple[Door, ...] = (
         path="/api/v1/tools/{name}",
         path_takes_slashes=True,
         handler=tools.show_tool,
+        for_sessions=True,
         group="Tools",
         summary="One tool",
         answers={200: Body(says="The tool", type=tools.ToolEntry)},
@@ -162,6 +169,8 @@ DOORS: tuple[Door, ...] = (
         refusals=(404, 409),
     ),
     *PENDING_DOORS,
+    *SESSION_DOORS,
+    *SPACE_DOORS,
     *WORKER_DOORS,
     Door(
         method="POST",
@@ -232,4 +241,7 @@ DOORS: tuple[Door, ...] = (
     _page("/page.js", "page.js", "text/javascript"),
 )
 
-SOCKET_DOORS = (SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes), *RESPONSE_SOCKETS)
+SOCKET_DOORS = (
+    SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes, for_sessions=True),
+    *RESPONSE_SOCKETS,
+)

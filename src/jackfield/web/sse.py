@@ -4,16 +4,18 @@ Above: the doors that stream. Below: `streams.py`, which knows when to stop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from jackfield.model.event_lines import event_lines
 from jackfield.web.answers import NO_STORE, Header, encode
 from jackfield.web.sending import part, send_whole
-from jackfield.web.streams import Streams, next_of, stop
+from jackfield.web.streams import Streams, stop
 
+T = TypeVar("T")
 PING_EVERY = 15.0
 EVENT_HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -32,16 +34,7 @@ class Message(Struct, frozen=True, kw_only=True):
     """What to do as soon as the message has left."""
 
     def encoded(self) -> bytes:
-        """The event's lines. `data` is one: a line break in JSON is white space, as in a result that came indented."""
-        head = b""
-        if self.id is not None:
-            head += b"id: %s\n" % self.id.encode()
-        if self.event is not None:
-            head += b"event: %s\n" % self.event.encode()
-        data = encode(self.data)
-        if b"\n" in data or b"\r" in data:
-            data = data.replace(b"\n", b" ").replace(b"\r", b" ")
-        return b"%sdata: %s\n\n" % (head, data)
+        return event_lines(encode(self.data), id=self.id, event=self.event)
 
 
 class Comment(Struct, frozen=True):
@@ -58,11 +51,15 @@ PING = Comment("ping").encoded()
 
 
 class EventStream:
-    """An answer that goes on until the messages, the client or the server end it."""
+    """An answer that goes on until the messages, the client or the server end it.
+
+    What is bytes has been encoded already, for many streams at once. One task asks for the next message and sends it;
+    nothing is made per message but what the message needs.
+    """
 
     def __init__(
         self,
-        messages: AsyncGenerator[Message | Comment],
+        messages: AsyncGenerator[Message | Comment | bytes],
         *,
         streams: Streams,
         first: Message | Comment | None = None,
@@ -84,29 +81,101 @@ class EventStream:
 
     async def _pump(self, receive: Receive, send: Send) -> None:
         gone = self._streams.watch(receive)
-        coming = asyncio.ensure_future(self._take_first())
+        pulse = Pulse(send, every=self._ping_every)
+        waiting = Interruptible(gone)
+        message: Message | Comment | bytes | None = self._first
         try:
-            while True:
-                done, _ = await asyncio.wait(
-                    (coming, gone), timeout=self._ping_every, return_when=asyncio.FIRST_COMPLETED
-                )
-                if gone in done:
-                    return
-                if coming not in done:
-                    await send(part(PING))
-                    continue
-                message = coming.result()
-                if message is None:
-                    return
-                if not await send_whole(send, message.encoded(), gone=gone):
+            if message is None:
+                message = await waiting.next_of(self._messages)
+            while message is not None:
+                frame = message if isinstance(message, bytes) else message.encoded()
+                await pulse.pause()
+                if not await send_whole(send, frame, gone=gone):
                     return
                 if isinstance(message, Message) and message.on_sent is not None:
                     await message.on_sent()
-                coming = asyncio.ensure_future(next_of(self._messages))
+                pulse.go_on()
+                message = await waiting.next_of(self._messages)
         finally:
-            await stop(coming)
+            await pulse.stop()
             await self._messages.aclose()
             await self._streams.release(gone)
 
-    async def _take_first(self) -> Message | Comment | None:
-        return await next_of(self._messages) if self._first is None else self._first
+
+class Interruptible:
+    """Waits for the next of some items in the caller's own task, as long as the client is there.
+
+    A task per item, to be waited for beside the client, would cost more than sending the item does.
+    """
+
+    def __init__(self, gone: "asyncio.Future[None]") -> None:
+        self._gone = gone
+        self._waiter: asyncio.Task[object] | None = None
+        self._is_interrupted = False
+        gone.add_done_callback(self._interrupt)
+
+    async def next_of(self, items: AsyncIterator[T]) -> T | None:
+        """The next item; None after the last one, and when the client has gone."""
+        if self._gone.done():
+            return None
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiter = task
+        try:
+            return await anext(items, None)
+        except asyncio.CancelledError:
+            if self._is_interrupted and task.cancelling() == 1:
+                return None
+            raise
+        finally:
+            if self._is_interrupted:
+                task.uncancel()
+            self._waiter = None
+
+    def _interrupt(self, _gone: "asyncio.Future[None]") -> None:
+        if self._waiter is not None:
+            self._is_interrupted = True
+            self._waiter.cancel()
+
+
+class Pulse:
+    """Pings that show a quiet stream to be alive. One timer a stream, which messages do not touch."""
+
+    def __init__(self, send: Send, *, every: float) -> None:
+        self._send = send
+        self._every = every
+        self._loop = asyncio.get_running_loop()
+        self._quiet_since = self._loop.time()
+        self._is_paused = False
+        self._ping: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(every, self._tick)
+
+    async def pause(self) -> None:
+        """A message is about to leave: no ping may fall into it, and one that is under way goes first."""
+        self._is_paused = True
+        if self._ping is not None:
+            await asyncio.wait((self._ping,))
+
+    def go_on(self) -> None:
+        self._quiet_since = self._loop.time()
+        self._is_paused = False
+
+    async def stop(self) -> None:
+        self._timer.cancel()
+        if self._ping is not None:
+            await stop(self._ping)
+
+    def _tick(self) -> None:
+        left = self._quiet_since + self._every - self._loop.time()
+        if left <= 0:
+            if not self._is_paused and self._ping is None:
+                self._ping = asyncio.ensure_future(self._send_ping())
+            self._quiet_since = self._loop.time()
+            left = self._every
+        self._timer = self._loop.call_later(left, self._tick)
+
+    async def _send_ping(self) -> None:
+        try:
+            await self._send(part(PING))
+        finally:
+            self._ping = None

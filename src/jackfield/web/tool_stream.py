@@ -14,9 +14,9 @@ from msgspec import Meta, Raw, Struct
 from jackfield.calls.servers import DEFAULT_LIMIT, Offer
 from jackfield.errors import BadRequest, Forbidden
 from jackfield.model.ids import new_id
+from jackfield.model.times import iso_time
 from jackfield.model.tool import ExecutionType
 from jackfield.web.answers import Answer
-from jackfield.web.records import iso_time
 from jackfield.web.sse import Comment, EventStream, Message
 from jackfield.web.visit import Visit
 

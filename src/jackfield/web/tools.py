@@ -7,15 +7,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
+from jackfield.model.journey import HOUSE_HEADER
 from jackfield.model.tool import Category, Metadata
-from jackfield.web.answers import JSON, Answer, Empty, Header, Reply, encode, raw_json_reply
+from jackfield.web.answers import CACHED, JSON, Answer, Empty, Reply, encode, etag_matches, raw_json_reply
 from jackfield.web.records import Time
 from jackfield.web.visit import Visit
 
-_CACHING: tuple[Header, ...] = (
-    (b"cache-control", b"public, max-age=60"),
-    (b"vary", b"Authorization, X-Api-Key, X-Secret-Key, Cookie"),
-)
+_HOUSE = HOUSE_HEADER.encode()
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -78,7 +76,7 @@ class _Found(Struct, frozen=True, kw_only=True):
 async def list_tools(visit: Visit) -> Answer:
     """The whole manifest, from cache; 304 when the client has it already."""
     view = visit.gateway.catalog.view(visit.principal)
-    headers = (*_CACHING, (b"etag", view.etag.encode()))
+    headers = (*CACHED, (b"etag", view.etag.encode()), (_HOUSE, visit.gateway.house.encode()))
     if etag_matches(visit.header(b"if-none-match"), view.etag):
         return Empty(304, headers)
     return Reply(200, (JSON, *headers), view.manifest)
@@ -95,12 +93,3 @@ async def search_tools(visit: Visit) -> Answer:
     wanted = visit.query(SearchQuery)
     found = visit.gateway.catalog.view(visit.principal).search(wanted.q, limit=wanted.limit)
     return raw_json_reply(encode(_Found(query=wanted.q, tools=[Raw(entry.manifest) for entry in found])))
-
-
-def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether an If-None-Match header names this ETag: `*`, or a list, weak or strong."""
-    if if_none_match is None:
-        return False
-    bare = etag.removeprefix("W/")
-    given = [one.strip() for one in if_none_match.split(",")]
-    return "*" in given or any(one.removeprefix("W/") == bare for one in given)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from jackfield.model.times import iso_time
 from jackfield.web.answers import Answer, json_reply
-from jackfield.web.records import Time, iso_time
+from jackfield.web.records import Time
 from jackfield.web.visit import Visit
 from jackfield.workers.logs import LogLine
 from jackfield.workers.workshop import WorkerStatus

@@ -16,8 +16,11 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
+from jackfield.settings_sessions import SandboxSettings
 from jackfield.workers.environments import Environment, Environments, Script
 from jackfield.workers.logs import WorkerLog
+from jackfield.workers.sandbox.kinds import Plan, plain
+from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.worker import CallHooks, Launch, NotTaken, Worker
 
@@ -46,6 +49,9 @@ class FileSpec(Struct, frozen=True, kw_only=True):
     idle_timeout: float
     start_timeout: float
     install_timeout: float
+    sandbox: SandboxSettings | None = None
+    readable: tuple[Path, ...] = ()
+    """What it sees in a sandbox besides its environment, its text and `cwd`."""
 
 
 class PoolCall(Struct, frozen=True, kw_only=True):
@@ -87,12 +93,19 @@ class WorkerPool:
     """The processes of one version of a file."""
 
     def __init__(
-        self, spec: FileSpec, record: FileRecord, *, supervisor: Supervisor, environments: Environments
+        self,
+        spec: FileSpec,
+        record: FileRecord,
+        *,
+        supervisor: Supervisor,
+        environments: Environments,
+        sandboxes: Sandboxes,
     ) -> None:
         self.spec = spec
         self._record = record
         self._supervisor = supervisor
         self._environments = environments
+        self._sandboxes = sandboxes
         self._workers: list[Worker] = []
         self._starting: asyncio.Task[Worker] | None = None
         self._installing = 0
@@ -238,9 +251,7 @@ class WorkerPool:
         spec = self.spec
         launch = Launch(
             name=self._record.name,
-            command=spec.command(environment),
-            env=spec.env,
-            cwd=spec.cwd,
+            plan=await self._plan(environment),
             sequential=spec.sequential,
             start_timeout=spec.start_timeout,
             idle_timeout=spec.idle_timeout,
@@ -254,6 +265,25 @@ class WorkerPool:
         self._workers.append(worker)
         self._record.error = None
         return worker
+
+    async def _plan(self, environment: Environment) -> Plan:
+        """What cannot be planned has not crashed: the machine or the config has to change."""
+        spec = self.spec
+        command = spec.command(environment)
+        if spec.sandbox is None:
+            return plain(command, env=spec.env, cwd=spec.cwd)
+        try:
+            return await self._sandboxes.plan(
+                spec.sandbox,
+                command=command,
+                env=spec.env,
+                folder=spec.cwd,
+                readable=(*spec.readable, Path(environment.file).parent),
+                name=self._record.name,
+            )
+        except JackfieldError as fault:
+            self._record.note_failure(fault.message)
+            raise
 
     def _ended(self, worker: Worker, reason: str | None) -> None:
         was_ready = worker in self._workers

@@ -18,7 +18,7 @@ from pathlib import Path
 from jackfield.errors import CouldNotStart
 from jackfield.workers.supervision import tree
 from jackfield.workers.supervision.link import Link
-from jackfield.workers.supervision.wire import Report, Start
+from jackfield.workers.supervision.wire import Confinement, Report, Start
 
 log = logging.getLogger("jackfield.workers")
 
@@ -78,14 +78,24 @@ class Supervisor:
         self._closed = False
 
     async def spawn(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: int, stdout: int, stderr: int
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        confinement: Confinement | None = None,
     ) -> Child:
         """Start the command with this environment and these descriptors, and nothing else of the gateway's.
 
         The program is looked for in the `PATH` of `env`. The descriptors stay the caller's to close. Raises
-        `CouldNotStart`; a start that is cancelled leaves nothing.
+        `CouldNotStart`; a start that is cancelled leaves nothing. `sandbox/` plans confinements.
         """
         start, fds = _start_of(command, env=env, cwd=cwd), (stdin, stdout, stderr)
+        if confinement is not None:
+            start["confinement"] = confinement
         try:
             return await self._start(start, fds=fds)
         except ZygoteDied:  # whatever it began ends with it
@@ -177,6 +187,9 @@ def why_not(program: str, step: str, number: int) -> str:
     match step, number:
         case "cwd", _:
             return f"Could not start '{program}': its working directory cannot be entered ({os.strerror(number)})."
+        case str(), _ if step.startswith("sandbox "):
+            what = step.removeprefix("sandbox ")
+            return f"Could not start '{program}' in a sandbox: {what} failed ({os.strerror(number)})."
         case "program", errno.ENOENT | errno.ENOTDIR:
             missing = "there is no such program, or the one that its first line names is missing"
             return f"Could not start '{program}': {missing}. Install it, or give its full path."

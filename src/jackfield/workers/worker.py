@@ -8,11 +8,9 @@ Above: `pool.py`. Below: the channel, the log, the supervisor.
 import asyncio
 import logging
 import os
-import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -22,6 +20,7 @@ from jackfield.errors import JackfieldError
 from jackfield.model.call import NULL, Done, Failed
 from jackfield.workers.channel import Channel, Garbage, Message, ProgressPart, decode_message
 from jackfield.workers.logs import LogPipe, WorkerLog
+from jackfield.workers.sandbox.kinds import Plan
 from jackfield.workers.supervisor import Child, Supervisor
 
 logger = logging.getLogger("jackfield.workers")
@@ -48,9 +47,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """How a worker process is started."""
 
     name: str
-    command: Sequence[str]
-    env: Mapping[str, str]
-    cwd: Path
+    plan: Plan
+    """The command, in a sandbox or in none."""
     sequential: bool
     """It speaks the protocol of the seed's era: no handshake, no ids, one call at a time."""
     start_timeout: float
@@ -127,13 +125,8 @@ class Worker:
         reading, writing = os.pipe()
         try:
             with theirs:
-                self._child = await supervisor.spawn(
-                    self._launch.command,
-                    env=self._launch.env,
-                    cwd=self._launch.cwd,
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=writing,
+                self._child = await self._launch.plan.start(
+                    supervisor, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=writing
                 )
         except BaseException:
             ours.close()
@@ -295,7 +288,10 @@ class Worker:
         for task in flight.nested:
             task.cancel()
         if not flight.answer.done():
-            flight.answer.set_result(outcome_of(message))
+            outcome = outcome_of(message)
+            if isinstance(outcome, Failed):
+                outcome = msgspec.structs.replace(outcome, message=self._launch.plan.explained(outcome.message))
+            flight.answer.set_result(outcome)
         if self._is_retired:
             self._end_if_done()
 
@@ -347,7 +343,7 @@ class Worker:
             self._idle_timer.cancel()
         stderr.close()
         meant = self._is_retired and self._reason is None
-        reason = self._reason or _words_for(code)
+        reason = self._reason or self._launch.plan.words_for(code)
         self._fail_all(reason)
         self._on_end(self, None if meant else reason)
 
@@ -380,12 +376,3 @@ def outcome_of(message: Message) -> Done | Failed:
         return Failed(message.code or "tool_error", error or "The tool failed and did not say why.")
     result = message.result
     return Done(result if isinstance(result, Raw) else NULL)
-
-
-def _words_for(code: int) -> str:
-    if code >= 0:
-        return f"it exited with code {code}"
-    try:
-        return f"it was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"it was killed by signal {-code}"

@@ -4,7 +4,7 @@ Above: the sources that need processes, and the doors that show them. Below: sup
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from jackfield.errors import NotFound
 from jackfield.workers.environments import Environments
 from jackfield.workers.logs import LogLine, WorkerLog
 from jackfield.workers.pool import FileRecord, FileSpec, WorkerPool
+from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.worker import Worker
 
@@ -44,10 +45,13 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
 
 
 class Workshop:
-    """The workers of one gateway."""
+    """The workers of one gateway. `base` is where the config's relative paths start; `hidden` no sandbox ever shows."""
 
-    def __init__(self, folder: Path, *, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, folder: Path, *, redact: Callable[[str], str], base: Path | None = None, hidden: Sequence[Path] = ()
+    ) -> None:
         self.supervisor = Supervisor()
+        self.sandboxes = Sandboxes(self.supervisor, base=Path() if base is None else base, hidden=hidden)
         self._environments = Environments(folder, supervisor=self.supervisor)
         self._redact = redact
         self._records: dict[tuple[str, str], FileRecord] = {}
@@ -59,7 +63,13 @@ class Workshop:
             log = WorkerLog(Path(spec.label).stem, redact=self._redact)
             record = self._records[spec.source, spec.label] = FileRecord(spec.source, spec.label, log)
         record.error = None  # whatever it was, it was another text's
-        record.pool = WorkerPool(spec, record, supervisor=self.supervisor, environments=self._environments)
+        record.pool = WorkerPool(
+            spec,
+            record,
+            supervisor=self.supervisor,
+            environments=self._environments,
+            sandboxes=self.sandboxes,
+        )
         return record.pool
 
     def forget(self, pool: WorkerPool) -> None:

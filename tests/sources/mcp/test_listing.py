@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.model.tool import ToolDefinition, definition_of
-from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
+from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.listing import Rules, may_be_repeated, offer_of
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain

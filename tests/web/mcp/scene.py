@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from jackfield.app import Gateway
-from jackfield.calls.telemetry import incoming_trace
+from jackfield.model.journey import incoming_trace
 from jackfield.cli.asgi import StreamingTransport
 from jackfield.keys import ADMIN
 from jackfield.model.call import Outcome, done

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Listing
-from jackfield.sources.mcp.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
+from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.routing import HeaderMap, header_fault, header_map
 
 MAX_DEFINITION = 256 * 1024

@@ -36,10 +36,10 @@ INSERT INTO steps (cycle_id, n, message) VALUES (:cycle_id, :n, :message)
 -- T1 for a call that was over when it was made. It never had a deadline, and T10 knows it by that.
 INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
     cycle_id, step, idx, status, delivery, result, error_code, error_message, idempotent, attempt, owner,
-    timeout_ms, expires_in_ms, created_at, finished_at)
+    timeout_ms, expires_in_ms, shown, created_at, finished_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
-    :timeout_ms, :expires_in_ms, clock_ms(), clock_ms())
+    :timeout_ms, :expires_in_ms, NULL, clock_ms(), clock_ms())
 RETURNING *
 
 -- name: take_over_cycle
@@ -108,8 +108,8 @@ WHERE cycles.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
 ORDER BY cycles.id LIMIT :limit
 
 -- name: agents_to_wake
--- What T8 is for; who has waited longest comes first.
-SELECT inbox.agent FROM inbox
+-- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps.
+SELECT inbox.agent FROM inbox JOIN agents ON agents.id = inbox.agent AND agents.enabled = 1
 WHERE inbox.status = 'pending' AND inbox.not_before <= clock_ms()
     AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = inbox.agent AND cycles.status = 'open')
 GROUP BY inbox.agent ORDER BY MIN(inbox.seq) LIMIT :limit

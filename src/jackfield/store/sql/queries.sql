@@ -5,22 +5,22 @@
 -- T1, for one call that is not over yet.
 INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
     cycle_id, step, idx, status, delivery, first_reply, idempotent, attempt, owner, waiter,
-    deadline, expires_at, timeout_ms, expires_in_ms, created_at)
+    deadline, expires_at, timeout_ms, expires_in_ms, shown, created_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, :delivery, :first_reply, :idempotent, :attempt, :owner, :waiter,
     CASE WHEN :has_deadline = 1 THEN clock_ms() - :age_ms + :timeout_ms END,
     CASE WHEN :has_expiry = 1 THEN clock_ms() + :expires_in_ms END,
-    :timeout_ms, :expires_in_ms, clock_ms() - :age_ms)
+    :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms)
 RETURNING *
 
 -- name: insert_settled_call
 -- A short call's only write: T1 and T2 in one, since nothing was acknowledged before.
 INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
     status, delivery, result, error_code, error_message, idempotent, attempt, owner,
-    timeout_ms, expires_in_ms, created_at, finished_at, duration_ms)
+    timeout_ms, expires_in_ms, shown, created_at, finished_at, duration_ms)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
     :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
-    :timeout_ms, :expires_in_ms, clock_ms() - :age_ms, clock_ms(), :duration_ms)
+    :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms, clock_ms(), :duration_ms)
 RETURNING id, created_at, finished_at
 
 -- name: settle_executed
@@ -140,6 +140,9 @@ UPDATE gateways SET dead = 1 WHERE id <> :id
 
 -- name: beat
 UPDATE gateways SET alive_until = clock_ms() + 15000 WHERE id = :id AND dead = 0 RETURNING id
+
+-- name: bury_gateway
+UPDATE gateways SET dead = 1 WHERE id = :id
 
 -- name: bury_late_gateways
 -- One whose row is locked is beating just now, or being buried by somebody else.

@@ -6,8 +6,9 @@ Above: `routes.py`. Below: `methods.py`, and what carries an exchange. Which era
 import msgspec
 
 from jackfield.web.answers import Answer, Empty
-from jackfield.web.bodies import DEEPEST, check_depth, check_media_type, read_bytes
+from jackfield.web.bodies import read_bytes
 from jackfield.web.errors import MethodNotAllowed
+from jackfield.web.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.web.mcp.answering import ExchangeAnswer, settled_reply
 from jackfield.web.mcp.batches import post_batch
 from jackfield.web.mcp.caller import Caller

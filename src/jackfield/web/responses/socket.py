@@ -15,8 +15,8 @@ from starlette.types import Message, Send
 from jackfield.errors import BadRequest, Refused
 from jackfield.model.items import Item
 from jackfield.web.answers import encode
-from jackfield.web.bodies import DEEPEST, check_depth
 from jackfield.web.errors import ErrorBody, crash_body, error_type, http_status
+from jackfield.web.json_bodies import DEEPEST, check_depth
 from jackfield.web.responses.making import Making
 from jackfield.web.responses.request import read_request
 from jackfield.web.responses.streaming import ENDS_WITHIN, Reader

@@ -10,8 +10,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NoReturn
 
+from . import kernel
+from .limits import keep_to
+from .mounts import Refusal
+from .namespaces import enter_namespaces
 from .tree import die_with_parent, exact
-from .wire import Start
+from .wire import Confinement, Start
 
 COULD_NOT_RUN = 127
 OPEN_FDS = Path("/proc/self/fd" if exact() else "/dev/fd")
@@ -49,16 +53,29 @@ def _become(start: Start, *, fds: list[int], parent: int, told: int) -> NoReturn
         for number, fd in enumerate(fds):
             os.dup2(fd, number, inheritable=True)
         close_all_but({0, 1, 2, told})
+        step = "sandbox its limits"
+        if "confinement" in start:
+            _confine(start["confinement"], told=told)
         step = "cwd"
         os.chdir(start["cwd"])
         step = "program"
         os.execvpe(start["command"][0], start["command"], start["env"])  # noqa: S606 - without a shell, as it should be
     except OSError as error:
         os.write(told, f"{step} {error.errno}".encode())
+    except Refusal as refusal:
+        os.write(told, f"sandbox {refusal.what} {refusal.number}".encode(errors="surrogateescape"))
     except ValueError:  # a word holds a NUL
         os.write(told, f"{step} {errno.EINVAL}".encode())
     finally:
         os._exit(COULD_NOT_RUN)
+
+
+def _confine(confinement: Confinement, *, told: int) -> None:
+    if "namespaces" in confinement:
+        enter_namespaces(confinement["namespaces"], told=told)
+    if not confinement["gains_privileges"]:
+        kernel.gain_no_privileges()
+    keep_to(confinement["limits"])
 
 
 def _forget_signals() -> None:

@@ -117,7 +117,7 @@ class Minder:
         os.close(self._verdict)
         self._verdict = None
         if said:
-            step, number = said.decode().split()
+            step, _, number = said.decode(errors="surrogateescape").rpartition(" ")
             self._told = True
             self._tell({"id": self._number, "failed": (step, int(number))})
         else:

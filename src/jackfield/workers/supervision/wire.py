@@ -6,7 +6,44 @@ Above: `link.py`, `zygote.py`, `minder.py`. Below: nothing of ours.
 
 import json
 from collections.abc import Iterator
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class Mount(TypedDict):
+    """One thing in a sandbox's file system: what is at this path."""
+
+    kind: Literal["read", "write", "private", "empty", "device", "text", "link", "proc", "pts"]
+    at: str
+    source: str
+    """A path outside; for `text` what is in the file, for `link` where it leads; for the others nothing."""
+
+
+class Namespaces(TypedDict):
+    """A private view of the machine: these files, own processes, and the network or none."""
+
+    mounts: list[Mount]
+    """In the order in which they are made."""
+    scratch: int
+    """Bytes that fit in all `private` folders together."""
+    network: bool
+
+
+class Limits(TypedDict):
+    """For the command and each process that it starts. 0 does not limit."""
+
+    memory: int
+    cpu: int
+    file_size: int
+    processes: int
+
+
+class Confinement(TypedDict):
+    """What a command may not do."""
+
+    limits: Limits
+    gains_privileges: bool
+    """Whether it may become more than it is, as setuid programs do."""
+    namespaces: NotRequired[Namespaces]
 
 
 class Start(TypedDict):
@@ -15,6 +52,7 @@ class Start(TypedDict):
     command: list[str]
     env: dict[str, str]
     cwd: str
+    confinement: NotRequired[Confinement]
 
 
 class Order(TypedDict):

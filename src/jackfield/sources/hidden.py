@@ -1,7 +1,7 @@
 """Characters that a person does not see and a model reads: control, zero-width, direction, tags. Pure.
 
-Above: `listing.py`. A description loses them; a schema whose names or values need them cannot be offered, since a call
-with the cleaned name would be another call.
+Above: the sources of foreign tools. A description loses them; a schema whose names or values need them cannot be
+offered, since a call with the cleaned name would be another call.
 """
 
 import re

@@ -1,0 +1,127 @@
+"""All agents that there are: the config's and those made over the API, as the store keeps them for every gateway.
+
+Above: the household, which asks who an agent is; the doors, which make and change them. Below: the store.
+"""
+
+import logging
+
+import msgspec
+
+from jackfield.agents.own_servers import servers_of
+from jackfield.agents.persona import Persona
+from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
+from jackfield.model.mind import KeptAgent
+from jackfield.settings_agents import AgentSettings, check_agent_id
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield.agents")
+
+
+class AgentBook:
+    """Who is who."""
+
+    def __init__(self, store: Store, configured: dict[str, AgentSettings]) -> None:
+        self._store = store
+        self._configured = configured
+        self._personas: dict[str, Persona] = {}
+
+    def get(self, agent_id: str) -> Persona | None:
+        """The agent, if there is one and it is not switched off."""
+        return self._personas.get(agent_id)
+
+    async def open(self) -> None:
+        """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
+        for agent_id, settings in self._configured.items():
+            persona = Persona(agent_id, settings, is_configured=True)
+            servers_of(persona)
+            await self._store.minds.put_agent(agent_id, definition=_written(settings), origin="config")
+            await self._join(persona)
+        retired = await self._store.minds.retire_config_agents(besides=self._configured)
+        if retired:
+            log.warning("agents that the config no longer has sleep on: %s", ", ".join(retired))
+        await self.load()
+
+    async def load(self) -> None:
+        """Read all agents anew."""
+        self._personas = {
+            kept.id: persona
+            for kept in await self._store.minds.list_agents()
+            if kept.enabled and (persona := _persona(kept)) is not None
+        }
+
+    async def create(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
+        """A new agent."""
+        if await self._store.minds.get_agent(agent_id) is not None:
+            raise Conflict(f"There is an agent '{agent_id}' already. Choose another id, or change that one.")
+        return await self._put(agent_id, settings)
+
+    async def change(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
+        """The agent as it is from now on."""
+        self._refuse_configured(await self.kept(agent_id), "Change it there")
+        return await self._put(agent_id, settings)
+
+    async def remove(self, agent_id: str) -> None:
+        """Forget an agent. A cycle that it is in is given up."""
+        self._refuse_configured(await self.kept(agent_id), "Remove it there")
+        await self._store.minds.remove_agent(agent_id)
+        self._personas.pop(agent_id, None)
+        for cycle in await self._store.cycles.of_agent(agent_id, limit=1):
+            await self._store.cycles.abandon(cycle, reason="The agent was removed.", backoff_ms=0)
+
+    async def kept(self, agent_id: str) -> KeptAgent:
+        """The agent as the store has it."""
+        kept = await self._store.minds.get_agent(agent_id)
+        if kept is None:
+            raise AgentNotFound(f"There is no agent '{agent_id[:100]}'. GET /api/agents lists them.")
+        return kept
+
+    async def _put(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
+        persona = Persona(agent_id, settings)
+        _check(persona)
+        kept = await self._store.minds.put_agent(agent_id, definition=_written(settings), origin="api")
+        await self._join(persona)
+        self._personas[agent_id] = persona
+        return kept
+
+    async def _join(self, persona: Persona) -> None:
+        """Be a member of the spaces that the settings name; one that does not exist is made."""
+        for space_id in persona.settings.spaces:
+            await self._store.spaces.ensure(space_id, name=space_id)
+            if await self._store.spaces.get_member(space_id, persona.id) is None:
+                await self._store.spaces.put_member(space_id, entity_id=persona.id, kind="agent", name=persona.name)
+
+    def _refuse_configured(self, kept: KeptAgent, cure: str) -> None:
+        if kept.origin == "config" and kept.id in self._configured:
+            raise Conflict(f"Agent '{kept.id}' is in the config. {cure}.")
+
+
+def settings_of(kept: KeptAgent) -> AgentSettings:
+    """What is kept of an agent, as its settings."""
+    return msgspec.json.decode(kept.definition, type=AgentSettings)
+
+
+def _check(persona: Persona) -> None:
+    """What is not allowed to somebody who is not the operator."""
+    try:
+        check_agent_id(persona.id, where="id")
+        for space_id in persona.settings.spaces:
+            check_agent_id(space_id, where="spaces")
+        servers = servers_of(persona)
+    except ConfigError as fault:
+        raise BadRequest(str(fault)) from None
+    started = [name for name, options in servers.items() if options.url is None]
+    if started:
+        said = f"The server '{started[0]}' would be started as a process."
+        raise BadRequest(f"{said} Only the config may do that; give it a url.", param="mcp")
+
+
+def _persona(kept: KeptAgent) -> Persona | None:
+    try:
+        return Persona(kept.id, settings_of(kept), is_configured=kept.origin == "config")
+    except msgspec.ValidationError as fault:
+        log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
+        return None
+
+
+def _written(settings: AgentSettings) -> str:
+    return msgspec.json.encode(settings).decode()

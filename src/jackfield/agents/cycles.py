@@ -1,0 +1,212 @@
+"""Who lives when: agents sleep until their inbox wakes them, and every cycle has one owner among all gateways.
+
+A sleeping agent is a row and nothing else. One that is woken gets a task, which opens cycles (T8) until its inbox is
+empty; whoever opens first, at any gateway, owns the cycle. Cycles of dead gateways are taken over (T7), and one that
+fails again and again gives its events back (T10) and a person is told. Above: the app. Below: `living.py`, the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from jackfield.agents.inbox import data_of
+from jackfield.agents.living import ModelGaveUp, Rooms, live_through
+from jackfield.agents.persona import Persona
+from jackfield.agents.schedule import next_run
+from jackfield.agents.steps import Fenced
+from jackfield.errors import Refused, Unavailable
+from jackfield.model.ids import new_id
+from jackfield.model.mind import Plan
+from jackfield.model.space import Sender
+from jackfield.store.cycle_moves import Cycle, CycleStatus
+from jackfield.store.scripts import INBOX_TOPIC
+
+log = logging.getLogger("jackfield.agents")
+
+TRIES = 3
+"""How often a cycle is taken over, and how often a failing model is asked, before the cycle is given up."""
+PAUSES = (1.0, 5.0)
+"""Seconds before a failed try is repeated."""
+BACKOFF_MS = 60_000
+LONGEST_BACKOFF_MS = 3_600_000
+AT_ONCE = 200
+"""Cycles that one gateway lives at the same time; the others wait their turn."""
+SYSTEM = Sender("jackfield", "Jackfield", "system")
+
+
+class Household:
+    """All agents of one gateway."""
+
+    def __init__(self, rooms: Rooms, *, gateway_id: str, find: Callable[[str], Persona | None]) -> None:
+        self._rooms = rooms
+        self._store = rooms.store
+        self._gateway_id = gateway_id
+        self._find = find
+        self._awake: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        """Agents that were woken once more while they were awake."""
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._is_open = False
+
+    def start(self) -> None:
+        """From now on agents wake."""
+        self._is_open = True
+        self._store.bus.watch(INBOX_TOPIC, lambda topic: self.wake(topic[len(INBOX_TOPIC) :]))
+
+    async def close(self) -> None:
+        """Stop where they are. Their cycles stay open, and whoever comes next goes on with them."""
+        self._is_open = False
+        tasks = [*self._awake.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def awake(self) -> frozenset[str]:
+        """Who is at work here."""
+        return frozenset(self._awake)
+
+    def wake(self, agent: str) -> None:
+        """There may be something in the agent's inbox."""
+        if not self._is_open:
+            return
+        if agent in self._awake:
+            self._again.add(agent)
+        elif self._find(agent) is not None:
+            self._begin(agent, None)
+
+    async def sweep(self) -> None:
+        """What nobody was woken for: lost wake-ups, cycles of the dead, plans that are due."""
+        for agent in await self._store.cycles.agents_to_wake():
+            self.wake(agent)
+        for cycle in await self._store.cycles.orphaned():
+            if cycle.agent not in self._awake and self._find(cycle.agent) is not None:
+                await self._take_over(cycle)
+        for plan in await self._store.minds.due_plans(limit=200):
+            await self._fire(plan)
+
+    async def _take_over(self, cycle: Cycle) -> None:
+        taken = await self._store.cycles.take_over(cycle, owner=self._gateway_id)
+        if taken is None:
+            return
+        log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
+        self._begin(taken.agent, taken)
+
+    async def _fire(self, plan: Plan) -> None:
+        try:
+            following = (
+                None if plan.cron is None else next_run(plan.cron, plan.time_zone, after=await self._store.now_ms())
+            )
+        except Refused as fault:
+            log.warning("plan %s of agent %s will not run again: %s", plan.id, plan.agent, fault)
+            following = None
+        await self._store.minds.fire_plan(plan, next_run_at=following)
+
+    def _begin(self, agent: str, cycle: Cycle | None) -> None:
+        task = asyncio.create_task(self._live(agent, cycle), name=f"agent {agent}")
+        self._awake[agent] = task
+        task.add_done_callback(lambda ended: self._fell_asleep(agent, ended))
+
+    def _fell_asleep(self, agent: str, task: "asyncio.Task[None]") -> None:
+        del self._awake[agent]
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("agent %s was stopped by a fault of ours", agent, exc_info=fault)
+        if agent in self._again:
+            self._again.discard(agent)
+            self.wake(agent)
+
+    async def _live(self, agent: str, cycle: Cycle | None) -> None:
+        """Cycle after cycle, until the inbox is empty."""
+        async with self._turn:
+            while True:
+                self._again.discard(agent)
+                if cycle is None:
+                    opened = await self._store.cycles.open(new_id("cycle"), agent=agent, owner=self._gateway_id)
+                    if opened is None:
+                        return
+                    cycle = opened.cycle
+                persona = self._find(agent)
+                if persona is None:
+                    await self._give_up(cycle, "The agent was removed.")
+                    return
+                await self._see_through(persona, cycle)
+                cycle = None
+
+    async def _see_through(self, persona: Persona, cycle: Cycle) -> None:
+        """One cycle to its end, whatever that is. What fails for now is tried again from the journal."""
+        if cycle.tries > TRIES:
+            await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
+            return
+        begins_anew = cycle.tries > 1
+        for pause in (*PAUSES, None):
+            try:
+                if begins_anew:
+                    await self._store.spaces.drop_unshown(cycle)
+                begins_anew = True
+                async with asyncio.timeout(persona.settings.timeout):
+                    done = await live_through(self._rooms, persona, cycle)
+            except Fenced:
+                log.info(
+                    "agent %s: cycle %d is another's now, nothing more is written for it here",
+                    cycle.agent,
+                    cycle.number,
+                )
+                return
+            except TimeoutError:
+                reason = f"It took longer than {persona.settings.timeout:g} s."
+                break
+            except (ModelGaveUp, Refused) as fault:
+                reason = str(fault)
+                log.warning("agent %s: cycle %d: %s", cycle.agent, cycle.number, fault)
+            except Exception:
+                reason = "The gateway failed inside. Its log has the details."
+                log.exception("agent %s: cycle %d failed", cycle.agent, cycle.number)
+            else:
+                log.info("agent %s: cycle %d done: %s", done.agent, done.number, done.summary)
+                return
+            if pause is not None:
+                await asyncio.sleep(pause)
+        await self._give_up(cycle, reason, persona=persona)
+
+    async def _give_up(self, cycle: Cycle, reason: str, *, persona: Persona | None = None) -> None:
+        """T10, and tell people once in a row of failures."""
+        failures = await self._failures_before(cycle)
+        backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
+        while True:
+            try:
+                failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff)
+                break
+            except Unavailable as fault:
+                log.warning("agent %s: cycle %d could not be given up yet: %s", cycle.agent, cycle.number, fault)
+                await asyncio.sleep(PAUSES[-1])
+        if failed is None or persona is None or failures:
+            return
+        log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
+        await self._tell_people(persona, cycle, reason, backoff)
+
+    async def _failures_before(self, cycle: Cycle) -> int:
+        """How many cycles in a row, right before this one, were given up."""
+        count = 0
+        for past in await self._store.cycles.of_agent(cycle.agent, before=cycle.number, limit=10):
+            if past.status is not CycleStatus.FAILED:
+                break
+            count += 1
+        return count
+
+    async def _tell_people(self, persona: Persona, cycle: Cycle, reason: str, backoff_ms: int) -> None:
+        """Where the events came from, else wherever the agent is."""
+        journal = await self._store.cycles.journal(cycle.id)
+        events = () if journal is None else journal.events
+        asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
+        spaces = asked or {space.id for space in await self._store.spaces.list(member=persona.id)}
+        text = f"{persona.name} could not go on: {reason} It tries again in {backoff_ms // 1000} s; nothing is lost."
+        for space_id in sorted(spaces):
+            await self._store.spaces.post(
+                space_id,
+                message_id=f"msg_failed_{cycle.id}_{space_id}",
+                sender=SYSTEM,
+                content=text,
+                metadata={"type": "cycle_failed", "agent": persona.id, "cycleId": cycle.id},
+                wakes_agents=False,
+            )

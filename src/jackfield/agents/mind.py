@@ -1,0 +1,103 @@
+"""An agent's consciousness: what it keeps of its past cycles, word by word as long as there is room, then in summary.
+
+Pure. Above: the cycle, which reads it at its beginning and writes it at its end. Below: the items of a conversation.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.model.items import InputText, Item, Message, text_of
+
+CHARACTERS_PER_TOKEN = 4
+"""A rough measure that needs no tokenizer and is the same for every model."""
+SUMMARY_CHARACTERS = 400
+SHARE_OF_SUMMARIES = 4
+"""Of all the room, a fourth may go to summaries of cycles that are no longer kept word by word."""
+
+
+class PastCycle(Struct, frozen=True, kw_only=True):
+    """One cycle as it is remembered."""
+
+    number: int
+    summary: str
+    items: tuple[Item, ...] = ()
+    """All that was read, said and done; empty once only the summary is left."""
+
+
+class Consciousness(Struct, frozen=True, kw_only=True):
+    """What the store keeps between two cycles."""
+
+    cycles: tuple[PastCycle, ...] = ()
+    hops: int = 0
+    """How many messages agents have sent each other up to the last cycle without anybody else."""
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The past as a model is told it."""
+        brief = [f"Cycle {past.number}: {past.summary}" for past in self.cycles if not past.items]
+        told: list[Item] = []
+        if brief:
+            text = "Summaries of your earlier cycles, the oldest first:\n" + "\n".join(brief)
+            told.append(Message(role="user", content=(InputText(text=text),)))
+        for past in self.cycles:
+            told += past.items
+        return tuple(told)
+
+
+def read_mind(data: str | None) -> Consciousness:
+    """What an earlier cycle wrote. None: the agent has no past."""
+    return Consciousness() if data is None else msgspec.json.decode(data, type=Consciousness)
+
+
+def written(mind: Consciousness) -> str:
+    return msgspec.json.encode(mind).decode()
+
+
+def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) -> Consciousness:
+    """The mind after one more cycle, with at most about `room` tokens: the oldest are summed up first."""
+    cycles = [*mind.cycles, past]
+    sizes = [tokens_of(one.items) for one in cycles]
+    total = sum(sizes)
+    for place, size in enumerate(sizes[:-1]):
+        if total <= room:
+            break
+        cycles[place] = msgspec.structs.replace(cycles[place], items=())
+        total -= size
+    return Consciousness(cycles=_with_room(cycles, room // SHARE_OF_SUMMARIES), hops=hops)
+
+
+def summary_of(items: Sequence[Item], *, said: str, called: Sequence[str], ended: str | None) -> str:
+    """A cycle in a sentence or two: the agent's own last words, else what it did."""
+    parts = [ended] if ended else []
+    words = " ".join(said.split())
+    if words:
+        parts.append(words)
+    elif called:
+        parts.append(f"Called {', '.join(dict.fromkeys(called))}.")
+    else:
+        parts.append(f"Read: {' '.join(_first_words(items).split())}")
+    text = " ".join(parts)
+    return text if len(text) <= SUMMARY_CHARACTERS else f"{text[:SUMMARY_CHARACTERS]}…"
+
+
+def tokens_of(items: Sequence[Item]) -> int:
+    """About how many tokens these take."""
+    return sum(len(msgspec.json.encode(item)) for item in items) // CHARACTERS_PER_TOKEN
+
+
+def _with_room(cycles: list[PastCycle], room: int) -> tuple[PastCycle, ...]:
+    """Drop the oldest summaries that have no room."""
+    kept: list[PastCycle] = []
+    for past in reversed(cycles):
+        if not past.items:
+            room -= len(past.summary) // CHARACTERS_PER_TOKEN + 8
+            if room < 0:
+                break
+        kept.append(past)
+    return tuple(reversed(kept))
+
+
+def _first_words(items: Sequence[Item]) -> str:
+    return next((text_of(item) for item in items if isinstance(item, Message)), "")

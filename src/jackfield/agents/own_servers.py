@@ -1,0 +1,65 @@
+"""MCP servers of one agent (`[agents.NAME.mcp]`, seed 003): loaded when its cycle is built, seen by no other agent.
+
+Above: the cycle. Below: sources of kind `mcp` that the panel lends. A connection stays until the agent changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from jackfield.agents.persona import Persona
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.merge import private_entries
+from jackfield.sources.base import Source
+from jackfield.sources.keeper import Panel, SourceState
+from jackfield.sources.mcp.options import McpOptions, parse_servers
+
+log = logging.getLogger("jackfield.agents")
+
+LIST_SECONDS = 10.0
+"""How long a cycle waits for a server's tools before it begins without them."""
+
+Make = Callable[[str, McpOptions, bool], Source]
+"""Makes a source from its name, its options, and whether the operator's config names it."""
+
+
+class OwnServers:
+    """The servers of all agents here."""
+
+    def __init__(self, *, panel: Panel, catalog: Catalog, make: Make) -> None:
+        self._panel = panel
+        self._catalog = catalog
+        self._make = make
+        self._lent: dict[str, McpOptions] = {}
+        self._opening = asyncio.Lock()
+
+    @asynccontextmanager
+    async def of(self, persona: Persona) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
+        """The tools of the agent's servers, each with its server's name, while the block runs."""
+        found: list[tuple[str, Entry]] = []
+        for server, options in servers_of(persona).items():
+            found += [(server, entry) for entry in await self._reach(persona, server, options)]
+        with self._catalog.lending(entry for _, entry in found):
+            yield tuple(found)
+
+    async def _reach(self, persona: Persona, server: str, options: McpOptions) -> tuple[Entry, ...]:
+        """One server's tools as they are now. One that is down is left out, and said in the log."""
+        name = f"agent_{persona.id}_{server}"
+        async with self._opening:
+            if self._lent.get(name) != options:
+                keeper = self._panel.take_back(name)
+                if keeper is not None:
+                    await keeper.close()
+                await self._panel.lend(self._make(name, options, persona.is_configured))
+                self._lent[name] = options
+        status, listing = await self._panel.lent(name, within=LIST_SECONDS)
+        if status.status is not SourceState.UP:
+            log.warning("agent %s: its server '%s' is left out: %s", persona.id, server, status.error)
+            return ()
+        return await asyncio.to_thread(private_entries, listing, owner=name)
+
+
+def servers_of(persona: Persona) -> dict[str, McpOptions]:
+    """The agent's servers by name. Raises `ConfigError` for what cannot be used."""
+    return parse_servers(persona.settings.mcp, where=f"agents.{persona.id}.mcp") if persona.settings.mcp else {}

@@ -1,0 +1,219 @@
+"""One step of an agent's cycle: what the model asked for is on record before any of it runs (T1), then it runs.
+
+Built-in tools run inside that transaction. All others are prepared by the pipeline before it and carried on after it,
+so they go the one road of every call. Above: the cycle's loop. Below: the pipeline and the store.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.agents.builtins import is_builtin
+from jackfield.agents.deeds import Deed, deed_of, space_after
+from jackfield.agents.loop import model_call
+from jackfield.agents.outputs import Told, told_of
+from jackfield.agents.persona import Persona
+from jackfield.agents.running import parsed_arguments
+from jackfield.agents.speech import HeardCall, Speech, record_id
+from jackfield.agents.telling import Telling
+from jackfield.agents.tools import Offered
+from jackfield.calls.pipeline import CallRequest, Pipeline, Prepared
+from jackfield.catalog.catalog import Catalog
+from jackfield.errors import InvalidArguments, Refused
+from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.ids import new_id
+from jackfield.model.items import Item, McpCall, Usage
+from jackfield.store import Store
+from jackfield.store.cycle_moves import Cycle, StepCall
+from jackfield.store.scripts import Script
+
+ENDS_THE_CYCLE = "skip"
+
+
+class Fenced(Exception):
+    """Another gateway has taken the cycle over, or it is over: nothing more may be written for it here."""
+
+
+class StepMessage(Struct, frozen=True):
+    """What the journal keeps of one answer of the model."""
+
+    items: tuple[Item, ...]
+    """What it thought and said, then its calls in their order."""
+    usage: Usage | None = None
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """One call before it is on record."""
+
+    step_call: StepCall
+    prepared: Prepared | None = None
+    """How it goes on; None: it is over with the step."""
+
+
+class StepTaker:
+    """The actor of one cycle's loop."""
+
+    def __init__(
+        self,
+        *,
+        cycle: Cycle,
+        persona: Persona,
+        store: Store,
+        pipeline: Pipeline,
+        catalog: Catalog,
+        telling: Telling,
+        next_step: int,
+        hops: int,
+    ) -> None:
+        self.next_step = next_step
+        self.called: list[str] = []
+        """Names of the tools that were called."""
+        self._cycle = cycle
+        self._persona = persona
+        self._store = store
+        self._pipeline = pipeline
+        self._catalog = catalog
+        self._telling = telling
+        self._hops = hops
+
+    def asks_first(self, tool: Offered) -> bool:  # noqa: ARG002 - the loop's interface
+        """A call that a person has to allow is pending like any other; there is nobody to show a question to."""
+        return False
+
+    async def act(self, speech: Speech, place: object) -> list[Told | None]:  # noqa: ARG002 - adds no items
+        """Record the step, then see its calls to where their slots are decided."""
+        now = await self._store.now_ms()
+        drafts = []
+        space_id = self._telling.space_id
+        for call in speech.calls:
+            drafts.append(await self._draft(call, space_id=space_id, now=now))
+            space_id = self._telling.expected_space(call.name, call.arguments, before=space_id)
+        message = StepMessage((*speech.said, *map(model_call, speech.calls)), speech.usage)
+        await self._telling.finish()
+        written = await self._store.cycles.take_step(
+            self._cycle,
+            n=self.next_step,
+            message=msgspec.json.encode(message).decode(),
+            calls=[draft.step_call for draft in drafts],
+        )
+        if written is None:
+            raise Fenced
+        self.next_step += 1
+        self.called += [call.name for call in speech.calls]
+        for made in written:
+            self._telling.space_id = whereabouts_after(self._telling.space_id, made)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._carry_on(draft, made)) for draft, made in zip(drafts, written, strict=True)
+            ]
+        return [told_in_cycle(task.result()) for task in tasks]
+
+    async def _carry_on(self, draft: Draft, written: Call) -> Call:
+        return written if draft.prepared is None else await self._pipeline.go_on(draft.prepared, written=written)
+
+    async def _draft(self, call: HeardCall, *, space_id: str | None, now: int) -> Draft:
+        """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""
+        arguments = parsed_arguments(call.arguments)
+        if call.refusal is not None:
+            return self._over(call, arguments, Failed("refused", call.refusal))
+        if isinstance(arguments, str):
+            return self._over(call, arguments, Failed("invalid_arguments", arguments))
+        assert call.tool is not None
+        try:
+            if is_builtin(call.tool):
+                return self._builtin(call, call.tool, arguments, space_id=space_id, now=now)
+            return await self._prepared(call, call.tool, arguments, space_id=space_id)
+        except InvalidArguments as refusal:
+            details = "; ".join(fault["message"] for fault in refusal.details)
+            return self._over(call, arguments, Failed(refusal.code, f"{refusal.message} {details}".strip()))
+        except Refused as refusal:
+            return self._over(call, arguments, Failed(refusal.code, refusal.message))
+
+    def _builtin(
+        self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
+    ) -> Draft:
+        assert tool.entry is not None
+        self._catalog.require_arguments(tool.entry, arguments)
+        row = self._row(call, arguments)
+        deed = Deed(
+            cycle=self._cycle,
+            agent_name=self._persona.name,
+            call_id=row.id,
+            arguments=arguments,
+            space_id=space_id,
+            now=now,
+            hops=self._hops,
+            max_exchanges=self._persona.settings.max_exchanges,
+            search=self._search,
+        )
+        return Draft(step_call=StepCall(row, builtin=deed_of(tool.name, deed)))
+
+    async def _prepared(
+        self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None
+    ) -> Draft:
+        assert tool.entry is not None
+        request = CallRequest(
+            tool=tool.entry.name,
+            arguments=arguments,
+            principal=self._persona.principal,
+            agent=self._persona.id,
+            space_id=space_id,
+            run_id=self._cycle.id,
+            begins_run=True,
+            entry=tool.entry if tool.is_private else None,
+        )
+        prepared = await self._pipeline.prepare(request, call_id=_record_id(call))
+        if prepared.refusal is not None:
+            return self._over(call, arguments, prepared.refusal)
+        return Draft(step_call=StepCall(prepared.call), prepared=prepared)
+
+    def _over(self, call: HeardCall, arguments: dict[str, object] | str, outcome: Failed) -> Draft:
+        return Draft(step_call=StepCall(self._row(call, arguments), builtin=lambda: _only(outcome)))
+
+    def _row(self, call: HeardCall, arguments: dict[str, object] | str) -> Call:
+        """The row of a call that is over when it is written."""
+        entry = None if call.tool is None else call.tool.entry
+        return Call(
+            id=_record_id(call),
+            run_id=self._cycle.id,
+            tool=call.name[:64] if entry is None else entry.name,
+            source="" if entry is None else entry.tool.source,
+            tool_version="" if entry is None else entry.version,
+            arguments=Raw(msgspec.json.encode(arguments if isinstance(arguments, dict) else call.arguments)),
+            principal=self._persona.principal.name,
+            status=CallStatus.COMPLETED,
+            agent=self._persona.id,
+            space_id=self._telling.space_id,
+            owner=self._cycle.owner,
+        )
+
+    def _search(self, query: str, limit: int) -> list[dict[str, Any]]:
+        found = self._catalog.view(self._persona.principal).search(query, limit=limit)
+        return [
+            {"name": entry.name, "description": entry.tool.description, "inputSchema": entry.tool.input_schema}
+            for entry in found
+        ]
+
+
+def told_in_cycle(call: Call) -> Told:
+    """What the agent is told of a call: its slot. It goes on although somebody else has still to answer."""
+    return msgspec.structs.replace(told_of(call), waits=False, ends=call.tool == ENDS_THE_CYCLE and call.source != "")
+
+
+def whereabouts_after(space_id: str | None, call: Call) -> str | None:
+    """The active space after a call that is on record."""
+    outcome = call.outcome
+    if call.tool not in ("enter_space", "leave_space") or not isinstance(outcome, Done):
+        return space_id
+    return space_after(space_id, call.tool, msgspec.json.decode(call.arguments), outcome)
+
+
+def _record_id(call: HeardCall) -> str:
+    return record_id(call.item.id) if isinstance(call.item, McpCall) else new_id("call")
+
+
+def _only(outcome: Failed) -> Script[Done | Failed]:
+    yield from ()
+    return outcome

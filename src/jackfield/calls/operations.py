@@ -1,0 +1,281 @@
+"""Calls whose work goes on at the tool's owner: begun, looked after and settled by whichever gateway is there.
+
+Such a call waits on record like one that a tool server answers. One gateway takes it, has the work begun and keeps what
+finds it again; from then on any gateway asks how it stands when the time has come, one at a time, until it is over. A
+gateway that dies loses nothing but the question it had in hand. Work whose beginning was cut off is begun again only
+where that is known to be the same call there.
+Above: the app. Below: the store's operations, the panel of sources, the executor's events.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.calls import events, texts
+from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.redaction import Redactor
+from jackfield.calls.servers import offer_topic
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import JackfieldError, Refused, SourceUnavailable
+from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.journey import via
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Begun, Invocation, Look, Progress
+from jackfield.sources.keeper import Panel
+from jackfield.store import Store
+from jackfield.store.operations import Operation
+
+log = logging.getLogger("jackfield.calls")
+
+AT_ONCE = 32
+"""Pieces of work that one gateway has in hand at a time."""
+TICK_SECONDS = 1.0
+"""How often the store is asked for work that other gateways left."""
+LEASE_MS = 60_000
+"""After so long without a word from who has it in hand, work is anybody's again; more than any question takes."""
+MOST_BEGINS = 3
+MOST_FAULTS = 5
+"""Senseless answers in a row after which work is given up. A service that is away is asked until the call expires."""
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 10.0
+
+
+class Operations:
+    """Everything that this gateway does for such calls."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        catalog: Catalog,
+        panel: Panel,
+        executor: Executor,
+        redactor: Redactor,
+        gateway_id: str,
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._panel = panel
+        self._executor = executor
+        self._redactor = redactor
+        self._gateway_id = gateway_id
+        self._woken = asyncio.Event()
+        self._in_hand: dict[str, asyncio.Task[None]] = {}
+        self._tools: list[str] = []
+        self._tools_at = ""
+        self._known: set[str] = set()
+        """Calls whose work this gateway has looked after: it hears when one of them is stopped."""
+
+    async def run(self) -> None:
+        """Look after all there is, until cancelled."""
+        while True:
+            self._woken.clear()
+            with self._store.bus.listen(*map(offer_topic, self._names()), *self._known, event=self._woken):
+                try:
+                    await self._look_around()
+                except Exception:
+                    log.exception("work that goes on elsewhere could not be looked after; tried again")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_SECONDS):
+                        await self._woken.wait()
+
+    async def close(self) -> None:
+        """Let go of what is in hand; another gateway, or the next start, goes on with it."""
+        tasks = list(self._in_hand.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _names(self) -> list[str]:
+        """The tools with such calls. Looked up once for each state of the catalog."""
+        if self._tools_at != self._catalog.version:
+            self._tools_at = self._catalog.version
+            self._tools = [entry.name for entry in self._catalog.operations()]
+        return self._tools
+
+    async def _look_around(self) -> None:
+        for tool in self._names():
+            for call in await self._store.calls_to_offer(tool, limit=AT_ONCE):
+                if len(self._in_hand) >= AT_ONCE:
+                    return
+                await self._take(call)
+        over = await self._store.settled_among(self._known) if self._known else []
+        self._known.difference_update(over)
+        due = await self._store.operations.among(over) if over else []
+        due += await self._store.operations.due(limit=AT_ONCE)
+        for operation in due:
+            if operation.call_id not in self._in_hand and len(self._in_hand) < AT_ONCE:
+                await self._resume(operation)
+
+    async def _take(self, call: Call) -> None:
+        lease = call.timeout_ms + LEASE_MS
+        taken = await self._store.operations.take(call.id, owner=self._gateway_id, lease_ms=lease)
+        if taken is not None:
+            self._start(taken, self._begin(taken, call))
+
+    async def _resume(self, seen: Operation) -> None:
+        taken = await self._store.operations.claim(seen, owner=self._gateway_id, lease_ms=LEASE_MS)
+        if taken is not None:
+            self._start(taken, self._go_on(taken))
+
+    def _start(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
+        call_id = operation.call_id
+        self._known.add(call_id)
+        task = asyncio.create_task(self._guarded(operation, work), name=f"operation {call_id}")
+        self._in_hand[call_id] = task
+        task.add_done_callback(lambda _: self._let_go(call_id))
+
+    def _let_go(self, call_id: str) -> None:
+        self._in_hand.pop(call_id, None)
+        self._woken.set()
+
+    async def _guarded(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
+        """A fault of ours leaves the work as it was; somebody tries again after a pause."""
+        try:
+            via.set(await self._store.operations.way_of(operation.call_id))
+            await work
+        except Exception:
+            work.close()
+            log.exception("the work of call %s could not be looked after", operation.call_id)
+            with suppress(JackfieldError):
+                await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
+
+    async def _go_on(self, operation: Operation) -> None:
+        call = await self._store.get_call(operation.call_id)
+        if call is None or call.status.is_final:
+            await self._end(operation, call)
+        elif operation.reference is None:
+            await self._begin_again(operation, call)
+        else:
+            await self._look(operation, call, operation.reference)
+
+    async def _begin(self, operation: Operation, call: Call) -> None:
+        """Have the work begun, and keep what finds it again."""
+        entry = self._catalog.entry(call.tool)
+        if entry is None or entry.version != call.tool_version:
+            await self._settle(operation, call, texts.changed(call.tool))
+            return
+        try:
+            source = self._panel.operating(call.source, tool=call.tool)
+            begun = await source.begin(self._invocation(call, entry))
+        except Refused as refusal:
+            # It was not reached, so nothing has begun there.
+            await self._settle(operation, call, Failed(refusal.code, refusal.message))
+            return
+        if isinstance(begun, Begun):
+            kept = msgspec.structs.replace(operation, reference=begun.reference)
+            await self._pause(kept, entry.tool)
+        else:
+            await self._settle(operation, call, begun)
+
+    async def _begin_again(self, operation: Operation, call: Call) -> None:
+        """Whoever had it begun died before it could say what came of that."""
+        entry = self._catalog.entry(call.tool)
+        if entry is None and self._catalog.known(call.tool) is None:
+            await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
+            return
+        try:
+            once = self._panel.operating(call.source, tool=call.tool).begins_once
+        except SourceUnavailable:
+            await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
+            return
+        if entry is not None and operation.begins < MOST_BEGINS and once(entry.tool):
+            await self._begin(msgspec.structs.replace(operation, begins=operation.begins + 1), call)
+        else:
+            await self._settle(operation, call, texts.interrupted(call.id))
+
+    async def _look(self, operation: Operation, call: Call, reference: Raw) -> None:
+        entry = self._catalog.known(call.tool)
+        looked = msgspec.structs.replace(operation, looks=operation.looks + 1)
+        if entry is None:
+            await self._pause(looked, None)
+            return
+        try:
+            source = self._panel.operating(call.source, tool=call.tool)
+            stands = await source.look(self._invocation(call, entry), reference)
+        except Refused as away:
+            log.info("the work of call %s cannot be looked at now: %s", call.id, away)
+            await self._pause(looked, entry.tool)
+        except JackfieldError as fault:
+            await self._puzzled(looked, call, entry.tool, fault)
+        else:
+            await self._seen(looked, call, entry.tool, stands)
+
+    async def _seen(self, operation: Operation, call: Call, tool: Tool, stands: Look) -> None:
+        if stands.outcome is not None:
+            await self._settle(operation, call, stands.outcome)
+            return
+        if stands.progress is not None:
+            self._tell(call, tool, stands.progress)
+        await self._pause(msgspec.structs.replace(operation, faults=0), tool)
+
+    async def _puzzled(self, operation: Operation, call: Call, tool: Tool, fault: JackfieldError) -> None:
+        faults = operation.faults + 1
+        if faults >= MOST_FAULTS:
+            await self._settle(operation, call, Failed(fault.code, f"{fault} It was asked {faults} times."))
+            return
+        await self._pause(msgspec.structs.replace(operation, faults=faults), tool)
+
+    async def _pause(self, operation: Operation, tool: Tool | None) -> None:
+        """Look again when it is time; this gateway wakes for it, and any other does within a second."""
+        seconds = pause_of(tool, operation.looks)
+        if await self._store.operations.put_off(operation, pause_ms=round(seconds * 1000)):
+            asyncio.get_running_loop().call_later(seconds + 0.002, self._woken.set)
+
+    async def _end(self, operation: Operation, call: Call | None) -> None:
+        """The call is over by somebody's word; work that nobody wants any more is stopped."""
+        entry = None if call is None else self._catalog.known(call.tool)
+        reference = operation.reference
+        if call is not None and entry is not None and reference is not None and call.status is CallStatus.CANCELLED:
+            try:
+                source = self._panel.operating(call.source, tool=call.tool)
+                await source.halt(self._invocation(call, entry), reference)
+            except JackfieldError as fault:
+                log.warning("the work of call %s, which was cancelled, could not be stopped: %s", call.id, fault)
+        await self._store.operations.forget(operation.call_id)
+
+    async def _settle(self, operation: Operation, call: Call, outcome: Done | Failed) -> None:
+        told = self._redactor.outcome(outcome)
+        moved = await self._store.settle_submitted(call.id, told, answered_by=call.source)
+        if moved.moved and moved.call is not None:
+            self._executor.counters.count(moved.call)
+            self._executor.events.tell(events.SETTLED, moved.call, at=now_ms())
+        elif moved.call is not None and moved.call.status is CallStatus.CANCELLED:
+            await self._end(operation, moved.call)
+            return
+        await self._store.operations.forget(call.id)
+
+    def _invocation(self, call: Call, entry: Entry) -> Invocation:
+        def report(progress: Progress) -> None:
+            self._tell(call, entry.tool, progress)
+
+        return Invocation(
+            call_id=call.id,
+            run_id=call.run_id,
+            tool=entry.tool,
+            arguments=msgspec.json.decode(call.arguments),
+            principal=call.principal,
+            agent=call.agent,
+            space_id=call.space_id,
+            timeout_ms=call.timeout_ms,
+            report=report,
+        )
+
+    def _tell(self, call: Call, tool: Tool, progress: Progress) -> None:
+        if tool.metadata.sensitive_output:
+            progress = msgspec.structs.replace(progress, message=None)
+        self._executor.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
+
+
+def pause_of(tool: Tool | None, looks: int) -> float:
+    """Seconds until work is looked at again: as its tool says, else soon and then ever less often."""
+    behavior = None if tool is None else tool.metadata.async_behavior
+    if behavior is not None:
+        return behavior.status_polling.pause(looks)
+    return min(FIRST_PAUSE * 1.5 ** min(looks, 32), LONGEST_PAUSE)

@@ -1,0 +1,64 @@
+"""Seed 004's endpoints in a Starlette or FastAPI app. Above: the service. Below: `provider.py`, Starlette's routes."""
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from jackfield.discovery.provider import MAX_BODY, PATH, Provider
+from jackfield.model.tool import Category
+from jackfield.sdk.functions import Servable
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def mount(
+    app: Starlette,
+    tools: Mapping[str, Servable] | Iterable[Servable],
+    *,
+    name: str,
+    version: str = "1.0.0",
+    description: str = "",
+    base_url: str | None = None,
+    categories: Iterable[Category] = (),
+    key: str | None = None,
+) -> Provider:
+    """Give `app` the endpoints of these tools, before the routes that it has. `Provider` says what the rest means.
+
+    Raises `TypeError` for a function that cannot be a tool.
+    """
+    provider = Provider(
+        tools, name=name, version=version, description=description, base_url=base_url, categories=categories, key=key
+    )
+
+    async def answer(request: Request, *below: str) -> Response:
+        path = "/".join((PATH, *(quote(part, safe="") for part in below)))
+        reply = await provider.respond(request.method, path, headers=request.headers, body=await _body(request))
+        return Response(reply.body, reply.status, reply.headers)
+
+    async def answer_one(request: Request) -> Response:
+        return await answer(request, request.path_params["name"])
+
+    async def answer_execute(request: Request) -> Response:
+        return await answer(request, request.path_params["name"], "execute")
+
+    endpoints = {PATH: answer, f"{PATH}/{{name}}": answer_one, f"{PATH}/{{name}}/execute": answer_execute}
+    app.router.routes[:0] = [
+        Route(path, endpoint, methods=METHODS, include_in_schema=False) for path, endpoint in endpoints.items()
+    ]
+    return provider
+
+
+async def _body(request: Request) -> bytes:
+    """As much of the body as `Provider` needs to see, which is one byte more than it takes."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY:
+            break
+    return b"".join(parts)

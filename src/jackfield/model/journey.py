@@ -1,0 +1,33 @@
+"""What a call brings along from where it was made: its trace, and the gateways it came through.
+
+Above: the doors read it from a request's headers; a source whose tools live behind another gateway sends it on. It is
+in the task's context, so that whatever a call leads to has it too. Below: nothing.
+"""
+
+from contextvars import ContextVar
+
+from msgspec import Struct
+
+VIA_HEADER = "jackfield-via"
+"""The houses that a call came through, the first one first, separated by commas."""
+TIMEOUT_HEADER = "jackfield-timeout-ms"
+"""How much of its time the call has left, in milliseconds: clocks differ between machines, durations do not."""
+CALL_HEADER = "jackfield-call-id"
+"""What the asking gateway calls it."""
+HOUSE_HEADER = "jackfield-house"
+"""In a manifest's answer: the house that gives it. All gateways of one database are one house."""
+MOST_HOPS = 8
+"""Gateways that a call may come through, and a tool be passed on by."""
+
+
+class IncomingTrace(Struct, frozen=True):
+    """W3C's two headers as they came; nobody has checked them yet."""
+
+    parent: str
+    state: str | None
+
+
+incoming_trace: ContextVar[IncomingTrace | None] = ContextVar("incoming_trace", default=None)
+"""The trace of the request that this task serves."""
+via: ContextVar[tuple[str, ...]] = ContextVar("via", default=())
+"""The houses that the call of this task came through before this one."""

@@ -1,0 +1,88 @@
+"""What an agent is and what it keeps in mind between its cycles: memories, goals, plans."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+PlanStatus = Literal["active", "done"]
+AgentOrigin = Literal["config", "api"]
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """One thing that an agent remembers, by its key."""
+
+    agent: str
+    key: str
+    value: str
+    updated_at: int
+
+
+class Goal(Struct, frozen=True, kw_only=True):
+    """Something that an agent wants. The highest priority comes first."""
+
+    id: str
+    agent: str
+    description: str
+    status: str
+    priority: int
+    created_at: int
+    updated_at: int
+
+
+class GoalDraft(Struct, frozen=True, kw_only=True):
+    """A goal to be kept. What is None stays as it was, or is as usual in a new one."""
+
+    id: str | None = None
+    """None: a new goal."""
+    description: str
+    status: str | None = None
+    priority: int | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Something that an agent means to do later, once or again and again. Times are milliseconds since 1970."""
+
+    id: str
+    agent: str
+    name: str
+    instruction: str
+    cron: str | None
+    time_zone: str | None
+    scheduled_at: int | None
+    next_run_at: int | None
+    """When it is due; None: it will not be."""
+    status: PlanStatus
+    last_run_at: int | None
+    created_at: int
+    updated_at: int
+
+
+class PlanDraft(Struct, frozen=True, kw_only=True):
+    """A plan to be kept, whole: whoever changes one reads it first."""
+
+    id: str | None = None
+    """None: a new plan."""
+    name: str
+    instruction: str = ""
+    cron: str | None = None
+    time_zone: str | None = None
+    scheduled_at: int | None = None
+    next_run_at: int | None = None
+    status: PlanStatus = "active"
+
+
+class UnknownIds(Struct, frozen=True):
+    """Ids of goals or plans that are none of the agent's; nothing was written."""
+
+    ids: tuple[str, ...]
+
+
+class KeptAgent(Struct, frozen=True, kw_only=True):
+    """An agent as the store keeps it. `definition` is JSON."""
+
+    id: str
+    definition: str
+    origin: AgentOrigin
+    enabled: bool
+    created_at: int
+    updated_at: int

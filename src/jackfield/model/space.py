@@ -1,0 +1,125 @@
+"""Spaces: who is in one, what was said there, and the numbered line of what happened.
+
+Every durable event of a space takes the space's next number, and a message carries the number of the event that first
+told of it: messages therefore have gaps between their numbers, the line of events has none.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+
+from jackfield.model.times import iso_time
+
+EntityKind = Literal["person", "agent"]
+SenderType = Literal["person", "agent", "system"]
+Role = Literal["user", "assistant", "system"]
+ShownStatus = Literal["running", "requires_action", "complete", "error"]
+
+ROLES: dict[SenderType, Role] = {"person": "user", "agent": "assistant", "system": "system"}
+SPACE_TOPIC = "space:"
+"""Before a space's id: somebody has written into it."""
+LIVE_TOPIC = "live:"
+"""Before a space's id: something in it has been said a little further."""
+
+
+class Space(Struct, frozen=True, kw_only=True):
+    """A place where people and agents see the same things in the same order."""
+
+    id: str
+    name: str
+    description: str
+    metadata: Raw
+    last_seq: int
+    """The number of its newest event; 0: nothing has happened yet."""
+    created_at: int
+    updated_at: int
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """Somebody who is in a space."""
+
+    space_id: str
+    entity_id: str
+    kind: EntityKind
+    name: str
+    joined_at: int
+
+
+class Sender(Struct, frozen=True):
+    """Who says something."""
+
+    entity_id: str
+    name: str
+    kind: SenderType
+
+
+class SpaceMessage(Struct, frozen=True, kw_only=True):
+    """One thing that was said, or one visible call."""
+
+    id: str
+    space_id: str
+    seq: int
+    entity_id: str
+    sender_name: str
+    sender_type: SenderType
+    role: Role
+    content: str
+    metadata: Raw
+    run_id: str | None
+    created_at: int
+
+
+class SpaceEvent(Struct, frozen=True, kw_only=True):
+    """One durable event. `data` is a JSON object with the event's own fields, without its type and number."""
+
+    space_id: str
+    seq: int
+    type: str
+    data: Raw
+    created_at: int
+
+
+class Presence(Struct, frozen=True):
+    """An agent that is at work in a space just now."""
+
+    agent: str
+    agent_name: str
+    run_id: str
+
+
+class LiveStream(Struct, frozen=True, kw_only=True):
+    """What is being said right now, as far as it has come. Known to other gateways only by its row."""
+
+    stream_id: str
+    space_id: str
+    gateway: str
+    kind: Literal["tool", "message"]
+    state: Literal["open", "done", "failed"]
+    run_id: str | None
+    agent: str
+    agent_name: str
+    tool: str | None
+    text: str
+
+
+def message_fields(message: SpaceMessage) -> dict[str, Any]:
+    """A message as programs outside read it: in lists, in `space.message` and in answers."""
+    return {
+        "id": message.id,
+        "spaceId": message.space_id,
+        "smartSpaceId": message.space_id,
+        "entityId": message.entity_id,
+        "senderName": message.sender_name,
+        "senderType": message.sender_type,
+        "role": message.role,
+        "content": message.content,
+        "metadata": message.metadata,
+        "seq": message.seq,
+        "runId": message.run_id,
+        "createdAt": iso_time(message.created_at),
+    }
+
+
+def call_message_id(call_id: str) -> str:
+    """The id of the one message that shows a visible call."""
+    return f"msg_{call_id}"

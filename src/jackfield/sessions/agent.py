@@ -1,0 +1,225 @@
+"""An agent of the config as the inhabitant of a session: each message is one run of its model, the talk goes on.
+
+Its tools are those of the catalog that its config names and its caller may see, and what the caller lends.
+Above: `registry.py`. Below: the agents' loop. What the model says while it speaks is told in small pieces.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from jackfield.agents import events as loop_events
+from jackfield.agents.conversation import open_calls, told_to_model
+from jackfield.agents.loop import Loop
+from jackfield.agents.offers import CATALOG, Server, of_catalog, table_of
+from jackfield.agents.plan import Limits, RunPlan
+from jackfield.agents.running import CallRunner
+from jackfield.agents.tools import Offered, ToolTable
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.rights import may_see
+from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.names import BUILTIN_SOURCE
+from jackfield.errors import Refused, Unavailable
+from jackfield.llm.base import ModelRequest
+from jackfield.llm.models import Models
+from jackfield.model.items import InputText, Item, McpCall, Message, text_of
+from jackfield.model.principal import Principal, Scope
+from jackfield.sessions import events
+from jackfield.sessions.session import Session, SessionStatus
+from jackfield.settings_agents import AgentSettings
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield.sessions")
+
+UNREAD = 100
+"""Messages that may wait for an agent."""
+PIECE_SECONDS = 0.1
+"""How long pieces of a message are gathered before they are told."""
+CHARACTERS_OF_A_TOKEN = 4
+
+
+class Rooms(Struct, frozen=True, kw_only=True):
+    """What an agent works with."""
+
+    models: Models
+    catalog: Catalog
+    pipeline: Pipeline
+    store: Store
+
+
+class ConfiguredAgent:
+    """One agent in one session."""
+
+    def __init__(self, session: Session, settings: AgentSettings, *, rooms: Rooms) -> None:
+        self._session = session
+        self._settings = settings
+        self._rooms = rooms
+        self._acting = Principal(name=session.owner.name, scopes=frozenset({Scope.CALL.value}))
+        """In the caller's name; what it may call is the table of its tools."""
+        self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
+        self._said: list[Item] = []
+        self._working: asyncio.Task[None] | None = None
+        self._telling = _Telling(session)
+
+    async def start(self) -> None:
+        await self._rooms.models.get(self._model_name())
+        self._working = asyncio.create_task(self._work(), name=f"session {self._session.id}")
+
+    def tell(self, message: str) -> None:
+        try:
+            self._messages.put_nowait(message)
+        except asyncio.QueueFull:
+            raise Unavailable(f"{UNREAD} messages wait for this agent already. Try again later.") from None
+        self._session.move_to(SessionStatus.RUNNING)
+
+    async def stop(self) -> None:
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.wait((self._working,))
+
+    async def _work(self) -> None:
+        while True:
+            message = await self._messages.get()
+            try:
+                await self._run(message)
+            except Refused as refusal:
+                self._session.ring.add(events.ERROR, error=refusal.message)
+            except Exception:
+                log.exception("a run of session %s failed", self._session.id)
+                said = "Something went wrong inside the gateway. Its log has the details."
+                self._session.ring.add(events.ERROR, error=said)
+            if self._messages.empty():
+                self._session.move_to(SessionStatus.IDLE)
+
+    async def _run(self, message: str) -> None:
+        """One message: the model speaks and calls until it is done."""
+        self._said.append(Message(role="user", content=(InputText(text=message),)))
+        table = self._tools()
+        plan = RunPlan(
+            run_id=self._session.id,
+            model=await self._rooms.models.get(self._model_name()),
+            template=ModelRequest(items=(), instructions=self._settings.instructions),
+            items=await self._conversation(table),
+            tools=table,
+            limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
+            principal=self._acting,
+        )
+        runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=self._hear)
+        ended = await Loop(plan, actor=runner, emit=self._hear).run()
+        self._telling.flush()
+        if ended.error is not None:
+            self._session.ring.add(events.ERROR, error=ended.error.message)
+        elif ended.reason is not None:
+            self._session.ring.add(events.ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
+        else:
+            self._session.ring.add(events.COMPLETION, text=_last_words(self._said))
+
+    def _tools(self) -> ToolTable:
+        """The catalog's, under their names; what is lent, under names that none of those has."""
+        view = self._rooms.catalog.view(self._session.owner)
+        # The built-in tools are about the life that an agent has outside its sessions.
+        seen = [entry for entry in view.entries if entry.tool.source != BUILTIN_SOURCE]
+        table = table_of((), [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))])
+        lent = self._session.lent
+        label = lent.caller_id or "caller"
+        offered = [
+            Offered(
+                name=entry.name if entry.name not in table else f"caller_{entry.name}"[:64],
+                description=entry.tool.description,
+                parameters=entry.tool.input_schema,
+                entry=entry,
+                label=label,
+                bare_name=entry.tool.name,
+                is_private=True,
+            )
+            for entry in lent.entries
+        ]
+        return ToolTable([*table.values(), *offered])
+
+    async def _conversation(self, table: ToolTable) -> tuple[Item, ...]:
+        """What was said so far, as far back as the agent's memory goes."""
+        self._said = _recent(self._said, characters=self._settings.context_tokens * CHARACTERS_OF_A_TOKEN)
+        records = {}
+        for call_id in open_calls(self._said):
+            call = await self._rooms.store.get_call(call_id)
+            if call is not None and may_see(self._acting, call):
+                records[call_id] = call
+        return told_to_model(self._said, tools=table, records=records)
+
+    def _hear(self, event: loop_events.LoopEvent) -> None:
+        self._session.touch()
+        if isinstance(event, loop_events.ItemDone):
+            self._said.append(event.item)
+        self._telling.tell(event)
+
+    def _model_name(self) -> str:
+        names = self._rooms.models.names
+        return self._settings.model or ("default" if "default" in names or not names else names[0])
+
+
+class _Telling:
+    """A run's events as a session's: pieces of text are gathered, so that they do not crowd out what matters."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._pieces: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def tell(self, event: loop_events.LoopEvent) -> None:
+        match event:
+            case loop_events.TextDelta(delta=delta):
+                self._gather(delta)
+            case loop_events.ItemAdded(item=McpCall(name=name)):
+                self.flush()
+                self._session.ring.add(events.TOOL_CALL, tool_name=name)
+            case loop_events.ItemDone(item=item):
+                self.flush()
+                self._done(item)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pieces:
+            self._session.ring.add(events.DELTA, role="assistant", text="".join(self._pieces))
+            self._pieces.clear()
+
+    def _gather(self, delta: str) -> None:
+        self._pieces.append(delta)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PIECE_SECONDS, self.flush)
+
+    def _done(self, item: Item) -> None:
+        if isinstance(item, Message):
+            self._session.ring.add(events.MESSAGE, role="assistant", text=text_of(item))
+        elif isinstance(item, McpCall):
+            told = {"text": item.output} if item.error is None else {"error": _error_text(item)}
+            self._session.ring.add(events.TOOL_RESULT, tool_name=item.name, **told)
+
+
+def _error_text(item: McpCall) -> str:
+    error = item.error
+    blocks = getattr(error, "content", None)
+    if isinstance(blocks, list):
+        return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
+    return str(getattr(error, "message", error))
+
+
+def _last_words(said: Sequence[Item]) -> str:
+    last = next((item for item in reversed(said) if isinstance(item, Message) and item.role == "assistant"), None)
+    return "" if last is None else text_of(last)
+
+
+def _recent(said: list[Item], *, characters: int) -> list[Item]:
+    """The newest part that fits, beginning with what a caller said."""
+    size, first = 0, len(said)
+    for place in range(len(said) - 1, -1, -1):
+        item = said[place]
+        size += len(str(item))
+        if isinstance(item, Message) and item.role == "user":
+            if size > characters and first < len(said):
+                break
+            first = place
+    return said[first:]

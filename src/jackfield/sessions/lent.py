@@ -1,0 +1,132 @@
+"""The tools that a caller lends: as it declares them, and as its agent sees them. Pure.
+
+Above: the session. Below: the catalog's entries. The agent calls `{caller_id}_{name}`; which tool that is, a table
+says and never the place of an underscore.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.catalog.merge import Entry, named_entry
+from jackfield.catalog.names import legal, shown
+from jackfield.catalog.schemas import fault_in, not_an_object
+from jackfield.errors import BadRequest, ToolNotFound
+from jackfield.model.tool import CALLER, Tool
+
+MOST = 500
+LONGEST_ID = 64
+
+
+class CallerTool(Struct, frozen=True, kw_only=True):
+    """A tool as its caller declares it."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+
+
+class Declared(Struct, frozen=True, kw_only=True):
+    """Who calls, and what it lends. None: nothing is said about that."""
+
+    caller_id: str | None = None
+    tools: tuple[CallerTool, ...] | None = None
+
+
+class Lent:
+    """All that one caller lends to one session."""
+
+    def __init__(self, caller_id: str = "", tools: tuple[CallerTool, ...] = (), *, timeout_ms: int = 60_000) -> None:
+        """Raises `BadRequest` for what cannot be offered to an agent."""
+        if len(tools) > MOST:
+            raise BadRequest(f"{len(tools)} tools are declared; a session takes {MOST}.", param="caller_tools")
+        self.caller_id = caller_id
+        self.tools = tools
+        self._by_own_name: dict[str, Entry] = {}
+        taken: set[str] = set()
+        for tool in tools:
+            if not tool.name or tool.name in self._by_own_name:
+                fault = "has no name" if not tool.name else f"'{shown(tool.name)}' is declared twice"
+                raise BadRequest(f"A tool {fault}. Correct that.", param="caller_tools")
+            name = _unique(legal(f"{caller_id}_{tool.name}"), tool.name, taken)
+            taken.add(name)
+            self._by_own_name[tool.name] = named_entry(name, _checked(tool, timeout_ms=timeout_ms))
+        self.entries = tuple(self._by_own_name.values())
+        self._by_name = {entry.name: entry for entry in self.entries}
+
+    def own_name(self, name: str) -> str:
+        """How the caller spells the tool that its agent calls `name`."""
+        entry = self._by_name.get(name)
+        return name if entry is None else entry.tool.name
+
+    def get(self, name: str) -> Entry:
+        """The tool by the caller's own name, else by the agent's."""
+        found = self._by_own_name.get(name) or self._by_name.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._by_own_name)) or "none"
+            raise ToolNotFound(f"The caller has not declared '{shown(name)}'. Declared: {known}.", param="tool")
+        return found
+
+    def config(self) -> dict[str, Any]:
+        """What is told inside the session, in the words of the caller."""
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": tool.input_schema or {"type": "object"},
+                "agent_name": entry.name,
+            }
+            for tool, entry in zip(self.tools, self.entries, strict=True)
+        ]
+        return {"caller_id": self.caller_id, "tools": tools}
+
+
+def read_declared(
+    *, context: dict[str, Any] | None, caller_id: str | None, caller_tools: list[dict[str, Any]] | None
+) -> Declared:
+    """What a request declares, in its `context` or beside it. Raises `BadRequest` in the caller's own words."""
+    given = context or {}
+    caller = caller_id if caller_id is not None else given.get("caller_id")
+    tools = caller_tools if caller_tools is not None else given.get("caller_tools")
+    if caller is not None and (not isinstance(caller, str) or not 1 <= len(caller) <= LONGEST_ID):
+        raise BadRequest(f"'caller_id' must be a text of 1 to {LONGEST_ID} characters.", param="caller_id")
+    if tools is None:
+        return Declared(caller_id=caller)
+    if not isinstance(tools, list):
+        raise BadRequest("'caller_tools' must be a list of tools.", param="caller_tools")
+    return Declared(caller_id=caller, tools=tuple(map(_read_tool, tools)))
+
+
+def _read_tool(raw: Any) -> CallerTool:
+    if not isinstance(raw, dict):
+        raise BadRequest("Each of 'caller_tools' is an object with a 'name'.", param="caller_tools")
+    schema = raw.get("inputSchema", raw.get("input_schema"))
+    known = {"name": raw.get("name"), "description": raw.get("description") or "", "input_schema": schema}
+    try:
+        return msgspec.convert(known, CallerTool)
+    except msgspec.ValidationError as fault:
+        raise BadRequest(f"One of 'caller_tools' is not right: {fault}.", param="caller_tools") from None
+
+
+def _checked(tool: CallerTool, *, timeout_ms: int) -> Tool:
+    schema = {"type": "object"} if tool.input_schema is None else tool.input_schema
+    fault = not_an_object(schema) or fault_in(schema, is_foreign=True)
+    if fault is not None:
+        raise BadRequest(f"Tool '{shown(tool.name)}': its inputSchema {fault}.", param="caller_tools")
+    return Tool(
+        source=CALLER,
+        name=tool.name,
+        description=tool.description,
+        input_schema=schema,
+        timeout_ms=timeout_ms,
+        expires_in_ms=1_000,
+    )
+
+
+def _unique(name: str, own_name: str, taken: set[str]) -> str:
+    """Two spellings that become one legal name are told apart by a stable hash."""
+    if name not in taken:
+        return name
+    return legal(f"{name}_{hashlib.sha256(own_name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}")

@@ -1,0 +1,186 @@
+"""A program of the operator's, in a sandbox, as the inhabitant of a session.
+
+What the caller says are lines on its stdin, what it prints are messages, its stderr goes to the log. It finds the
+session's socket in `JACKFIELD_SOCKET` and the session's key in `JACKFIELD_TOKEN`.
+Above: `registry.py`. Below: the sandbox and the supervisor, with whom nothing of it is left behind.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from jackfield.errors import Unavailable
+from jackfield.sessions import events
+from jackfield.sessions.lines import LineReader, TooLong
+from jackfield.sessions.session import Session, SessionStatus
+from jackfield.settings_sessions import SessionSettings
+from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.supervisor import Child
+from jackfield.workers.workshop import Workshop
+
+log = logging.getLogger("jackfield.sessions")
+
+LONGEST_LINE = 1024 * 1024
+PIECE = 64 * 1024
+UNREAD = 1024 * 1024
+"""Bytes that a program may leave unread on its stdin before it is told no more."""
+END_GRACE = 1.0
+END_WITHIN = 5.0
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where programs run, and what all of them find there."""
+
+    workshop: Workshop
+    base: Path
+    """Where relative paths of the config begin."""
+    environment: dict[str, str]
+
+
+OnEnd = Callable[[SessionStatus, str | None], None]
+
+
+class Program:
+    """One run of a `[sessions.NAME]` command."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: SessionSettings,
+        *,
+        place: Place,
+        redact: Callable[[str], str],
+        on_end: OnEnd,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._place = place
+        self._redact = redact
+        self._on_end = on_end
+        self._plan: Plan | None = None
+        self._child: Child | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    async def start(self) -> None:
+        self._plan = await self._planned()
+        stdin, our_stdin = os.pipe()
+        our_stdout, stdout = os.pipe()
+        our_stderr, stderr = os.pipe()
+        ours = [our_stdin, our_stdout, our_stderr]
+        try:
+            supervisor = self._place.workshop.supervisor
+            self._child = await self._plan.start(supervisor, stdin=stdin, stdout=stdout, stderr=stderr)
+            self._stdin = await _writing(ours.pop(0))
+            told, errors = await _reading(ours.pop(0)), await _reading(ours.pop(0))
+        except BaseException:
+            if self._child is not None:
+                self._child.kill()
+            raise
+        finally:
+            for descriptor in (stdin, stdout, stderr, *ours):
+                os.close(descriptor)
+        self._watching = asyncio.create_task(self._watch(told, errors), name=f"session {self._session.id}")
+        self._session.move_to(SessionStatus.RUNNING)
+
+    async def _planned(self) -> Plan:
+        session, settings, place = self._session, self._settings, self._place
+        assert session.socket is not None
+        folder = place.base if settings.folder is None else place.base / os.path.expanduser(settings.folder)  # noqa: PTH111, ASYNC240 - reads the environment, not the disk
+        own = {"JACKFIELD_TOKEN": session.token, "JACKFIELD_SESSION": session.id}
+        return await place.workshop.sandboxes.plan(
+            settings.sandbox,
+            command=settings.command,
+            env={**place.environment, **settings.env, **own},
+            folder=folder,
+            sockets={"JACKFIELD_SOCKET": session.socket},
+            name=session.id,
+            with_jackfield=True,
+        )
+
+    def tell(self, message: str) -> None:
+        r"""One line. A line break within it is written as `\n`, so that a message stays one line."""
+        stdin = self._stdin
+        if stdin is None or stdin.is_closing():
+            raise Unavailable("The session's program does not listen any more.")
+        if stdin.get_write_buffer_size() > UNREAD:
+            raise Unavailable("The session's program has not read what it was told before. Try again later.")
+        line = message.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\\n")
+        stdin.write(line.encode() + b"\n")
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._child is not None:
+            self._child.kill(grace=END_GRACE)
+        watching = self._watching
+        if watching is not None and watching is not asyncio.current_task():
+            await asyncio.wait((watching,), timeout=END_WITHIN)
+            watching.cancel()
+
+    async def _watch(self, told: asyncio.StreamReader, errors: asyncio.StreamReader) -> None:
+        """Hear what it says, to its end."""
+        assert self._child is not None
+        assert self._plan is not None
+        hearing = [
+            asyncio.create_task(self._hear(told, self._say)),
+            asyncio.create_task(self._hear(errors, self._log)),
+        ]
+        try:
+            code = await self._child.wait()
+            await asyncio.wait(hearing, timeout=END_WITHIN)
+        finally:
+            for task in hearing:
+                task.cancel()
+            if self._stdin is not None:
+                self._stdin.close()
+        if self._is_stopping:
+            return
+        if code == 0:
+            self._on_end(SessionStatus.COMPLETED, None)
+        else:
+            self._on_end(SessionStatus.FAILED, f"The program failed: {self._plan.words_for(code)}")
+
+    async def _hear(self, reader: asyncio.StreamReader, take: Callable[[str], None]) -> None:
+        lines = LineReader(limit=LONGEST_LINE)
+        while piece := await reader.read(PIECE):
+            for line in lines.feed(piece):
+                take(_text(line))
+        if rest := lines.rest():
+            take(_text(rest))
+
+    def _say(self, line: str) -> None:
+        self._session.touch()
+        self._session.ring.add(events.MESSAGE, role="assistant", text=self._redact(line))
+
+    def _log(self, line: str) -> None:
+        log.info("session %s: %s", self._session.id, self._redact(line))
+
+
+def _text(line: bytes | TooLong) -> str:
+    if isinstance(line, TooLong):
+        return f"[a line of more than {line.limit:,} bytes was left out]"
+    return line.decode("utf-8", "replace").rstrip("\r")
+
+
+async def _writing(descriptor: int) -> asyncio.WriteTransport:
+    loop = asyncio.get_running_loop()
+    pipe = os.fdopen(descriptor, "wb", buffering=0)
+    transport, _ = await loop.connect_write_pipe(asyncio.Protocol, pipe)
+    return transport
+
+
+async def _reading(descriptor: int) -> asyncio.StreamReader:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=PIECE)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    with suppress(NotImplementedError):
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader

@@ -1,0 +1,275 @@
+"""All sessions of one gateway: opened, told, read, answered and ended here.
+
+Above: the doors. Below: one session's parts, and the relay. The owner is the key that opened a session; an
+administrator may read and end it, and nobody else sees it.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from jackfield.calls.answers import Answers
+from jackfield.errors import (
+    BadRequest,
+    Conflict,
+    CouldNotStart,
+    Forbidden,
+    NotFound,
+    NotReady,
+    SessionNotFound,
+    Unavailable,
+)
+from jackfield.keys import Keyring
+from jackfield.model.call import Call, Done, Failed
+from jackfield.model.ids import new_id
+from jackfield.model.principal import Principal
+from jackfield.parsing import nearest
+from jackfield.sessions import events
+from jackfield.sessions.agent import ConfiguredAgent, Rooms
+from jackfield.sessions.lent import Declared, Lent
+from jackfield.sessions.presence import Presence
+from jackfield.sessions.program import Place, Program
+from jackfield.sessions.relay import ENDED, Relay
+from jackfield.sessions.relay_socket import RelaySocket
+from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
+from jackfield.settings_agents import AgentSettings
+from jackfield.settings_sessions import RelaySettings, SessionSettings
+
+log = logging.getLogger("jackfield.sessions")
+
+MOST_SESSIONS = 1_000
+MOST_OF_AN_AGENT = 100
+KEPT_AFTER_END = 600.0
+"""Seconds for which what happened in an ended session can still be read."""
+MOST_ENDED = 200
+CLOSE_WITHIN = 2.0
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What the operator says about sessions, and what they are given."""
+
+    agents: Mapping[str, AgentSettings]
+    programs: Mapping[str, SessionSettings]
+    relay: RelaySettings
+    folder: Path
+    """Where the sockets are."""
+    place: Place
+    """Where programs run."""
+    redact: Callable[[str], str]
+
+
+class Sessions:
+    """Every session of this gateway, and for a while those that are over."""
+
+    def __init__(self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Callable[[], Keyring]) -> None:
+        self._terms = terms
+        self._rooms = rooms
+        self._keyring = keyring
+        self._sessions: dict[str, Session] = {}
+        self._sockets: dict[str, RelaySocket] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_open = True
+        self._relay = Relay(store=rooms.store, pipeline=rooms.pipeline, answers=answers, find=self._sessions.get)
+
+    @property
+    def can_be_opened(self) -> bool:
+        """Whether the config has anything that could run in one."""
+        return bool(self._terms.agents or self._terms.programs)
+
+    async def open(self, owner: Principal, *, agent: str | None, declared: Declared) -> Session:
+        """A new session of this key, with its inhabitant at work or ready for a message."""
+        if not self._is_open:
+            raise NotReady("The gateway is stopping and opens no more sessions. Try again when it is back.")
+        name = self._inhabitant_name(agent)
+        self._check_room(name)
+        session = self._made(owner, name)
+        session.lent = self._lent(declared, caller_id=declared.caller_id or owner.name)
+        session.presence.give_sign()
+        self._sessions[session.id] = session
+        try:
+            await self._move_in(session)
+        except CouldNotStart as fault:
+            await self._end(session, SessionStatus.FAILED, str(fault))
+            raise Unavailable(f"The session could not be opened: {fault}") from None
+        except BaseException as fault:
+            await self._end(session, SessionStatus.FAILED, str(fault))
+            raise
+        return session
+
+    def message(self, session: Session, text: str | None, *, declared: Declared, principal: Principal) -> None:
+        """Something for the agent, or other tools for it, from the owner."""
+        self._require_owner(session, principal, declared)
+        if session.status.is_over:
+            raise Conflict(f"Session '{session.id}' is over: it is {session.status.value}. Open another.")
+        session.presence.give_sign()
+        session.touch()
+        if declared.tools is not None:
+            self._lend(session, self._lent(declared, caller_id=declared.caller_id or session.lent.caller_id))
+        if text is not None:
+            assert session.inhabitant is not None
+            session.inhabitant.tell(text)
+
+    def find(self, session_id: str, principal: Principal) -> Session:
+        """A session that this key may read."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound(
+                f"There is no session '{session_id[:100]}' here: it never was, or ended with an earlier gateway.",
+                param="session_id",
+            )
+        if principal.name != session.owner.name and not principal.is_admin:
+            raise Forbidden(f"Session '{session.id}' belongs to another key.", param="session_id")
+        return session
+
+    def listed(self, principal: Principal) -> list[Session]:
+        """Those that this key may read, the newest first."""
+        return [
+            session
+            for session in reversed(self._sessions.values())
+            if principal.is_admin or principal.name == session.owner.name
+        ]
+
+    async def answer(self, session: Session, request_id: str, outcome: Done | Failed, *, principal: Principal) -> Call:
+        """What the caller says to one of its agent's requests."""
+        return await self._relay.answer(session, request_id, outcome, principal=principal)
+
+    async def end(self, session: Session) -> None:
+        """The owner, or an administrator, has enough of it."""
+        await self._end(session, SessionStatus.COMPLETED, None)
+
+    async def tend(self) -> None:
+        """End what lasted too long, forget what is long over."""
+        for session in tuple(self._sessions.values()):
+            if not session.status.is_over and (why := session.overdue) is not None:
+                await self._end(session, SessionStatus.TIMED_OUT, why)
+        over = [session for session in self._sessions.values() if session.ended is not None]
+        before = time.monotonic() - KEPT_AFTER_END
+        for place, session in enumerate(over):
+            if (session.ended or 0) < before or place < len(over) - MOST_ENDED:
+                del self._sessions[session.id]
+
+    async def close(self) -> None:
+        """The gateway stops: every session ends, and whoever waits in one is told so."""
+        self._is_open = False
+        live = [session for session in self._sessions.values() if not session.status.is_over]
+        await asyncio.gather(*(self._end(one, SessionStatus.FAILED, "The gateway stopped.") for one in live))
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=CLOSE_WITHIN)
+        await self._relay.close(within=CLOSE_WITHIN)
+
+    def _made(self, owner: Principal, name: str) -> Session:
+        program = self._terms.programs.get(name)
+        limits = Limits() if program is None else Limits(timeout=program.timeout, idle_timeout=program.idle_timeout)
+        session: Session
+        presence = Presence(grace=self._terms.relay.grace, on_change=lambda: self._relay.look_after(session))
+        session = Session(
+            new_id("ses"),
+            owner=owner,
+            agent=name,
+            kind="agent" if program is None else "program",
+            token=f"jfs_{secrets.token_urlsafe(32)}",
+            presence=presence,
+            limits=limits,
+        )
+        return session
+
+    async def _move_in(self, session: Session) -> None:
+        """The session's key and its socket first: a program finds them when it begins."""
+        self._keyring().lend(session.token, session.principal)
+        self._rooms.catalog.lend_to(session.id, session.lent.entries)
+        socket = RelaySocket(session, relay=self._relay, folder=self._terms.folder)
+        self._sockets[session.id] = socket
+        session.socket = await socket.open()
+        session.inhabitant = self._inhabitant(session)
+        await session.inhabitant.start()
+
+    def _inhabitant(self, session: Session) -> Inhabitant:
+        agent = self._terms.agents.get(session.agent)
+        if agent is not None:
+            return ConfiguredAgent(session, agent, rooms=self._rooms)
+
+        def over(status: SessionStatus, error: str | None) -> None:
+            self._begin_end(session, status, error)
+
+        return Program(
+            session,
+            self._terms.programs[session.agent],
+            place=self._terms.place,
+            redact=self._terms.redact,
+            on_end=over,
+        )
+
+    def _lend(self, session: Session, lent: Lent) -> None:
+        session.lent = lent
+        self._rooms.catalog.lend_to(session.id, lent.entries)
+        if (socket := self._sockets.get(session.id)) is not None:
+            socket.tell_config()
+
+    def _lent(self, declared: Declared, *, caller_id: str) -> Lent:
+        timeout_ms = max(1, round(self._terms.relay.timeout * 1000))
+        return Lent(caller_id, declared.tools or (), timeout_ms=timeout_ms)
+
+    def _begin_end(self, session: Session, status: SessionStatus, error: str | None) -> None:
+        task = asyncio.create_task(self._end(session, status, error))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _end(self, session: Session, status: SessionStatus, error: str | None) -> None:
+        """Once: everything that the session had is taken back, and what it was is kept to be read."""
+        if session.status.is_over:
+            return
+        session.error = error
+        if error is not None:
+            session.ring.add(events.ERROR, error=error)
+        else:
+            session.ring.add(events.COMPLETION)
+        session.move_to(status)
+        session.ended = time.monotonic()
+        self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
+        self._keyring().take_back(session.token)
+        self._rooms.catalog.end_lending_to(session.id)
+        if session.inhabitant is not None:
+            await session.inhabitant.stop()
+        if (socket := self._sockets.pop(session.id, None)) is not None:
+            await socket.close()
+        session.socket = None
+        session.ring.close()
+
+    def _require_owner(self, session: Session, principal: Principal, declared: Declared) -> None:
+        if principal.name != session.owner.name:
+            raise Forbidden(f"Session '{session.id}' belongs to another key, and only its owner speaks in it.")
+        if declared.caller_id not in (None, session.lent.caller_id):
+            raise Forbidden(
+                f"Session '{session.id}' is the caller '{session.lent.caller_id}''s. Open another session.",
+                param="caller_id",
+            )
+
+    def _inhabitant_name(self, agent: str | None) -> str:
+        known = [*self._terms.agents, *self._terms.programs]
+        if agent is None:
+            if len(known) == 1:
+                return known[0]
+            said = (
+                f"Name one of: {', '.join(known)}." if known else "Add [agents.NAME] or [sessions.NAME] to the config."
+            )
+            raise BadRequest(f"Which agent is to run in the session? {said}", param="agent")
+        if agent not in known:
+            raise NotFound(
+                f"There is no agent '{agent[:100]}'.{nearest(agent, known)} Known: {', '.join(known) or 'none'}.",
+                param="agent",
+            )
+        return agent
+
+    def _check_room(self, name: str) -> None:
+        live = [session for session in self._sessions.values() if not session.status.is_over]
+        program = self._terms.programs.get(name)
+        most = MOST_OF_AN_AGENT if program is None else program.max_sessions
+        if sum(session.agent == name for session in live) >= most:
+            raise Unavailable(f"{most} sessions of '{name}' are open, which is the most. End one, or try again later.")
+        if len(live) >= MOST_SESSIONS:
+            raise Unavailable(f"{MOST_SESSIONS:,} sessions are open, which is the most. Try again later.")

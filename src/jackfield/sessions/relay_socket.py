@@ -1,0 +1,285 @@
+"""The socket of a session: newline-delimited JSON-RPC 2.0, for the program inside and nobody else's user.
+
+On connect, and whenever the caller declares its tools anew, the gateway sends `caller_tools_config`. The program sends
+`caller_tool {tool, arguments}`, as many at once as it likes, and gets each answer when it is there. Whatever else comes
+is answered with an error; neither it nor a program that vanishes harms another connection.
+Above: `registry.py`. Below: `relay.py`. The codes are those of wire/oubliette.md.
+"""
+
+import asyncio
+import logging
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from jackfield.errors import BadRequest, InvalidArguments, Refused, ToolNotFound
+from jackfield.model.call import Call, Done, Failed
+from jackfield.model.ids import new_id
+from jackfield.sessions.lines import LineReader, TooLong
+from jackfield.sessions.relay import Relay
+from jackfield.sessions.session import Session
+
+log = logging.getLogger("jackfield.sessions")
+
+LONGEST_LINE = 32 * 1024 * 1024
+PIECE = 256 * 1024
+MOST_AT_ONCE = 1_000
+"""Requests of one connection that may be open; the next is refused until one is answered."""
+MOST_CONNECTIONS = 64
+LONGEST_PATH = 100
+"""What every system takes as the path of a socket."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+FAILED = -32000
+HEADER = b"OUBLIETTE-DOWNSTREAM "
+"""How clients of the seed's era begin."""
+CANCELLED = "notifications/cancelled"
+
+RequestId = int | str
+_encode = msgspec.json.Encoder().encode
+
+
+class _Incoming(Struct, frozen=True, kw_only=True):
+    jsonrpc: Any = UNSET
+    id: Any = UNSET
+    method: Any = UNSET
+    params: Any = UNSET
+
+
+class _Error(Struct, frozen=True, kw_only=True):
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class _Response(Struct, frozen=True, kw_only=True):
+    jsonrpc: str = "2.0"
+    id: RequestId | None
+    result: Raw | UnsetType = UNSET
+    error: _Error | UnsetType = UNSET
+
+
+class _Fault(Exception):
+    """What a message is answered with."""
+
+    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(message)
+        self.error = _Error(code=code, message=message, data=data)
+
+
+_decode = msgspec.json.Decoder(_Incoming).decode
+
+
+class RelaySocket:
+    """One listening socket, in a folder that only its owner can enter."""
+
+    def __init__(self, session: Session, *, relay: Relay, folder: Path) -> None:
+        self._session = session
+        self._relay = relay
+        self._wished = folder / session.id
+        self._folder: Path | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def open(self) -> Path:
+        """Listen, and say where."""
+        self._folder = _own_folder(self._wished)
+        path = self._folder / "relay.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(str(path))
+            path.chmod(0o600)
+            self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=PIECE)
+        except BaseException:
+            listener.close()
+            raise
+        return path
+
+    def tell_config(self) -> None:
+        """The caller has declared its tools anew."""
+        for connection in self._connections:
+            connection.tell_config()
+
+    async def close(self) -> None:
+        """Hang up on everybody and leave nothing."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.hang_up()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= MOST_CONNECTIONS:
+            log.warning("session %s has %d connections; another is refused", self._session.id, MOST_CONNECTIONS)
+            writer.close()
+            return
+        connection = _Connection(self._session, relay=self._relay, writer=writer)
+        self._connections.add(connection)
+        try:
+            await connection.serve(reader)
+        except ConnectionError:
+            log.debug("a program of session %s hung up", self._session.id)
+        except Exception:
+            log.exception("a connection of session %s failed", self._session.id)
+        finally:
+            self._connections.discard(connection)
+            connection.hang_up()
+
+
+class _Connection:
+    """One program that is connected."""
+
+    def __init__(self, session: Session, *, relay: Relay, writer: asyncio.StreamWriter) -> None:
+        self._session = session
+        self._relay = relay
+        self._writer = writer
+        self._lines = LineReader(limit=LONGEST_LINE)
+        self._open: dict[RequestId, asyncio.Task[None]] = {}
+        self._is_first = True
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Until the program hangs up, which it may do at any time."""
+        self.tell_config()
+        while piece := await reader.read(PIECE):
+            for line in self._lines.feed(piece):
+                self._take(line)
+            await self._writer.drain()
+
+    def tell_config(self) -> None:
+        """Under both words: the seed's own clients look for `type`."""
+        method = "caller_tools_config"
+        self._send(_encode({"jsonrpc": "2.0", "method": method, "type": method, "params": self._session.lent.config()}))
+
+    def hang_up(self) -> None:
+        for task in self._open.values():
+            task.cancel()
+        self._writer.close()
+
+    def _take(self, line: bytes | TooLong) -> None:
+        is_first, self._is_first = self._is_first, False
+        if isinstance(line, TooLong):
+            self._refuse(None, _Fault(INVALID_REQUEST, f"A message has at most {line.limit:,} bytes. Send less."))
+            return
+        if not line.strip() or (is_first and line.startswith(HEADER)):
+            return
+        request_id: RequestId | None = None
+        try:
+            message = _read(line)
+            request_id = None if message.id is UNSET else _checked_id(message.id)
+            self._act_on(message, request_id)
+        except _Fault as fault:
+            self._refuse(request_id, fault)
+
+    def _act_on(self, message: _Incoming, request_id: RequestId | None) -> None:
+        params = {} if message.params in (UNSET, None) else message.params
+        if not isinstance(message.method, str) or not isinstance(params, dict):
+            raise _Fault(INVALID_REQUEST, "A request has a 'method', and 'params' that are an object.")
+        if request_id is None:
+            if message.method == CANCELLED:
+                self._cancel(params.get("requestId"))
+            return
+        if message.method != "caller_tool":
+            raise _Fault(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+        if request_id in self._open:
+            raise _Fault(INVALID_REQUEST, "A request with this id is still open. Give each its own.")
+        if len(self._open) >= MOST_AT_ONCE:
+            raise _Fault(FAILED, f"{MOST_AT_ONCE:,} requests of this connection are open. Wait for some answers.")
+        task = self._open[request_id] = asyncio.create_task(self._caller_tool(request_id, params))
+        task.add_done_callback(lambda _: self._forget(request_id))
+
+    def _forget(self, request_id: RequestId) -> None:
+        self._open.pop(request_id, None)
+
+    def _cancel(self, request_id: Any) -> None:
+        task = self._open.get(request_id) if isinstance(request_id, (int, str)) else None
+        if task is not None:
+            task.cancel()
+
+    async def _caller_tool(self, request_id: RequestId, params: dict[str, Any]) -> None:
+        try:
+            self._send(_encode(_Response(id=request_id, result=await self._result_of(params))))
+        except _Fault as fault:
+            self._refuse(request_id, fault)
+        except asyncio.CancelledError:
+            self._refuse(request_id, _Fault(FAILED, "Request was cancelled", {"code": "cancelled"}))
+            raise
+        except Exception:
+            log.exception("a request of session %s failed", self._session.id)
+            self._refuse(
+                request_id, _Fault(INTERNAL_ERROR, "Something went wrong inside the gateway. Its log has the details.")
+            )
+
+    async def _result_of(self, params: dict[str, Any]) -> Raw:
+        tool, arguments = params.get("tool"), params.get("arguments")
+        if not isinstance(tool, str) or not tool:
+            raise _Fault(INVALID_PARAMS, "tool is required")
+        if arguments is not None and not isinstance(arguments, dict):
+            raise _Fault(INVALID_PARAMS, "arguments must be an object")
+        if not self._session.lent.tools:
+            raise _Fault(FAILED, "No caller tools configured for this session")
+        try:
+            call = await self._relay.call(self._session, tool, arguments or {}, call_id=new_id("call"))
+        except InvalidArguments as refusal:
+            raise _Fault(INVALID_PARAMS, refusal.message, {"code": refusal.code, "details": refusal.details}) from None
+        except (ToolNotFound, BadRequest) as refusal:
+            raise _Fault(INVALID_PARAMS, refusal.message, {"code": refusal.code}) from None
+        except Refused as refusal:
+            raise _Fault(FAILED, refusal.message, {"code": refusal.code}) from None
+        whole = await self._relay.whole_result(call)
+        return _result(call, whole)
+
+    def _refuse(self, request_id: RequestId | None, fault: _Fault) -> None:
+        self._send(_encode(_Response(id=request_id, error=fault.error)))
+
+    def _send(self, message: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(message.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
+
+
+def _result(call: Call, whole: Raw | None) -> Raw:
+    """What the caller answered, or the fault that its error is."""
+    outcome = call.outcome
+    if isinstance(outcome, Done):
+        return outcome.result if whole is None else whole
+    assert isinstance(outcome, Failed)
+    message = outcome.message
+    if outcome.code == "timeout":
+        message = f"Caller tool request timed out after {call.timeout_ms / 1000:g} s"
+    raise _Fault(FAILED, message, {"code": outcome.code})
+
+
+def _read(line: bytes) -> _Incoming:
+    try:
+        message = _decode(line)
+    except msgspec.ValidationError:
+        raise _Fault(INVALID_REQUEST, "A message is one JSON object.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise _Fault(PARSE_ERROR, f"This line is not JSON: {fault}") from None
+    if message.jsonrpc not in ("2.0", UNSET):
+        raise _Fault(INVALID_REQUEST, "This is not JSON-RPC 2.0.")
+    return message
+
+
+def _checked_id(value: Any) -> RequestId:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return value
+    raise _Fault(INVALID_REQUEST, "'id' is a text or a whole number.")
+
+
+def _own_folder(wished: Path) -> Path:
+    """A folder of mode 0700: the wished one, or where its path is too long for a socket, a temporary one."""
+    if len(str(wished)) < LONGEST_PATH:
+        wished.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wished.mkdir(mode=0o700)
+        return wished
+    return Path(tempfile.mkdtemp(prefix="jackfield-"))

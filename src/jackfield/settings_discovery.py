@@ -1,0 +1,43 @@
+"""The operator's words about services that are not named one by one: `[discovery]`.
+
+Above: `settings.py`, which reads the file; `services.py`, which finds them. Below: nothing.
+"""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+SUFFIX = "_API_URL"
+OURS = "JACKFIELD"
+
+
+class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[discovery]`: where to look for services that publish a manifest."""
+
+    env: bool | tuple[str, ...] = False
+    """Take the urls in `<NAME>_API_URL` variables: all of them, or those of these services."""
+    folder: str | None = None
+    """A folder in which services leave a small file each, with their `url`; relative to the config."""
+
+
+def services_in(
+    environment: Mapping[str, str], settings: DiscoverySettings, *, taken: Collection[str]
+) -> dict[str, str]:
+    """Services by name, with their urls, as the environment has them. `taken` names are the config's own."""
+    if settings.env is True:
+        names = [service_of(variable) for variable in environment if variable.endswith(SUFFIX)]
+    else:
+        names = list(settings.env or ())
+    found = {name: environment.get(variable_of(name), "") for name in sorted(names) if name not in taken}
+    return {name: url for name, url in found.items() if url}
+
+
+def variable_of(name: str) -> str:
+    """`agent-manager` → `AGENT_MANAGER_API_URL`."""
+    return f"{name.replace('-', '_').upper()}{SUFFIX}"
+
+
+def service_of(variable: str) -> str:
+    """`AGENT_MANAGER_API_URL` → `agent-manager`; empty where the variable is no service's."""
+    name = variable.removesuffix(SUFFIX)
+    return "" if name == OURS else name.replace("_", "-").lower()

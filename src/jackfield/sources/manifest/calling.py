@@ -1,0 +1,204 @@
+"""Has a service execute its tools: by `POST /api/v1/tools/{name}/execute`, or by a template of the config.
+
+Above: `source.py` and `work.py`. Below: `outgoing`. A call goes to the url of the config, never to one that the service
+names. With it travel its trace, its id, the time it has left and the houses it came through. Only a tool that says it
+is idempotent is asked again after a connection broke.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.errors import SourceUnavailable
+from jackfield.model.call import Done, Failed
+from jackfield.model.journey import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
+from jackfield.model.large_result import digest_of
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Begun, Invocation
+from jackfield.sources.http import outcome_of
+from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of
+from jackfield.sources.manifest.answers import executed, notice_in, page_in
+from jackfield.sources.manifest.options import ManifestOptions
+from jackfield.sources.outgoing import (
+    MAX_BYTES,
+    Answer,
+    Outgoing,
+    OutgoingError,
+    OutgoingNotSent,
+    OutgoingTimedOut,
+    OutgoingUnreachable,
+)
+
+PATH = "/api/v1/tools"
+RETRY_PAUSES = (0.1, 0.5)
+LARGEST_ANSWER = 4 * MAX_BYTES
+PAGE = 1_000_000
+PAGE_SECONDS = 20.0
+
+
+class Peer:
+    """One service, to have its tools executed."""
+
+    def __init__(
+        self,
+        name: str,
+        options: ManifestOptions,
+        *,
+        outgoing: Outgoing,
+        house: Callable[[], str],
+        lost: Callable[[], None],
+    ) -> None:
+        """`lost` is called when the service could not be reached, so that somebody looks whether it lives."""
+        self._name = name
+        self._options = options
+        self._outgoing = outgoing
+        self._house = house
+        self._lost = lost
+
+    async def run(self, invocation: Invocation) -> Done | Failed | Begun:
+        """One call of a tool. Raises `SourceUnavailable` where the service was not reached at all."""
+        tool = invocation.tool
+        try:
+            template = self._options.template(tool)
+            if template is not None:
+                return await self._by_template(template, invocation)
+            where = self._options.at(f"{PATH}/{quote(tool.name, safe='')}/execute")
+            body = msgspec.json.encode({"arguments": invocation.arguments})
+            answer = await self._sent("POST", where, invocation, headers=self._headers(invocation), content=body)
+            outcome = executed(answer, where=where)
+            return await self.whole(outcome, tool) if isinstance(outcome, Done) else outcome
+        except Unfillable as fault:
+            return Failed(fault.code, fault.message)
+        except OutgoingTimedOut:
+            message = f"Tool timed out after {invocation.timeout_ms}ms"
+            return Failed("timeout", message)
+        except OutgoingNotSent as fault:
+            raise self._down(fault, tool) from None
+        except OutgoingUnreachable as fault:
+            self._lost()
+            return Failed(
+                fault.code,
+                f"The connection to '{self._name}' broke while '{tool.name}' ran, so it may or may not have taken "
+                f"effect: {fault} Check before you call it again.",
+            )
+        except OutgoingError as fault:
+            return Failed(fault.code, fault.message)
+
+    async def ask(self, method: str, path: str, *, tool: Tool, timeout: float) -> Answer:
+        """One request about a call at the service. Raises `SourceUnavailable` where it cannot be asked."""
+        try:
+            return await self._outgoing.request(
+                method,
+                self._options.at(path),
+                headers={"accept": "application/json", **self._options.headers},
+                timeout=timeout,
+                max_bytes=LARGEST_ANSWER,
+                named_by=self._options.url,
+            )
+        except OutgoingError as fault:
+            raise self._down(fault, tool) from None
+
+    async def whole(self, outcome: Done, tool: Tool) -> Done | Failed:
+        """The result itself, where another gateway keeps a large one apart and told only its beginning."""
+        notice = notice_in(outcome.result)
+        if notice is None:
+            return outcome
+        if notice.size > LARGEST_ANSWER:
+            return Failed("too_large", f"The result of '{tool.name}' has {notice.size:,} bytes, too many to pass on.")
+        text = ""
+        offset: int | None = 0
+        while offset is not None:
+            path = f"/api/v1/calls/{quote(notice.call_id, safe='')}/result?offset={offset}&limit={PAGE}"
+            page = page_in(await self.ask("GET", path, tool=tool, timeout=PAGE_SECONDS))
+            if page is None or (page.next_offset or offset + 1) <= offset:
+                return Failed("bad_response", f"The large result of '{tool.name}' could not be read from its gateway.")
+            text, offset = text + page.text, page.next_offset
+        body = text.encode()
+        return Done(Raw(body)) if digest_of(body) == notice.digest else _torn(tool)
+
+    def where(self, path: str) -> str:
+        return self._options.at(path)
+
+    async def _by_template(self, template: HttpTemplate, invocation: Invocation) -> Done | Failed:
+        message = message_of(template, invocation.arguments)
+        answer = await self._sent(
+            template.method,
+            message.url,
+            invocation,
+            headers={**_trace(), **template.headers},
+            params=message.params,
+            json=message.json,
+        )
+        outcome = outcome_of(answer)
+        assert isinstance(outcome, (Done, Failed))
+        return outcome
+
+    async def _sent(
+        self,
+        method: str,
+        url: str,
+        invocation: Invocation,
+        *,
+        headers: Mapping[str, str],
+        params: tuple[tuple[str, str], ...] = (),
+        json: Any = None,
+        content: bytes | None = None,
+    ) -> Answer:
+        """The answer to one request; an idempotent tool's is asked for again when the connection broke."""
+        pauses = RETRY_PAUSES if invocation.tool.metadata.idempotent else ()
+        for pause in (*pauses, None):
+            try:
+                return await self._outgoing.request(
+                    method,
+                    url,
+                    headers=headers,
+                    params=params,
+                    json=json,
+                    content=content,
+                    timeout=invocation.timeout_ms / 1000,
+                    max_bytes=LARGEST_ANSWER,
+                    named_by=self._options.url,
+                )
+            except OutgoingUnreachable:
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _headers(self, invocation: Invocation) -> dict[str, str]:
+        came_through = via.get()
+        if len(came_through) >= MOST_HOPS:
+            raise SourceUnavailable(
+                f"The call of '{invocation.tool.name}' has come through {len(came_through)} gateways, which is as far "
+                "as a call goes. Have the gateways ask each other more directly."
+            )
+        return {
+            "accept": "application/json",
+            "content-type": "application/json",
+            # The same call, begun a second time, is known there as the same.
+            "idempotency-key": invocation.call_id,
+            CALL_HEADER: invocation.call_id,
+            TIMEOUT_HEADER: str(invocation.timeout_ms),
+            VIA_HEADER: ", ".join((*came_through, self._house())).strip(", "),
+            **_trace(),
+            **self._options.headers,
+        }
+
+    def _down(self, fault: OutgoingError, tool: Tool) -> SourceUnavailable:
+        self._lost()
+        return SourceUnavailable(f"Source '{self._name}' of tool '{tool.name}' is down: {fault} Try again later.")
+
+
+def _torn(tool: Tool) -> Failed:
+    return Failed("bad_response", f"The large result of '{tool.name}' did not arrive as it was kept. Call it again.")
+
+
+def _trace() -> dict[str, str]:
+    trace = incoming_trace.get()
+    if trace is None:
+        return {}
+    return {"traceparent": trace.parent} | ({"tracestate": trace.state} if trace.state else {})

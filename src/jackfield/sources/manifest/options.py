@@ -1,0 +1,87 @@
+"""What the config says of a service: `[sources.NAME]` with `kind = "manifest"`. Pure.
+
+Above: `source.py`, and whoever finds services elsewhere. Below: `http_requests.py`, which knows templates.
+"""
+
+from typing import Annotated, Any
+from urllib.parse import quote, urljoin
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import ConfigError
+from jackfield.model.tool import HttpExecution, Tool
+from jackfield.parsing import parse_config
+from jackfield.sources.http_requests import HttpTemplate, check_headers, template_of
+from jackfield.sources.outgoing import OutgoingBadUrl
+from jackfield.sources.outgoing.urls import parse_url
+
+CACHE_TTL = 60.0
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of one service; times are in seconds."""
+
+    url: str
+    """Where the service is; `/api/v1/tools` is put behind it."""
+    headers: dict[str, str] = {}
+    """Sent with every request, for a service that wants credentials."""
+    cache_ttl: Annotated[float, Meta(gt=0, le=86_400)] | None = None
+    """How long a manifest is good; unless given 60, or longer where the service says so."""
+    timeout: Seconds = 10
+    """For reading the manifest."""
+    call_timeout: Annotated[float, Meta(gt=0)] | None = None
+    """For every call, over what the tools' metadata says."""
+    allowed_tools: tuple[str, ...] | None = None
+    follow: bool = True
+    """Whether to hear of its changes at once, where it tells them."""
+    execution: HttpExecution | None = None
+    """How its tools are executed where it has no execute endpoint; `{tool}` in the url is the tool's name."""
+    executions: dict[str, HttpExecution] = {}
+    """The same for single tools."""
+    max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def base(self) -> str:
+        return self.url.partition("?")[0].partition("#")[0].rstrip("/")
+
+    @property
+    def server(self) -> str:
+        """Where it is, as far as everybody may know."""
+        return self.base
+
+    @property
+    def timeout_ms(self) -> int | None:
+        return None if self.call_timeout is None else max(1, round(self.call_timeout * 1000))
+
+    def at(self, path: str) -> str:
+        return f"{self.base}{path}"
+
+    def template(self, tool: Tool) -> HttpTemplate | None:
+        """How this tool is executed, where the config says so. Raises `ConfigError`."""
+        execution = self.executions.get(tool.name) or self.execution
+        if execution is None:
+            return None
+        path = execution.url.replace("{tool}", quote(tool.name, safe=""))
+        url = path if "://" in path else urljoin(f"{self.base}/", path.lstrip("/"))
+        filled = HttpExecution(url=url, method=execution.method, headers={**self.headers, **execution.headers})
+        return template_of(Tool(source=tool.source, name=tool.name, execution=filled))
+
+
+def parse_options(options: dict[str, Any], *, where: str) -> ManifestOptions:
+    """The options of one service, checked. Raises `ConfigError` that names `where`, the key and the cure."""
+    parsed = parse_config(options, ManifestOptions, where=where)
+    try:
+        url = parse_url(parsed.url)
+    except OutgoingBadUrl as fault:
+        raise ConfigError(f"{where}.url is not right. {fault} Correct it.") from None
+    if url.userinfo:
+        raise ConfigError(f"{where}.url has a user or password in it. Put them into headers.")
+    check_headers(parsed.headers, where=f"{where}:", key="headers")
+    probe = Tool(source="probe", name="tool")
+    for name in ("tool", *parsed.executions):
+        try:
+            parsed.template(Tool(source=probe.source, name=name))
+        except ConfigError as fault:
+            raise ConfigError(f"{where}: {fault}") from None
+    return parsed

@@ -1,0 +1,97 @@
+"""The tools of one service that publishes a manifest: `kind = "manifest"`.
+
+Above: the keeper, which keeps what was listed while the service is down and tries again with growing pauses. Below:
+`fetching.py` and `following.py` for the manifest, `calling.py` and `work.py` for its tools.
+"""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.errors import SourceUnavailable
+from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.journey import MOST_HOPS
+from jackfield.model.tool import Tool, ToolKind
+from jackfield.sources.base import Begun, Invocation, Listing, Look, Surroundings
+from jackfield.sources.manifest import work
+from jackfield.sources.manifest.calling import Peer
+from jackfield.sources.manifest.fetching import Fetcher
+from jackfield.sources.manifest.following import Follower
+from jackfield.sources.manifest.options import ManifestOptions, parse_options
+from jackfield.sources.manifest.reading import Rules
+
+
+def manifest_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "ManifestSource":
+    """The factory of this kind."""
+    return ManifestSource(name, parse_options(options, where=f"sources.{name}"), surroundings)
+
+
+class ManifestSource:
+    """One service's tools."""
+
+    kind: ClassVar[str] = "manifest"
+    tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
+
+    def __init__(self, name: str, options: ManifestOptions, surroundings: Surroundings) -> None:
+        self.name = name
+        self.max_concurrency = options.max_concurrency
+        self._house = surroundings.house
+        rules = Rules(source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms)
+        self._fetcher = Fetcher(options, rules, outgoing=surroundings.outgoing, due=partial(surroundings.changed, name))
+        self._follower = Follower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.call_due)
+        self._peer = Peer(
+            name, options, outgoing=surroundings.outgoing, house=surroundings.house, lost=self._fetcher.call_due
+        )
+        self._names: frozenset[str] = frozenset()
+
+    async def open(self) -> None:
+        """A service that comes up is asked for everything, past what was known of it before."""
+        self._fetcher.forget()
+
+    async def refresh(self) -> Listing:
+        manifest = await self._fetcher.fetch()
+        self._follower.start()
+        listing = passed_on(manifest.listing, house=self._fetcher.house, ours=self._house())
+        self._names = frozenset(tool.name for tool in listing.tools)
+        return listing
+
+    def can_execute(self, tool: Tool) -> bool:
+        return tool.source == self.name and tool.name in self._names
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        outcome = await self._peer.run(invocation)
+        if isinstance(outcome, Begun):
+            return await work.wait_for(self._peer, invocation, outcome)
+        return outcome
+
+    async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
+        return await work.begin(self._peer, invocation)
+
+    async def look(self, invocation: Invocation, reference: Raw) -> Look:
+        return await work.look(self._peer, invocation, reference)
+
+    async def halt(self, invocation: Invocation, reference: Raw) -> None:
+        await work.halt(self._peer, invocation, reference)
+
+    def begins_once(self, tool: Tool) -> bool:
+        """Another gateway knows a call by its id when it is sent again; any other service may not."""
+        return tool.metadata.idempotent or bool(self._fetcher.house)
+
+    async def close(self) -> None:
+        self._fetcher.close()
+        await self._follower.close()
+
+
+def passed_on(listing: Listing, *, house: str, ours: str) -> Listing:
+    """The tools with the house that passes them on, without those that are ours or have come too far."""
+    if not house:
+        return listing
+    if house == ours:
+        raise SourceUnavailable("This is the gateway itself, or one on the same database. Remove the source.")
+    tools = [(tool, (house, *tool.via)) for tool in listing.tools]
+    kept = tuple(
+        msgspec.structs.replace(tool, via=way) for tool, way in tools if ours not in way and len(way) <= MOST_HOPS
+    )
+    return msgspec.structs.replace(listing, tools=kept)

@@ -1,0 +1,94 @@
+"""What an answer means for the call: its JSON, trimmed to what was asked for, or a failure in its words. Pure.
+
+Above: `source.py`. Below: `http.py`, which reads JSON for every kind of HTTP tool.
+"""
+
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.model.call import Done, Failed, done
+from jackfield.sources.http import json_outcome, phrase_of
+from jackfield.sources.outgoing import Answer
+
+LONGEST_MESSAGE = 500
+MOST_PATHS = 200
+_MESSAGE_KEYS = ("message", "detail", "error_description", "title", "error", "errors", "reason", "description")
+_TEXTUAL = ("text/", "application/xml", "application/yaml", "application/x-yaml", "application/javascript")
+
+
+def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
+    """The outcome of a call that was answered so, trimmed to `fields` if there are any."""
+    if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        return _failure(answer)
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind.startswith(_TEXTUAL) or kind.endswith("+xml"):
+        return done(answer.content.decode("utf-8", "replace"))
+    outcome = json_outcome(answer)
+    if not fields or not isinstance(outcome, Done):
+        return outcome
+    value = msgspec.json.decode(outcome.result)
+    trimmed = only(value, fields)
+    return done(value if trimmed is None else trimmed)
+
+
+def only(value: Any, fields: Iterable[str]) -> Any:
+    """The parts of a JSON value that dotted paths name. None: nothing in it has such a name.
+
+    A path goes through lists, so that `items.id` is the id of each item, and `id` works on a list of objects.
+    """
+    return _part(value, [tuple(field.split(".")) for field in list(fields)[:MOST_PATHS]])
+
+
+def _part(value: Any, paths: list[tuple[str, ...]]) -> Any:
+    if isinstance(value, list):
+        parts = [part for inner in value if (part := _part(inner, paths)) is not None]
+        return parts or None
+    if not isinstance(value, dict):
+        return None
+    kept: dict[str, Any] = {}
+    for key, inner in value.items():
+        below = [path[1:] for path in paths if path[0] == key]
+        if not below:
+            continue
+        if () in below:
+            kept[key] = inner
+        elif (part := _part(inner, below)) is not None:
+            kept[key] = part
+    return kept or None
+
+
+def _failure(answer: Answer) -> Failed:
+    said = _said(answer.content) or phrase_of(answer.status)
+    message = f"HTTP {answer.status}: {said}"
+    return Failed("http_error", message, Raw(msgspec.json.encode({"error": message, "status": answer.status})))
+
+
+def _said(content: bytes) -> str:
+    """What a service says went wrong: the message in its JSON, wherever services put it, else how the text begins."""
+    try:
+        value = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _line(content[: LONGEST_MESSAGE * 8].decode("utf-8", "replace"))
+    return _line(_message_in(value, depth=0) or content[: LONGEST_MESSAGE * 8].decode("utf-8", "replace"))
+
+
+def _message_in(value: Any, *, depth: int) -> str:
+    if isinstance(value, str):
+        return value
+    if depth > 3:  # noqa: PLR2004 - errors → [0] → error → message
+        return ""
+    if isinstance(value, list):
+        return "; ".join(dict.fromkeys(filter(None, (_message_in(inner, depth=depth + 1) for inner in value[:5]))))
+    if isinstance(value, dict):
+        found = (_message_in(value[key], depth=depth + 1) for key in _MESSAGE_KEYS if key in value)
+        return next(filter(None, found), "")
+    return ""
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"

@@ -1,0 +1,144 @@
+"""What the config says of a service with an OpenAPI document: `[sources.NAME]` with `kind = "openapi"`. Pure.
+
+Above: `source.py`. Below: nothing.
+"""
+
+import re
+from collections.abc import Callable
+from fnmatch import translate
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import ConfigError
+from jackfield.parsing import parse_config
+from jackfield.sources.http_requests import check_headers
+from jackfield.sources.outgoing import MAX_BYTES, OutgoingBadUrl
+from jackfield.sources.outgoing.urls import parse_url
+
+Seconds = Annotated[float, Meta(gt=0, le=366 * 24 * 3600)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class Bearer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="bearer"):
+    """`Authorization: Bearer …`"""
+
+    token: Name
+
+
+class Basic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="basic"):
+    """`Authorization: Basic …`"""
+
+    user: str
+    password: str
+
+
+class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="api_key"):
+    """A key in a header or a query parameter of its own."""
+
+    name: Name
+    value: Name
+    place: Literal["header", "query"] = "header"
+
+
+Auth = Bearer | Basic | ApiKey
+
+
+class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Some of a document's operations. Names and globs; in a path `*` also stands for several parts."""
+
+    operations: tuple[Name, ...] = ()
+    """By operationId, or the name that a tool has without one."""
+    tags: tuple[Name, ...] = ()
+    paths: tuple[Name, ...] = ()
+    methods: tuple[Name, ...] = ()
+
+
+class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of one service; times are in seconds."""
+
+    url: str | None = None
+    file: str | None = None
+    """The document: at a url, or in a file."""
+    base_url: str | None = None
+    """Where the service is, if not where the document says."""
+    auth: Auth | None = None
+    headers: dict[str, str] = {}
+    include: Choice = Choice()
+    """Operations that fit every key given here; all if none is."""
+    exclude: Choice = Choice()
+    """Operations that fit any key given here are left out."""
+    fields: bool = True
+    """Whether tools take an argument that says which fields of the answer are wanted."""
+    select: dict[str, tuple[Name, ...]] = {}
+    """By tool: the fields that its answers are trimmed to, whoever asks."""
+    max_bytes: Annotated[int, Meta(ge=1, le=1024 * MAX_BYTES)] = MAX_BYTES
+    """The most that one answer may have."""
+    cache_ttl: Seconds = 300
+    call_timeout: Seconds | None = None
+    max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def timeout_ms(self) -> int | None:
+        return None if self.call_timeout is None else max(1, round(self.call_timeout * 1000))
+
+    @property
+    def document(self) -> str:
+        """Where the document is, as far as everybody may know: no user, no query, no folder."""
+        if self.url is not None:
+            return self.url.partition("?")[0].partition("#")[0]
+        return (self.file or "").rpartition("/")[2]
+
+
+def parse_options(options: dict[str, Any], *, where: str) -> OpenApiOptions:
+    """The options, checked as far as that can be done without asking anybody. Raises `ConfigError`."""
+    parsed = parse_config(options, OpenApiOptions, where=where)
+    if (parsed.url is None) == (parsed.file is None):
+        raise ConfigError(f"{where} needs either the url of its document or a file. Give exactly one of the two.")
+    if parsed.file is not None and parsed.base_url is None:
+        raise ConfigError(f"{where}: a document in a file does not say where the service is. Add base_url.")
+    for key, url in (("url", parsed.url), ("base_url", parsed.base_url)):
+        if url is not None:
+            _check_url(url, where=f"{where}.{key}")
+    if parsed.base_url is not None and ("?" in parsed.base_url or "#" in parsed.base_url):
+        raise ConfigError(f"{where}.base_url has a query or a fragment. Put keys into auth, and remove it.")
+    check_headers(parsed.headers, where=f"{where}:", key="headers")
+    _check_auth(parsed, where=where)
+    return parsed
+
+
+def matcher(globs: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether one of the globs fits a text, whatever its case where it has none of its own."""
+    compiled = re.compile("|".join(translate(glob) for glob in globs)) if globs else None
+    return lambda text: compiled is not None and compiled.match(text) is not None
+
+
+def _check_url(url: str, *, where: str) -> None:
+    try:
+        parsed = parse_url(url)
+    except OutgoingBadUrl as fault:
+        raise ConfigError(f"{where} is not right. {fault} Correct it.") from None
+    if parsed.userinfo:
+        raise ConfigError(f"{where} has a user or password in it. Put them into auth.")
+
+
+def _check_auth(options: OpenApiOptions, *, where: str) -> None:
+    """Values are not shown: they are secrets."""
+    match options.auth:
+        case Bearer(token=token):
+            check_headers({"Authorization": token}, where=f"{where}:", key="auth")
+        case ApiKey(place="header", name=name, value=value):
+            check_headers({name: value}, where=f"{where}:", key="auth.name")
+        case Basic(user=user) if ":" in user:
+            raise ConfigError(f"{where}.auth.user has a ':' in it, which basic auth cannot carry. Correct it.")
+        case _:
+            pass
+    twice = {name.lower() for name in options.headers} & {name.lower() for name in _auth_headers(options.auth)}
+    if twice:
+        raise ConfigError(f"{where}: both auth and headers set '{twice.pop()}'. Remove one of the two.")
+
+
+def _auth_headers(auth: Auth | None) -> tuple[str, ...]:
+    if isinstance(auth, ApiKey):
+        return (auth.name,) if auth.place == "header" else ()
+    return () if auth is None else ("Authorization",)

@@ -1,0 +1,258 @@
+"""Schemas of a document as JSON Schema that stands alone: what they refer to comes along under `$defs`. Pure.
+
+Above: `arguments.py`. Below: `document.py`. Nothing is expanded: a part that many operations refer to, or that refers
+to itself, is converted once and shared. What OpenAPI 3.0 says otherwise (`nullable`, `exclusiveMinimum: true`) is said
+in JSON Schema's words, what is not about the value (`xml`, `discriminator`, `example`, `x-…`) is dropped, and so are
+`readOnly` properties, since all this describes what is sent. A schema that grows past `MAX_SCHEMA` is left open at its
+far ends: the service checks what it gets anyway.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.sources.hidden import Unremovable, cleaned_schema
+from jackfield.sources.openapi.document import Document, Node, Unreadable, Unusable, shown
+
+MAX_SCHEMA = 64 * 1024
+"""Bytes of what one operation's schema brings along. More than that helps no model."""
+MAX_WORK = 64 * 1024 * 1024
+"""Bytes of schemas that one document may make us write."""
+DEEPEST = 100
+LEFT_OPEN = {"description": "Not described further here, because the whole would be too large."}
+
+_ONES = frozenset(
+    {
+        "items",
+        "additionalProperties",
+        "not",
+        "contains",
+        "propertyNames",
+        "if",
+        "then",
+        "else",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "additionalItems",
+    }
+)
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_PLAIN = frozenset(
+    {
+        "type",
+        "enum",
+        "const",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "format",
+        "pattern",
+        "multipleOf",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minContains",
+        "maxContains",
+        "minProperties",
+        "maxProperties",
+        "required",
+        "dependentRequired",
+        "contentEncoding",
+        "contentMediaType",
+    }
+)
+_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+_LONGEST_NAME = 80
+
+
+class Converted(Struct, frozen=True):
+    """A schema in our words, and the parts that it refers to."""
+
+    schema: Node
+    parts: tuple[str, ...] = ()
+    """As the document refers to them."""
+
+
+class _Part(Struct, frozen=True):
+    schema: Node
+    parts: tuple[str, ...]
+    size: int
+
+
+class Schemas:
+    """All schemas of one document, each converted when it is first needed."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._parts: dict[str, _Part | str] = {}
+        """A text: why the part cannot be used."""
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._work = 0
+
+    def converted(self, schema: Any) -> Converted:
+        """A schema that stands in an operation. Raises `Unusable`."""
+        conversion = _Conversion(self._name)
+        try:
+            made = cleaned_schema(conversion.schema(schema, 0))
+        except Unremovable:
+            raise Unusable("hidden characters stand in the names or values of its schema") from None
+        size = len(msgspec.json.encode(made))
+        self._spend(size)
+        if size > MAX_SCHEMA:
+            raise Unusable(f"its schema has more than {MAX_SCHEMA:,} bytes")
+        return Converted(made, tuple(conversion.parts))
+
+    def part(self, reference: str) -> Converted:
+        """The schema that a `$ref` means; an open one where that is too large. Raises `Unusable`."""
+        part = self._part(reference)
+        if part.size > MAX_SCHEMA:
+            return Converted(LEFT_OPEN)
+        return Converted(part.schema, part.parts)
+
+    def definitions(self, parts: Iterable[str]) -> tuple[dict[str, Any], bool]:
+        """These parts and all that they refer to, by name for `$defs`; and whether some had to be left open."""
+        waiting = deque(dict.fromkeys(parts))
+        found: dict[str, Any] = {}
+        seen = set(waiting)
+        left, is_cut = MAX_SCHEMA, False
+        while waiting:
+            reference = waiting.popleft()
+            part = self._part(reference)
+            if part.size > left:
+                found[self._name(reference)] = LEFT_OPEN
+                is_cut = True
+                continue
+            left -= part.size
+            found[self._name(reference)] = part.schema
+            new = [inner for inner in part.parts if inner not in seen]
+            seen.update(new)
+            waiting.extend(new)
+        return found, is_cut
+
+    def _part(self, reference: str) -> _Part:
+        made = self._parts.get(reference)
+        if made is None:
+            made = self._parts[reference] = self._made(reference)
+        if isinstance(made, str):
+            raise Unusable(made)
+        return made
+
+    def _made(self, reference: str) -> _Part | str:
+        conversion = _Conversion(self._name)
+        try:
+            schema = cleaned_schema(conversion.schema(self._document.at(reference), 0))
+        except Unremovable:
+            return f"hidden characters stand in the names or values of {shown(reference)}"
+        except Unusable as fault:
+            return str(fault)
+        size = len(msgspec.json.encode(schema))
+        self._spend(size)
+        return _Part(schema, tuple(conversion.parts), size)
+
+    def _spend(self, size: int) -> None:
+        self._work += size
+        if self._work > MAX_WORK:
+            raise Unreadable(
+                "has schemas within schemas that come to too much. Choose fewer operations with 'include'."
+            )
+
+    def _name(self, reference: str) -> str:
+        """What a part is called under `$defs`: like in the document, unless another has that name."""
+        known = self._names.get(reference)
+        if known is None:
+            plain = _NAME.sub("_", reference.rpartition("/")[2])[:_LONGEST_NAME] or "part"
+            known, number = plain, 2
+            while known in self._taken:
+                known, number = f"{plain}_{number}", number + 1
+            self._names[reference] = known
+            self._taken.add(known)
+        return known
+
+
+class _Conversion:
+    """One schema on its way into our words."""
+
+    def __init__(self, name_of: Any) -> None:
+        self._name_of = name_of
+        self.parts: dict[str, None] = {}
+        """In the order of appearance."""
+
+    def schema(self, node: Any, depth: int) -> Node:
+        if isinstance(node, bool):
+            return {} if node else {"not": {}}
+        if not isinstance(node, dict):
+            raise Unusable("a schema of it is no object")
+        if depth > DEEPEST:
+            raise Unusable(f"its schema is nested more than {DEEPEST} levels deep")
+        if "$ref" in node:
+            return self._reference(node)
+        made: Node = {}
+        for key, value in node.items():
+            if key in _PLAIN:
+                made[key] = value
+            elif key in _ONES and isinstance(value, (dict, bool)):
+                made[key] = value if isinstance(value, bool) else self.schema(value, depth + 1)
+            elif key in _LISTS and isinstance(value, list):
+                made[key] = [self.schema(inner, depth + 1) for inner in value]
+            elif key in _MAPS and isinstance(value, dict):
+                made[key] = self._map(value, depth, sent=key == "properties")
+        return _in_json_schema(node, _without_unsent(node, made))
+
+    def _map(self, schemas: Node, depth: int, *, sent: bool) -> Node:
+        return {
+            name: self.schema(inner, depth + 1)
+            for name, inner in schemas.items()
+            if not (sent and isinstance(inner, dict) and inner.get("readOnly") is True)
+        }
+
+    def _reference(self, node: Node) -> Node:
+        reference = node["$ref"]
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise Unusable(f"it refers to {shown(reference)}, and nothing outside the document is fetched")
+        self.parts[reference] = None
+        made: Node = {"$ref": f"#/$defs/{self._name_of(reference)}"}
+        if isinstance(node.get("description"), str):
+            made["description"] = node["description"]
+        return made
+
+
+def _without_unsent(node: Node, made: Node) -> Node:
+    """`required` without what was left out of `properties`."""
+    declared, required = node.get("properties"), made.get("required")
+    if not isinstance(declared, dict) or not isinstance(required, list):
+        return made
+    unsent = declared.keys() - made.get("properties", {}).keys()
+    if not unsent:
+        return made
+    return {**made, "required": [name for name in required if not isinstance(name, str) or name not in unsent]}
+
+
+def _in_json_schema(node: Node, made: Node) -> Node:
+    """OpenAPI 3.0's own words in those of JSON Schema."""
+    for word, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(made.get(word), bool):
+            is_exclusive = made.pop(word)
+            if is_exclusive and bound in made:
+                made[word] = made.pop(bound)
+    if node.get("nullable") is not True:
+        return made
+    if isinstance(made.get("enum"), list) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    if isinstance(made.get("type"), str):
+        made["type"] = [made["type"], "null"]
+        return made
+    return {"anyOf": [made, {"type": "null"}]}

@@ -1,0 +1,206 @@
+"""One reader per space that somebody follows here: it reads each durable event once, encodes it once, and hands the
+same bytes to all.
+
+Order: durable events by their number; what is in flight of a call after its `tool.started`, and nothing of it after its
+end. A flight began after its `tool.started` was committed, so whatever the reader finds from then on includes it.
+Above: `room.py`. Below: the store, and what is in flight (`live.py`, `elsewhere.py`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.model.space import LIVE_TOPIC, SPACE_TOPIC, SpaceEvent
+from jackfield.spaces.elsewhere import Elsewhere
+from jackfield.spaces.flight import Flight
+from jackfield.spaces.frames import Passing, durable, passing
+from jackfield.spaces.live import Live
+from jackfield.spaces.subscription import Subscription
+from jackfield.store.base import Store
+
+log = logging.getLogger(__name__)
+
+PAGE = 200
+"""Events that are read at once."""
+LOOK_AFTER = 5.0
+"""Seconds after which it is seen whether the others that write are still there."""
+AGAIN_AFTER = 1.0
+"""Seconds until the next try when the store could not be read."""
+REMEMBERED = 1_000
+"""Streams of which it is known that they are over."""
+_STARTED = "tool.started"
+_ENDING = frozenset({"space.message", "tool.done", "tool.error"})
+
+
+class _OfStream(Struct, frozen=True, rename="camel"):
+    stream_id: str = ""
+
+
+_stream_of = msgspec.json.Decoder(_OfStream).decode
+
+
+class Feed:
+    """The stream of one space at this gateway, as long as somebody follows it."""
+
+    def __init__(self, space_id: str, *, store: Store, live: Live, gateway_id: str) -> None:
+        self.space_id = space_id
+        self.position = 0
+        """Events up to this number have been handed out, or were before anybody followed."""
+        self.followers = 0
+        """Those who follow, or are about to."""
+        self.is_over = False
+        """The space is gone."""
+        self._store = store
+        self._live = live
+        self._elsewhere = Elsewhere(gateway_id)
+        self._subscriptions: set[Subscription] = set()
+        self._over: dict[str, None] = {}
+        self._written = asyncio.Event()
+        self._told = asyncio.Event()
+        self._has_begun = asyncio.Event()
+        self._reader = asyncio.create_task(self._run(), name=f"feed of {space_id}")
+
+    async def begun(self) -> None:
+        """Until its position is known; as long as the store is away, that is not."""
+        await self._has_begun.wait()
+
+    async def stop(self) -> None:
+        self._reader.cancel()
+        await asyncio.wait((self._reader,))
+
+    def look(self) -> None:
+        """There may be durable events that it has not handed out."""
+        self._written.set()
+
+    def subscribe(self, *, after: int) -> Subscription:
+        """From now on: everything that is handed out, but for durable events up to `after`."""
+        subscription = Subscription(after=after)
+        self._subscriptions.add(subscription)
+        if self.is_over:
+            subscription.close()
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+
+    def hand_out(self, frame: bytes) -> None:
+        """Something in flight, to all."""
+        for subscription in self._subscriptions:
+            subscription.put(frame)
+
+    def in_flight(self) -> list[Flight]:
+        return [*self._live.in_space(self.space_id), *self._elsewhere.flights]
+
+    async def _run(self) -> None:
+        bus = self._store.bus
+        with (
+            bus.listen(SPACE_TOPIC + self.space_id, event=self._written),
+            bus.listen(LIVE_TOPIC + self.space_id, event=self._told),
+        ):
+            await self._tried(self._find_position)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._follow_events())
+                if self._store.is_shared:
+                    group.create_task(self._follow_rows())
+
+    async def _follow_events(self) -> None:
+        self._written.set()
+        while True:
+            await self._written.wait()
+            self._written.clear()
+            await self._tried(self._read_events)
+
+    async def _follow_rows(self) -> None:
+        self._told.set()
+        while True:
+            # A gateway that dies tells nobody: as long as one is writing, somebody looks after it.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), LOOK_AFTER if self._elsewhere.flights else None)
+            self._told.clear()
+            await self._tried(self._read_rows)
+
+    async def _tried(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do it, if need be again and again: a store that is away comes back."""
+        while True:
+            try:
+                await act()
+            except Exception:
+                log.exception("space %s could not be read; trying again", self.space_id)
+                await asyncio.sleep(AGAIN_AFTER)
+            else:
+                return
+
+    async def _find_position(self) -> None:
+        position = await self._store.spaces.last_seq(self.space_id)
+        if position is None:
+            self._end()
+        self.position = position or 0
+        self._has_begun.set()
+
+    async def _read_events(self) -> None:
+        """Hand out all that is there, and after it what may be shown by now."""
+        hidden = self._hidden()
+        found = False
+        while page := await self._store.spaces.events(self.space_id, self.position, PAGE):
+            found = True
+            for event in page:
+                self._tell(event)
+            if len(page) < PAGE:
+                break
+        for flight in hidden:
+            self._show(flight)
+        if not found:
+            last = await self._store.spaces.last_seq(self.space_id)
+            if last is None or last < self.position:  # it was deleted, and perhaps made again
+                self._end()
+
+    async def _read_rows(self) -> None:
+        rows = await self._store.spaces.live_in(self.space_id)
+        self._hand_out_all(self._elsewhere.update(rows, over=self._over))
+        if self._hidden():
+            self.look()
+
+    def _tell(self, event: SpaceEvent) -> None:
+        frame, seq = durable(event), event.seq
+        ends = event.type in _ENDING
+        stream_id = _stream_of(event.data).stream_id if ends or event.type == _STARTED else ""
+        if ends and stream_id:
+            self._remember_end(stream_id)
+        self.position = seq
+        for subscription in self._subscriptions:
+            if seq > subscription.after:
+                subscription.put(frame)
+        if event.type == _STARTED:
+            for flight in self._hidden():
+                if flight.stream_id == stream_id:
+                    self._show(flight)
+
+    def _hidden(self) -> list[Flight]:
+        return [flight for flight in self.in_flight() if not flight.is_shown]
+
+    def _show(self, flight: Flight) -> None:
+        if flight.is_shown:
+            return
+        if flight in self._elsewhere.flights:
+            self._hand_out_all(self._elsewhere.show(flight))
+        else:
+            self._live.show(flight)
+
+    def _hand_out_all(self, pieces: Iterable[Passing]) -> None:
+        for piece in pieces:
+            self.hand_out(passing(piece))
+
+    def _remember_end(self, stream_id: str) -> None:
+        self._elsewhere.forget(stream_id)
+        self._over[stream_id] = None
+        if len(self._over) > REMEMBERED:
+            del self._over[next(iter(self._over))]
+
+    def _end(self) -> None:
+        self.is_over = True
+        for subscription in self._subscriptions:
+            subscription.close()

@@ -1,0 +1,221 @@
+"""What agents are and keep in mind, as scripts: memories, goals, plans, and the agents themselves.
+
+Scripts as in `scripts.py`, so that a built-in tool's effect is written with the step that asked for it or not at all.
+An agent's goals and plans are its own: an id that is not among them is answered with `UnknownIds`, and nothing is
+written. Above: `minds.py`, built-in tools. Below: `space_moves.py`, `sql/minds.sql`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from jackfield.model.ids import new_id
+from jackfield.model.mind import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
+from jackfield.model.times import iso_time
+from jackfield.store import space_moves
+from jackfield.store.rows import Row
+from jackfield.store.scripts import INBOX_TOPIC, Script, one, wake
+
+AGENTS_TOPIC = "agents"
+"""An agent is new, changed or gone."""
+PLANS_TOPIC = "plans"
+"""Some plan is due at another time than before."""
+NEW_GOAL = {"status": "active", "priority": 0}
+
+
+def put_agent(agent_id: str, *, definition: str, origin: AgentOrigin, enabled: bool = True) -> Script[KeptAgent]:
+    """An agent as it is from now on. What it has in mind stays."""
+    values = {"definition": definition, "origin": origin, "enabled": int(enabled)}
+    [row] = yield "put_agent", {"agent": agent_id, **values}
+    yield wake(AGENTS_TOPIC)
+    yield wake(INBOX_TOPIC + agent_id)
+    yield wake(PLANS_TOPIC)
+    return agent_from(row)
+
+
+def get_agent(agent_id: str) -> Script[KeptAgent | None]:
+    row = yield from one("get_agent", agent=agent_id)
+    return None if row is None else agent_from(row)
+
+
+def list_agents() -> Script[list[KeptAgent]]:
+    rows = yield "all_agents", {}
+    return [agent_from(row) for row in rows]
+
+
+def remove_agent(agent_id: str) -> Script[bool]:
+    """Forget an agent with all that it had in mind; it leaves its spaces. False: there was none."""
+    for space in (yield from space_moves.spaces_of(agent_id)):
+        yield from space_moves.remove_member(space.id, entity_id=agent_id)
+    gone = yield "delete_agent", {"agent": agent_id}
+    for what in ("all_memories", "all_goals", "all_plans", "consciousness"):
+        yield f"delete_{what}", {"agent": agent_id}
+    yield wake(AGENTS_TOPIC)
+    return bool(gone)
+
+
+def retire_config_agents(besides: Iterable[str]) -> Script[list[str]]:
+    """Switch off the agents that the config had and has no longer; who they are."""
+    rows = yield "retire_config_agents", {"ids": _json_list(besides)}
+    if rows:
+        yield wake(AGENTS_TOPIC)
+    return sorted(str(row["id"]) for row in rows)
+
+
+def memories(agent: str, keys: Iterable[str] | None = None) -> Script[list[Memory]]:
+    """All of them, or those with these keys, by key."""
+    if keys is None:
+        rows = yield "memories_of", {"agent": agent}
+    else:
+        rows = yield "memories_among", {"agent": agent, "ids": _json_list(keys)}
+    return [Memory(agent=agent, key=row["key"], value=row["value"], updated_at=row["updated_at"]) for row in rows]
+
+
+def set_memories(agent: str, pairs: Iterable[tuple[str, str]]) -> Script[int]:
+    """Remember each value under its key, in place of what was there; how many keys."""
+    wanted = dict(pairs)
+    for key in sorted(wanted):  # in one order everywhere, so that two writers never wait for each other in a circle
+        yield "put_memory", {"agent": agent, "key": key, "value": wanted[key]}
+    return len(wanted)
+
+
+def replace_memories(agent: str, pairs: Iterable[tuple[str, str]]) -> Script[int]:
+    """Remember these and nothing else."""
+    wanted = dict(pairs)
+    yield "delete_other_memories", {"agent": agent, "ids": _json_list(wanted)}
+    return (yield from set_memories(agent, wanted.items()))
+
+
+def delete_memories(agent: str, keys: Iterable[str]) -> Script[int]:
+    """Forget; how many there were."""
+    return len((yield "delete_memories", {"agent": agent, "ids": _json_list(keys)}))
+
+
+def goals(agent: str) -> Script[list[Goal]]:
+    """The most important first."""
+    rows = yield "goals_of", {"agent": agent}
+    return [goal_from(row) for row in rows]
+
+
+def set_goals(agent: str, drafts: Sequence[GoalDraft]) -> Script[list[Goal] | UnknownIds]:
+    """New goals, and changes to those that are named by their id; as they are now."""
+    held = yield from _held("hold_goals", agent)
+    unknown = _unknown(held, drafts)
+    if unknown is not None:
+        return unknown
+    kept = []
+    for draft in drafts:
+        before = held.get(draft.id or "", NEW_GOAL)
+        values = {
+            "goal_id": draft.id or new_id("goal"),
+            "agent": agent,
+            "description": draft.description,
+            "status": before["status"] if draft.status is None else draft.status,
+            "priority": before["priority"] if draft.priority is None else draft.priority,
+        }
+        [row] = yield "put_goal", values
+        kept.append(goal_from(row))
+    return kept
+
+
+def replace_goals(agent: str, drafts: Sequence[GoalDraft]) -> Script[list[Goal] | UnknownIds]:
+    """These goals and no others."""
+    kept = yield from set_goals(agent, drafts)
+    if not isinstance(kept, UnknownIds):
+        yield "delete_other_goals", {"agent": agent, "ids": _json_list(goal.id for goal in kept)}
+    return kept
+
+
+def delete_goals(agent: str, ids: Iterable[str]) -> Script[int]:
+    """Give up; how many there were."""
+    return len((yield "delete_goals", {"agent": agent, "ids": _json_list(ids)}))
+
+
+def plans(agent: str) -> Script[list[Plan]]:
+    """The oldest first."""
+    rows = yield "plans_of", {"agent": agent}
+    return [plan_from(row) for row in rows]
+
+
+def set_plans(agent: str, drafts: Sequence[PlanDraft]) -> Script[list[Plan] | UnknownIds]:
+    """New plans, and those that are named by their id as they shall be; as they are now."""
+    held = yield from _held("hold_plans", agent)
+    unknown = _unknown(held, drafts)
+    if unknown is not None:
+        return unknown
+    kept = []
+    for draft in drafts:
+        values = msgspec.structs.asdict(draft) | {"plan_id": draft.id or new_id("plan"), "agent": agent}
+        del values["id"]
+        [row] = yield "put_plan", values
+        kept.append(plan_from(row))
+    yield wake(PLANS_TOPIC)
+    return kept
+
+
+def replace_plans(agent: str, drafts: Sequence[PlanDraft]) -> Script[list[Plan] | UnknownIds]:
+    """These plans and no others."""
+    kept = yield from set_plans(agent, drafts)
+    if not isinstance(kept, UnknownIds):
+        yield "delete_other_plans", {"agent": agent, "ids": _json_list(plan.id for plan in kept)}
+    return kept
+
+
+def delete_plans(agent: str, ids: Iterable[str]) -> Script[int]:
+    """Drop; how many there were."""
+    return len((yield "delete_plans", {"agent": agent, "ids": _json_list(ids)}))
+
+
+def due_plans(limit: int) -> Script[list[Plan]]:
+    """Plans whose time has come, of agents that are there and switched on; the longest overdue first."""
+    rows = yield "due_plans", {"limit": limit}
+    return [plan_from(row) for row in rows]
+
+
+def fire_plan(plan: Plan, *, next_run_at: int | None) -> Script[bool]:
+    """The plan's time has come: its agent is told, once, and it is due again then, or done. False: another did it."""
+    if plan.next_run_at is None:
+        raise ValueError(f"Plan {plan.id} is not due at any time.")
+    values = {"plan_id": plan.id, "due": plan.next_run_at, "next_run_at": next_run_at}
+    row = yield from one("fire_plan", **values)
+    if row is None:
+        return False
+    data = {"planId": plan.id, "planName": row["name"], "instruction": row["instruction"]}
+    event = {"event_id": f"{plan.id}:{iso_time(plan.next_run_at)}", "agent": row["agent"], "type": "plan"}
+    yield "push_event", event | {"data": msgspec.json.encode(data).decode()}
+    yield wake(INBOX_TOPIC + row["agent"])
+    return True
+
+
+def agent_from(row: Row) -> KeptAgent:
+    return KeptAgent(
+        id=row["id"],
+        definition=row["definition"],
+        origin=row["origin"],
+        enabled=bool(row["enabled"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def goal_from(row: Row) -> Goal:
+    return Goal(**{name: row[name] for name in Goal.__struct_fields__})
+
+
+def plan_from(row: Row) -> Plan:
+    return Plan(**{name: row[name] for name in Plan.__struct_fields__})
+
+
+def _held(statement: str, agent: str) -> Script[dict[str, Mapping[str, Any]]]:
+    rows = yield statement, {"agent": agent}
+    return {row["id"]: row for row in rows}
+
+
+def _unknown(held: Mapping[str, object], drafts: Iterable[GoalDraft | PlanDraft]) -> UnknownIds | None:
+    unknown = tuple(draft.id for draft in drafts if draft.id is not None and draft.id not in held)
+    return UnknownIds(unknown) if unknown else None
+
+
+def _json_list(ids: Iterable[str]) -> str:
+    return msgspec.json.encode([*ids]).decode()

@@ -1,0 +1,305 @@
+"""Sessions over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
+
+Above: `routes_sessions.py`, and `mcp/session_tools.py`, which gives the same answers. Below: the sessions' room.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import nullcontext
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from jackfield.calls.answers import outcome_of
+from jackfield.errors import BadRequest, EventsPurged
+from jackfield.model.call import Call, Done, Failed
+from jackfield.model.principal import Principal
+from jackfield.model.times import iso_time
+from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
+from jackfield.sessions.lent import Declared, read_declared
+from jackfield.sessions.session import Session, SessionStatus
+from jackfield.web.answers import Answer, Empty, json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.execute import wants_events
+from jackfield.web.records import Time
+from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
+from jackfield.web.visit import Name, Visit
+
+LONGEST_WAIT = 30.0
+Text = Annotated[str, Meta(max_length=1_000_000)]
+CallerId = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to run, what it is told first, and which tools it is lent. `context` may hold the caller's fields too."""
+
+    agent: Name | None = None
+    message: Text | None = None
+    caller_id: CallerId | None = None
+    caller_tools: list[dict[str, Any]] | None = None
+    context: dict[str, Any] | None = None
+
+    @property
+    def declared(self) -> Declared:
+        return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
+
+
+class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something for the agent, or its caller's tools anew."""
+
+    message: Text | None = None
+    caller_id: CallerId | None = None
+    caller_tools: list[dict[str, Any]] | None = None
+    context: dict[str, Any] | None = None
+
+    @property
+    def declared(self) -> Declared:
+        return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
+
+
+class ToolResponseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answer to one request: its result, which may be any JSON, null included, or the error that it came to."""
+
+    request_id: Name
+    result: Any = UNSET
+    error: str | UnsetType | None = UNSET
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """A session. The socket is shown to its owner and to administrators, the key to its owner alone."""
+
+    id: str
+    agent: str
+    kind: Literal["agent", "program"]
+    status: str
+    error: str | None
+    owner: str
+    caller_id: str
+    tools: list[str]
+    caller_is_present: bool
+    open_requests: int
+    last_event_index: int
+    created_at: Time
+    socket: str | None
+    token: str | None
+
+
+class OneSession(Struct, frozen=True, kw_only=True):
+    """A session in its envelope."""
+
+    session: SessionRecord
+
+
+class SessionList(Struct, frozen=True, kw_only=True):
+    """The newest first, with those that ended lately."""
+
+    sessions: list[SessionRecord]
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """The session is there, and its agent has the message. Events come after `last_event_index`."""
+
+    session_id: str
+    spawned: bool
+    last_event_index: int
+    session: SessionRecord
+
+
+class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From where on. Given, the answer is JSON unless a stream is asked for; -1 is everything that is kept."""
+
+    since_index: Annotated[int, Meta(ge=-1, description="Events after this one")] | None = None
+    max_events: Annotated[int, Meta(ge=1, le=1000, description="How many at most")] | None = None
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for an event")] = 0
+
+
+class EventsPage(Struct, frozen=True, kw_only=True):
+    """What happened, the oldest first, and how the session is."""
+
+    session_id: str
+    status: str
+    last_index: int
+    events: list[SessionEvent]
+    completed: bool
+    failed: bool
+    error: str | None
+    dropped_events: int
+
+
+class ToolResponseTaken(Struct, frozen=True, kw_only=True):
+    """The answer is kept, and the agent has it."""
+
+    success: Literal[True] = True
+    session_id: str
+    request_id: str
+    status: str
+
+
+_open = BodyReader(OpenBody, required=False)
+_message = BodyReader(MessageBody)
+_response = BodyReader(ToolResponseBody)
+
+
+async def open_session(visit: Visit) -> Answer:
+    """Open a session, and tell its agent the first message if there is one."""
+    body = await _open.read(visit)
+    opened = await opened_session(
+        visit.gateway.sessions, visit.principal, agent=body.agent, message=body.message, declared=body.declared
+    )
+    return json_reply(opened, status=201)
+
+
+async def list_sessions(visit: Visit) -> Answer:
+    """One's own; an administrator's, all."""
+    found = visit.gateway.sessions.listed(visit.principal)
+    return json_reply(SessionList(sessions=[session_record(session, visit.principal) for session in found]))
+
+
+async def show_session(visit: Visit) -> Answer:
+    """How a session is."""
+    return json_reply(OneSession(session=session_record(_session(visit), visit.principal)))
+
+
+async def send_message(visit: Visit) -> Answer:
+    """Tell the agent something, or declare the caller's tools anew."""
+    session, body = _session(visit), await _message.read(visit)
+    declared = body.declared
+    if body.message is None and declared.tools is None:
+        raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
+    before = session.ring.last_index
+    visit.gateway.sessions.message(session, body.message, declared=declared, principal=visit.principal)
+    record = session_record(session, visit.principal)
+    return json_reply(Opened(session_id=session.id, spawned=False, last_event_index=before, session=record))
+
+
+async def show_events(visit: Visit) -> Answer:
+    """What happens in a session: as a stream, or what there is after an index."""
+    session, wanted = _session(visit), visit.query(EventsQuery)
+    accept = visit.headers.get(b"accept")
+    is_json = wanted.since_index is not None or (accept is not None and b"application/json" in accept)
+    if is_json and not wants_events(accept):
+        since = -1 if wanted.since_index is None else wanted.since_index
+        page = await events_page(session, visit.principal, since=since, limit=wanted.max_events, wait=wanted.wait)
+        return json_reply(page)
+    after = _last_event_id(visit) if wanted.since_index is None else wanted.since_index
+    if session.ring.is_closed and after is not None and after >= session.ring.last_index:
+        return Empty(204)  # tells a browser not to come back
+    if after is not None:
+        session.ring.since(after, limit=1)  # an index that is purged is said before the stream begins
+    return EventStream(_stream(session, visit.principal, after), streams=visit.reception.streams)
+
+
+async def respond(visit: Visit) -> Answer:
+    """The caller's answer to a request of its agent."""
+    session, body = _session(visit), await _response.read(visit)
+    error = None if body.error is UNSET else body.error
+    outcome = answer_in(result=body.result, error=error, is_given=body.error is not UNSET)
+    call = await visit.gateway.sessions.answer(session, body.request_id, outcome, principal=visit.principal)
+    return json_reply(taken(session, call))
+
+
+async def end_session(visit: Visit) -> Answer:
+    """End it, and everything in it."""
+    session = _session(visit)
+    await visit.gateway.sessions.end(session)
+    return json_reply(OneSession(session=session_record(session, visit.principal)))
+
+
+async def opened_session(
+    sessions: Any, principal: Principal, *, agent: str | None, message: str | None, declared: Declared
+) -> Opened:
+    session = await sessions.open(principal, agent=agent, declared=declared)
+    if message is not None:
+        sessions.message(session, message, declared=Declared(), principal=principal)
+    return Opened(session_id=session.id, spawned=True, last_event_index=-1, session=session_record(session, principal))
+
+
+async def events_page(
+    session: Session, principal: Principal, *, since: int, limit: int | None, wait: float = 0
+) -> EventsPage:
+    """What there is after an index; with `wait`, as soon as there is something. Asking is a sign of life."""
+    ring = session.ring
+    if principal.name == session.owner.name:
+        session.presence.give_sign()
+        session.touch()
+    if wait and ring.last_index <= since:
+        is_caller = principal.name == session.owner.name
+        with session.presence.waiting() if is_caller else nullcontext():
+            await ring.wait_past(since, within=wait)
+    status = session.status
+    return EventsPage(
+        session_id=session.id,
+        status=status.value,
+        last_index=ring.last_index,
+        events=ring.since(since, limit=limit),
+        completed=status is SessionStatus.COMPLETED,
+        failed=status in (SessionStatus.FAILED, SessionStatus.TIMED_OUT),
+        error=session.error,
+        dropped_events=ring.dropped,
+    )
+
+
+def answer_in(*, result: Any, error: str | None, is_given: bool) -> Done | Failed:
+    """What a caller answers. The one that is not used may be left out or null; null for both is a result."""
+    if result is UNSET and not is_given:
+        raise BadRequest("The answer has neither 'result' nor 'error'. Send one of them; null is a result.")
+    if error is not None and result is not UNSET and result is not None:
+        raise BadRequest("The answer has both 'result' and 'error'. Send one of them.")
+    return outcome_of(None if result is UNSET else result, error)
+
+
+def taken(session: Session, call: Call) -> ToolResponseTaken:
+    return ToolResponseTaken(session_id=session.id, request_id=call.id, status=call.status.value)
+
+
+def session_record(session: Session, principal: Principal) -> SessionRecord:
+    is_owner = principal.name == session.owner.name
+    return SessionRecord(
+        id=session.id,
+        agent=session.agent,
+        kind=session.kind,
+        status=session.status.value,
+        error=session.error,
+        owner=session.owner.name,
+        caller_id=session.lent.caller_id,
+        tools=[entry.name for entry in session.lent.entries],
+        caller_is_present=session.presence.is_here and not session.status.is_over,
+        open_requests=len(session.requests),
+        last_event_index=session.ring.last_index,
+        created_at=iso_time(session.opened_at),
+        socket=None if session.socket is None else str(session.socket),
+        token=session.token if is_owner and not session.status.is_over else None,
+    )
+
+
+async def _stream(session: Session, principal: Principal, after: int | None) -> AsyncGenerator[Message | Comment]:
+    """From `after` on; without it from the beginning, but for requests that nobody has to answer any more."""
+    listening = session.presence.stream() if principal.name == session.owner.name else nullcontext()
+    begun_at = session.ring.last_index
+    with listening:
+        yield CONNECTED
+        try:
+            async for event in session.ring.follow(-1 if after is None else after):
+                if after is None and event.index <= begun_at and _is_settled(session, event):
+                    continue
+                yield Message(event=event.type, id=str(event.index), data=event)
+        except EventsPurged as fault:
+            yield Message(event="error", data={"error": {"code": fault.code, "message": fault.message}})
+
+
+def _is_settled(session: Session, event: SessionEvent) -> bool:
+    return event.type == CALLER_TOOL_REQUEST and event.request_id not in session.requests
+
+
+def _session(visit: Visit) -> Session:
+    return visit.gateway.sessions.find(visit.part("id"), visit.principal)
+
+
+def _last_event_id(visit: Visit) -> int | None:
+    given = visit.header(b"last-event-id")
+    if given is None:
+        return None
+    if not given.isdecimal() or len(given) > len("1000000000000"):
+        raise BadRequest(
+            "Last-Event-ID is not one that this stream gave. Leave it out to begin.", param="Last-Event-ID"
+        )
+    return int(given)

@@ -1,0 +1,102 @@
+"""What is said in a space: read page by page, said anew, followed live.
+
+Above: `routes_spaces.py`. Below: the store for what was said, `spaces/room.py` for what happens.
+"""
+
+from typing import Any
+
+import msgspec
+
+from jackfield.errors import BadRequest, Conflict
+from jackfield.model.space import Sender, Space, SpaceMessage
+from jackfield.web.answers import Answer, json_reply
+from jackfield.web.bodies import BodyReader
+from jackfield.web.space_records import (
+    MessageBody,
+    MessageList,
+    MessagesQuery,
+    OneMessage,
+    SpaceStreamQuery,
+    Success,
+    message_record,
+)
+from jackfield.web.space_rights import no_such_space, space_in, speaker
+from jackfield.web.sse import EventStream
+from jackfield.web.visit import Visit
+
+PING_EVERY = 30.0
+TOOL_CALL = "tool_call"
+LONGEST_NUMBER = 16
+_message = BodyReader(MessageBody)
+
+
+async def list_messages(visit: Visit) -> Answer:
+    """Messages in their order."""
+    wanted = visit.query(MessagesQuery)
+    space = await space_in(visit)  # first, so that nothing lies between `lastSeq` and what is listed
+    messages = await visit.gateway.store.spaces.messages(
+        space.id, limit=wanted.limit, after_seq=wanted.after_seq, before_seq=wanted.before_seq
+    )
+    shown = [message_record(message) for message in messages]
+    return json_reply(MessageList(messages=shown, last_seq=space.last_seq))
+
+
+async def post_message(visit: Visit) -> Answer:
+    """Say something. Who says something in a space is a member of it from then on."""
+    body = await _message.read(visit)
+    space = await space_in(visit)
+    await _check_metadata(visit, body.metadata)
+    sender = await speaker(visit, space, entity=body.entity_id)
+    message = await visit.gateway.store.spaces.post(
+        space.id, sender=sender, content=body.content, message_id=body.id, metadata=body.metadata
+    )
+    if message is None:
+        raise no_such_space(space.id)
+    _check_same(message, space, sender, body.content)
+    return json_reply(OneMessage(message=message_record(message)), status=201)
+
+
+async def follow_space(visit: Visit) -> Answer:
+    """The stream of a space: from now on, or after the number that the client has seen."""
+    after = _last_event_id(visit) if b"last-event-id" in visit.headers else visit.query(SpaceStreamQuery).after_seq
+    space = await space_in(visit)
+    frames = visit.gateway.spaces.follow(space.id, after=after)
+    return EventStream(frames, streams=visit.reception.streams, ping_every=PING_EVERY)
+
+
+async def mark_read(visit: Visit) -> Answer:
+    """For clients of seed 003's era, which say that they have read. Nobody is shown it."""
+    await space_in(visit)
+    return json_reply(Success())
+
+
+def _last_event_id(visit: Visit) -> int | None:
+    visit.query(SpaceStreamQuery)
+    said = visit.header(b"last-event-id") or ""
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit() and len(said) <= LONGEST_NUMBER):
+        raise BadRequest("The header Last-Event-ID is no number of an event. Send the last 'id' of the stream.")
+    return int(said)
+
+
+async def _check_metadata(visit: Visit, metadata: dict[str, Any]) -> None:
+    """A visible call is there to be seen: nobody replies to it, and nobody but the gateway shows one."""
+    if metadata.get("type") == TOOL_CALL:
+        raise BadRequest("Only the gateway shows calls. Choose another 'type' for the metadata.", param="metadata.type")
+    named = metadata.get("replyTo")
+    message_id = named.get("messageId") if isinstance(named, dict) else named
+    if not isinstance(message_id, str) or "\x00" in message_id:
+        return
+    message = await visit.gateway.store.spaces.get_message(message_id)
+    if message is not None and msgspec.json.decode(message.metadata).get("type") == TOOL_CALL:
+        raise BadRequest(
+            "This message shows a tool's call, which cannot be replied to. Say it without 'replyTo'.",
+            param="metadata.replyTo",
+        )
+
+
+def _check_same(message: SpaceMessage, space: Space, sender: Sender, content: str) -> None:
+    """An id that was used for something else is not a retry."""
+    if (message.space_id, message.entity_id, message.content) != (space.id, sender.entity_id, content):
+        raise Conflict(f"The id '{message.id}' belongs to another message. Send another id, or none.", param="id")

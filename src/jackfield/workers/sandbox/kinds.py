@@ -1,0 +1,199 @@
+"""The kinds of sandbox: how a program that is to see a certain view is started in each of them.
+
+Above: `sandboxes.py`. Below: `view.py`, `words.py`; the supervisor starts what comes out.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from jackfield.errors import CouldNotStart
+from jackfield.settings_sessions import SandboxSettings
+from jackfield.workers.sandbox.view import TEMPORARY
+from jackfield.workers.sandbox.words import explained, words_for
+from jackfield.workers.supervision.mounts import KEPT_FROM_WRITING
+from jackfield.workers.supervision.namespaces import HOST_NAME, USER_FOR_ROOT
+from jackfield.workers.supervision.wire import Confinement, Limits, Mount, Namespaces
+from jackfield.workers.supervisor import Child, Supervisor
+
+Kind = Literal["bubblewrap", "namespaces", "container", "none"]
+CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER_", "PODMAN_")
+CLIENT_NAMES = frozenset({"PATH", "HOME", "LANG", "TMPDIR"})
+SIGNALLED = 128
+"""As shells do, bubblewrap and containers end with this and the signal's number."""
+
+
+class SandboxUnavailable(CouldNotStart):
+    """The machine, or the config, does not allow the sandbox that was asked for."""
+
+    code = "sandbox_unavailable"
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """What is to run."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    folder: Path
+    """Where it starts, by its path inside."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A start that the supervisor can make, and how to speak of its end."""
+
+    kind: Kind
+    command: tuple[str, ...]
+    env: dict[str, str]
+    cwd: Path
+    confinement: Confinement | None = None
+    limits: SandboxSettings = SandboxSettings(kind="none")
+
+    async def start(self, supervisor: Supervisor, *, stdin: int, stdout: int, stderr: int) -> Child:
+        """As `Supervisor.spawn`."""
+        return await supervisor.spawn(
+            self.command,
+            env=self.env,
+            cwd=self.cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            confinement=self.confinement,
+        )
+
+    def words_for(self, code: int) -> str:
+        """How it ended, as part of a sentence: `it exited with code 3`."""
+        told_as_code = self.kind in ("bubblewrap", "container") and code > SIGNALLED
+        return words_for(SIGNALLED - code if told_as_code else code, self.limits)
+
+    def explained(self, message: str) -> str:
+        """What a program said of its own failure, with the limit it ran into if it did."""
+        return explained(message, self.limits)
+
+
+def plain(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Plan:
+    """Without any sandbox."""
+    return Plan(kind="none", command=tuple(command), env=dict(env), cwd=cwd)
+
+
+def unconfined(program: Program, settings: SandboxSettings) -> Plan:
+    """`none`: limits, if there are any, and nothing else."""
+    confinement = Confinement(limits=_limits(settings), gains_privileges=True)
+    return Plan(
+        kind="none",
+        command=program.command,
+        env=program.env,
+        cwd=program.folder,
+        confinement=confinement,
+        limits=settings,
+    )
+
+
+def in_namespaces(program: Program, settings: SandboxSettings, *, view: list[Mount]) -> Plan:
+    namespaces = Namespaces(mounts=view, scratch=settings.scratch, network=settings.network)
+    return Plan(
+        kind="namespaces",
+        command=program.command,
+        env=program.env,
+        cwd=program.folder,
+        confinement=Confinement(limits=_limits(settings), gains_privileges=False, namespaces=namespaces),
+        limits=settings,
+    )
+
+
+def in_bubblewrap(program: Program, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> Plan:
+    """It may be installed setuid, so it keeps its right to that and gives it away for the program itself."""
+    words = [bwrap, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    words += [] if settings.network else ["--unshare-net"]
+    words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", HOST_NAME]
+    if os.geteuid() == 0:
+        words += ["--uid", str(USER_FOR_ROOT), "--gid", str(USER_FOR_ROOT)]
+    words += ["--disable-userns", "--dev", "/dev"]
+    for mount in view:
+        words += _bubblewrap_words(mount, scratch=settings.scratch)
+    for at in ("/dev", *(mount["at"] for mount in view if mount["kind"] == "empty"), "/"):
+        words += ["--remount-ro", at]
+    return Plan(
+        kind="bubblewrap",
+        command=(*words, "--chdir", str(program.folder), "--", *program.command),
+        env=program.env,
+        cwd=Path("/"),
+        confinement=Confinement(limits=_limits(settings), gains_privileges=True),
+        limits=settings,
+    )
+
+
+def in_container(
+    program: Program, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
+) -> Plan:
+    """By the operator's template. What the template does not say cannot be kept, so that is refused."""
+    template = settings.container
+    values = {"{name}": name, "{socket}": "" if socket is None else str(socket)} | _container_limits(settings)
+    required = {
+        "{command}",
+        *(f"{{{key}}}" for key in ("memory", "cpu", "file_size", "processes") if getattr(settings, key)),
+    }
+    required |= {"{socket}"} if socket is not None else set()
+    missing = sorted(word for word in required if not any(word in part for part in template))
+    if missing:
+        raise SandboxUnavailable(
+            f"The sandbox's container command lacks {', '.join(missing)}. Add it where it belongs."
+        )
+    if settings.readable or settings.writable:
+        raise SandboxUnavailable("A container's folders are named in its command. Take readable and writable away.")
+    words: list[str] = []
+    for part in template:
+        if part == "{command}":
+            words += program.command
+        elif part == "{env}":
+            words += [f"--env={key}" for key in program.env if key not in CLIENT_NAMES]
+        else:
+            for word, value in values.items():
+                part = part.replace(word, value)  # noqa: PLW2901 - one after the other
+            words.append(part)
+    env = {key: value for key, value in ours.items() if key in CLIENT_NAMES or key.startswith(CLIENT_PREFIXES)}
+    env |= {key: value for key, value in program.env.items() if key not in CLIENT_NAMES}
+    return Plan(kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
+
+
+def _bubblewrap_words(mount: Mount, *, scratch: int) -> list[str]:
+    at, source = mount["at"], mount["source"]
+    if at.startswith("/dev/") and mount["kind"] != "private":
+        return []  # its own --dev has made them
+    words = {
+        "read": ["--ro-bind", source, at],
+        "write": ["--bind", source, at],
+        "private": ["--perms", "0700", "--size", str(scratch), "--tmpfs", at],
+        "empty": ["--tmpfs", at],
+        "device": ["--dev-bind", source, at],
+        "proc": ["--proc", at, *(word for name in KEPT_FROM_WRITING for word in _read_only(f"{at}/{name}"))],
+        "text": ["--ro-bind-try", at, at],
+        "link": ["--symlink", source, at],
+    }
+    return words[mount["kind"]]
+
+
+def _read_only(part: str) -> tuple[str, ...]:
+    """Of /proc. bubblewrap itself leaves those writable that root may write without any capability."""
+    return ("--ro-bind-try", part, part)
+
+
+def _limits(settings: SandboxSettings) -> Limits:
+    return Limits(
+        memory=settings.memory,
+        cpu=math.ceil(settings.cpu),
+        file_size=settings.file_size,
+        processes=settings.processes,
+    )
+
+
+def _container_limits(settings: SandboxSettings) -> dict[str, str]:
+    return {f"{{{key}}}": str(value) for key, value in _limits(settings).items()}
+
+
+def start_folder(folder: Path | None) -> Path:
+    """Where a program starts that was told no place: nobody else's."""
+    return Path(TEMPORARY) if folder is None else folder.absolute()

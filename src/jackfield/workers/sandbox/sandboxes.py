@@ -1,0 +1,224 @@
+"""Chooses a sandbox that works on this machine and plans how a program is started in it.
+
+What an operator asks for is kept or refused: nothing here makes a sandbox weaker than the config says.
+Above: the pool of workers, the sessions, `jackfield doctor`. Below: `kinds.py`, `view.py`, `programs.py`.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from jackfield.errors import CouldNotStart
+from jackfield.settings_sessions import SandboxSettings
+from jackfield.workers.sandbox import kinds
+from jackfield.workers.sandbox.kinds import Kind, Plan, Program, SandboxUnavailable
+from jackfield.workers.sandbox.programs import needs_of, own_needs
+from jackfield.workers.sandbox.view import Wishes, home_of, view_of
+from jackfield.workers.supervision.namespaces import USER_FOR_ROOT
+from jackfield.workers.supervisor import Supervisor
+
+BY_STRENGTH: tuple[Kind, ...] = ("namespaces", "bubblewrap")
+"""Ours first: it also forbids further namespaces. Some systems allow them to bubblewrap alone."""
+TRY_SECONDS = 10.0
+SOCKETS = "/run/jackfield"
+PROC_SYS = Path("/proc/sys")
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is to run, as the caller said it."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    folder: Path | None = None
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    sockets: dict[str, Path] = {}
+    """By the environment variable that tells the program where its socket is."""
+    name: str = "jackfield"
+
+
+class Sandboxes:
+    """`base`: where relative folders of the config start; `hidden`: what no sandboxed program ever sees."""
+
+    def __init__(self, supervisor: Supervisor, *, base: Path, hidden: Sequence[Path]) -> None:
+        self._supervisor = supervisor
+        self._base = base
+        self._hidden = tuple(hidden)
+        self._proven: set[Kind] = set()
+        self._trying = asyncio.Lock()
+
+    async def plan(
+        self,
+        settings: SandboxSettings,
+        *,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        folder: Path | None = None,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        sockets: Mapping[str, Path] | None = None,
+        name: str = "jackfield",
+        with_jackfield: bool = False,
+    ) -> Plan:
+        """How to start this in the sandbox that the settings ask for. Raises `SandboxUnavailable`."""
+        kind = await self.choose(settings)
+        wanted = Wanted(
+            command=tuple(command),
+            env=_with_jackfield(env) if with_jackfield else dict(env),
+            folder=folder,
+            readable=(*readable, *(own_needs() if with_jackfield else ())),
+            writable=tuple(writable),
+            sockets=dict(sockets or {}),
+            name=name,
+        )
+        return await asyncio.to_thread(self._plan, kind, settings, wanted)
+
+    async def choose(self, settings: SandboxSettings) -> Kind:
+        """The kind that will be used. Raises `SandboxUnavailable`."""
+        kind = await self._choose(settings)
+        if settings.processes and kind != "container" and (kind != "namespaces" or os.geteuid() == 0):
+            whose = "root's" if os.geteuid() == 0 else "the whole user's"
+            said = f"With a sandbox of kind '{kind}' the kernel would not count this program's processes but {whose}."
+            cure = "Run the gateway as an ordinary user and with namespaces, or leave processes out."
+            raise SandboxUnavailable(f"{said} {cure}")
+        return kind
+
+    async def _choose(self, settings: SandboxSettings) -> Kind:
+        if settings.kind == "none":
+            return "none"
+        if settings.kind == "container":
+            if not settings.container:
+                raise SandboxUnavailable(
+                    'A sandbox of kind "container" needs the command that runs one: container = […].'
+                )
+            return "container"
+        if settings.kind != "auto":
+            fault = await self.try_out(settings.kind)
+            if fault is not None:
+                raise SandboxUnavailable(f"This machine has no sandbox of kind '{settings.kind}': {fault}")
+            return settings.kind
+        faults = []
+        for kind in BY_STRENGTH:
+            fault = await self.try_out(kind)
+            if fault is None:
+                return kind
+            faults.append(f"{kind}: {fault}")
+        if settings.container:
+            return "container"
+        anyway = 'To run without one, say so: sandbox = { kind = "none" }.'
+        raise SandboxUnavailable(f"This machine has no sandbox. {' '.join(faults)} {anyway}")
+
+    async def fault(self, settings: SandboxSettings) -> str | None:
+        """Why the settings cannot be kept here; None if they can."""
+        try:
+            await self.choose(settings)
+        except SandboxUnavailable as fault:
+            return fault.message
+        return None
+
+    async def try_out(self, kind: Kind) -> str | None:
+        """What is wrong with this kind here; None if a program ran in it. What worked once is not tried again."""
+        async with self._trying:
+            if kind not in self._proven:
+                fault = await self._try_out(kind)
+                if fault is not None:
+                    return fault
+                self._proven.add(kind)
+        return None
+
+    async def _try_out(self, kind: Kind) -> str | None:
+        trial = Wanted(
+            command=(sys.executable, "-I", "-S", "-c", "pass"), env={"PATH": os.defpath}, readable=own_needs()
+        )
+        null = os.open(os.devnull, os.O_RDWR)
+        reading, writing = os.pipe()
+        try:
+            plan = await asyncio.to_thread(self._plan, kind, SandboxSettings(kind=kind), trial)
+            child = await plan.start(self._supervisor, stdin=null, stdout=null, stderr=writing)
+            try:
+                async with asyncio.timeout(TRY_SECONDS):
+                    code = await child.wait()
+            finally:
+                child.kill()
+            os.set_blocking(writing, False)
+            os.write(writing, b"\n")
+            said = os.read(reading, 4096).decode(errors="replace").strip()
+        except TimeoutError:
+            return f"a trial did not end within {TRY_SECONDS:g} s."
+        except CouldNotStart as fault:
+            return f"{fault} {cure_for(kind, PROC_SYS)}".strip()
+        finally:
+            for descriptor in (null, reading, writing):
+                os.close(descriptor)
+        return f"{said or plan.words_for(code)}. {cure_for(kind, PROC_SYS)}".strip() if code else None
+
+    def _plan(self, kind: Kind, settings: SandboxSettings, wanted: Wanted) -> Plan:
+        """Looks at the file system, so it runs in a thread."""
+        if kind in ("none", "container"):
+            env = wanted.env | {variable: str(path) for variable, path in wanted.sockets.items()}
+            program = Program(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
+            if kind == "none":
+                return kinds.unconfined(program, settings)
+            socket = next(iter(wanted.sockets.values()), None)
+            return kinds.in_container(program, settings, name=wanted.name, socket=socket, ours=os.environ)
+        inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in wanted.sockets}
+        home = home_of(wanted.env)
+        env = wanted.env | inside | {"HOME": home}
+        program = Program(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
+        view = view_of(self._wishes(settings, wanted, home=home, inside=inside))
+        if kind == "namespaces":
+            return kinds.in_namespaces(program, settings, view=view)
+        bwrap = shutil.which("bwrap")
+        if bwrap is None:
+            raise SandboxUnavailable("The program bwrap is not installed.")
+        return kinds.in_bubblewrap(program, settings, view=view, bwrap=bwrap)
+
+    def _wishes(self, settings: SandboxSettings, wanted: Wanted, *, home: str, inside: Mapping[str, str]) -> Wishes:
+        asked = [*settings.readable, *settings.writable]
+        for path in (*(self._at(word) for word in asked), *wanted.readable, *wanted.writable):
+            if path == Path("/"):
+                raise SandboxUnavailable("A sandbox that shows '/' hides nothing. Name the folders that are needed.")
+            if not path.exists():
+                raise SandboxUnavailable(f"The sandbox is to show {path}, which is not there. Make it, or take it out.")
+        needs = needs_of(wanted.command[0], env=wanted.env, folder=wanted.folder)
+        folders = () if wanted.folder is None else (wanted.folder.absolute(),)
+        return Wishes(
+            readable=(*needs, *map(self._at, settings.readable), *wanted.readable, *folders),
+            writable=(*map(self._at, settings.writable), *wanted.writable),
+            hidden=self._hidden,
+            sockets={inside[variable]: path for variable, path in wanted.sockets.items()},
+            home=home,
+            user=os.geteuid() or USER_FOR_ROOT,
+            group=os.getegid() or USER_FOR_ROOT,
+        )
+
+    def _at(self, word: str) -> Path:
+        return Path(os.path.normpath(self._base / Path(word).expanduser()))
+
+
+def _with_jackfield(env: Mapping[str, str]) -> dict[str, str]:
+    ours = str(Path(sys.executable).parent)
+    return dict(env) | {"PATH": os.pathsep.join((env.get("PATH", os.defpath), ours))}
+
+
+def cure_for(kind: Kind, proc_sys: Path) -> str:
+    """What an operator can do about it, from what the kernel says of itself."""
+    if kind == "bubblewrap":
+        return "Install bubblewrap, 0.8 or newer."
+    if sys.platform != "linux":
+        return "Namespaces are Linux's."
+    for name, refusing in (
+        ("user/max_user_namespaces", "0"),
+        ("kernel/unprivileged_userns_clone", "0"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ):
+        with suppress(OSError):
+            if (proc_sys / name).read_text(encoding="ascii").strip() == refusing:
+                return f"User namespaces are forbidden here: the kernel's {name.replace('/', '.')} is {refusing}."
+    return "User namespaces may be forbidden here, as in most containers."

@@ -1,0 +1,126 @@
+"""System calls that Python has no name for: namespaces, mounts, capabilities. Each raises `OSError`.
+
+Above: `namespaces.py`, `mounts.py`, `command.py`. Below: the C library; on Linux only.
+"""
+
+import errno
+import os
+import platform
+import sys
+from typing import Any
+
+try:
+    import ctypes
+except ImportError:  # some interpreters are built without it
+    ctypes = None  # type: ignore[assignment]
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
+
+ATTR_RDONLY = 1
+ATTR_NOSUID = 2
+ATTR_NODEV = 4
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION = 0x20080522
+_SYS_MOUNT_SETATTR = 442
+"""The same on every architecture; since Linux 5.12."""
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
+
+_libc: Any = ctypes.CDLL(None, use_errno=True) if ctypes and sys.platform == "linux" else None
+
+
+def unshare(flags: int) -> None:
+    _call("unshare", flags)
+
+
+def mount(source: str, at: str, *, kind: str | None = None, flags: int = 0, options: str | None = None) -> None:
+    _call("mount", source.encode(), os.fsencode(at), _bytes(kind), ctypes.c_ulong(flags), _bytes(options))
+
+
+def bind(source: str, at: str) -> None:
+    """Whatever is at `source` is also `at`, with all that is mounted below it."""
+    _call("mount", os.fsencode(source), os.fsencode(at), None, ctypes.c_ulong(MS_BIND | MS_REC), None)
+
+
+def restrict_mount(at: str, attributes: int, *, recursive: bool = True) -> None:
+    """Add these attributes to a mount and those below it. None is taken away."""
+    wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    _syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(at), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
+
+
+def pivot_root(new: str, old: str) -> None:
+    number = _SYS_PIVOT_ROOT.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _syscall(number, new.encode(), old.encode())
+
+
+def unmount(at: str) -> None:
+    """Out of sight now, gone when nobody uses it any more."""
+    _call("umount2", at.encode(), MNT_DETACH)
+
+
+def set_host_name(name: str) -> None:
+    _call("sethostname", name.encode(), len(name))
+
+
+def gain_no_privileges() -> None:
+    """From now on no program that this process or a descendant runs can make it more than it is."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """All of them, also those that a program could bring back."""
+    for number in range(64):
+        try:
+            _prctl(_PR_CAPBSET_DROP, number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            break  # the kernel knows no more
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    _call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
+
+
+def be_untouchable() -> None:
+    """Other processes of the same user cannot trace this one or look into it."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    _call("prctl", option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def _syscall(number: int, *arguments: object) -> None:
+    _call("syscall", ctypes.c_long(number), *arguments)
+
+
+def _call(function: str, *arguments: object) -> None:
+    if _libc is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if getattr(_libc, function)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

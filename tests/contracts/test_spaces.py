@@ -1,0 +1,306 @@
+"""What every store holds of spaces: members, messages, presence, and one line of numbered events in each."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from jackfield.errors import BadRequest, Conflict
+from jackfield.model.ids import new_id
+from jackfield.model.space import LiveStream, Presence, Sender, message_fields
+from jackfield.store import Store
+from jackfield.store.spaces import MESSAGES_KEPT
+from tests.store.gathering import ADA, HUSAM, a_space, kinds, metadata_of, said, told
+from tests.store.living import RECORD, data_of, events_of, run
+
+BOB = Sender("bob", "Bob", "agent")
+
+
+async def test_a_space_is_made_found_changed_and_forgotten(store: Store) -> None:
+    made = await store.spaces.create("lobby", name="Lobby", description="All", metadata={"a": 1})
+    assert (made.id, made.name, made.description, made.metadata, made.last_seq) == (
+        "lobby",
+        "Lobby",
+        "All",
+        Raw(b'{"a":1}'),
+        0,
+    )
+    assert await store.spaces.get("lobby") == made
+    own = await store.spaces.create(name="Own")
+    assert own.id.startswith("space_")
+    assert await store.spaces.list() == [made, own]
+    changed = await store.spaces.update("lobby", name="Hall")
+    assert changed is not None
+    assert (changed.name, changed.description, changed.metadata) == ("Hall", "All", Raw(b'{"a":1}'))
+    assert await told(store) == [("space.updated", {"name": "Hall", "description": "All", "metadata": {"a": 1}})]
+    assert await store.spaces.update("nowhere", name="x") is None
+    assert await store.spaces.delete("lobby")
+    assert not await store.spaces.delete("lobby")
+    assert await store.spaces.get("lobby") is None
+    assert await store.spaces.list() == [own]
+
+
+async def test_an_id_is_given_once_and_what_must_be_there_stays_as_it_is(store: Store) -> None:
+    made = await store.spaces.create("lobby", name="Lobby")
+    with pytest.raises(Conflict, match="There is a space 'lobby' already"):
+        await store.spaces.create("lobby", name="Other")
+    await store.spaces.ensure("lobby", name="Other")
+    await store.spaces.ensure("hall", name="Hall")
+    assert [space.name for space in await store.spaces.list()] == ["Hall", "Lobby"]
+    assert await store.spaces.get("lobby") == made
+
+
+async def test_members_join_once_are_renamed_and_leave(store: Store) -> None:
+    await store.spaces.create("lobby", name="Lobby")
+    await store.spaces.create("hall", name="Hall")
+    assert await store.spaces.put_member("nowhere", entity_id="ada", kind="agent", name="Ada") is None
+    joined = await store.spaces.put_member("lobby", entity_id="ada", kind="agent", name="Ada")
+    assert joined is not None
+    assert await store.spaces.get_member("lobby", "ada") == joined
+    again = await store.spaces.put_member("lobby", entity_id="ada", kind="agent", name="Ada L.")
+    assert again == msgspec.structs.replace(joined, name="Ada L.")
+    assert await store.spaces.members("lobby") == [again]
+    assert [space.id for space in await store.spaces.list(member="ada")] == ["lobby"]
+    assert await store.spaces.remove_member("lobby", "ada")
+    assert not await store.spaces.remove_member("lobby", "ada")
+    assert not await store.spaces.remove_member("nowhere", "ada")
+    assert await store.spaces.get_member("lobby", "ada") is None
+    assert await told(store, besides=()) == [
+        ("member.joined", {"entityId": "ada", "kind": "agent", "name": "Ada"}),
+        ("member.left", {"entityId": "ada", "kind": "agent", "name": "Ada L."}),
+    ]
+
+
+async def test_a_message_is_kept_told_and_found_in_every_agents_inbox_but_the_senders(store: Store) -> None:
+    await a_space(store, agents=("ada", "bob"))
+    posted = await store.spaces.post(
+        "lobby",
+        sender=ADA,
+        content="Hello\n{}",
+        metadata={"mood": "good"},
+        run_id="cycle_1",
+        stream_id="call_1",
+        hops=2,
+    )
+    assert posted is not None
+    assert (posted.entity_id, posted.sender_name, posted.sender_type, posted.role) == (
+        "ada",
+        "Ada",
+        "agent",
+        "assistant",
+    )
+    assert (posted.content, metadata_of(posted), posted.run_id) == ("Hello\n{}", {"mood": "good"}, "cycle_1")
+    assert await store.spaces.messages("lobby") == [posted]
+    assert await store.spaces.get_message(posted.id) == posted
+    event = msgspec.json.decode(msgspec.json.encode(message_fields(posted)))
+    assert await told(store) == [("space.message", {"streamId": "call_1", "message": event})]
+    assert posted.seq == await store.spaces.last_seq("lobby") == event["seq"]
+    [found] = await events_of(store, "bob")
+    assert (found.event_id, found.type, found.status) == (posted.id, "space_message", "pending")
+    assert data_of(found) == {
+        "spaceId": "lobby",
+        "spaceName": "Lobby",
+        "messageId": posted.id,
+        "senderEntityId": "ada",
+        "senderName": "Ada",
+        "senderType": "agent",
+        "content": "Hello\n{}",
+        "hops": 2,
+    }
+    assert await events_of(store, "ada") == []
+    assert await events_of(store, "husam") == []
+
+
+async def test_people_and_the_house_speak_in_roles_of_their_own_and_may_leave_agents_asleep(store: Store) -> None:
+    await a_space(store)
+    person = await said(store, "hi")
+    system = await said(store, "Stopped.", sender=Sender("jackfield", "Jackfield", "system"), wakes_agents=False)
+    assert [(one.sender_type, one.role) for one in (person, system)] == [("person", "user"), ("system", "system")]
+    [event] = await events_of(store)
+    assert event.event_id == person.id
+    assert data_of(event)["senderType"] == "human"
+    assert await store.spaces.post("nowhere", sender=HUSAM, content="hi") is None
+
+
+async def test_a_message_that_is_sent_again_is_the_first_one(store: Store) -> None:
+    await a_space(store)
+    first = await said(store, "hi", message_id="m1")
+    many = [said(store, "hi, again", message_id="m1") for _ in range(5)]
+    assert await asyncio.gather(*many) == [first] * 5
+    assert await kinds(store) == ["space.message"]
+    assert len(await events_of(store)) == 1
+    assert (await said(store, "more")).seq == first.seq + 1
+
+
+async def test_a_message_id_that_is_anothers_or_could_be_is_refused(store: Store) -> None:
+    await a_space(store)
+    await a_space(store, "hall")
+    await said(store, "hi", message_id="m1")
+    before = await told(store), await told(store, "hall")
+    for space_id, sender in (("hall", HUSAM), ("lobby", BOB)):
+        with pytest.raises(Conflict, match="'m1' is another message's"):
+            await said(store, "hi", message_id="m1", space_id=space_id, sender=sender)
+    with pytest.raises(BadRequest, match="no colon"):
+        await said(store, "hi", message_id="tr:call_1")
+    with pytest.raises(BadRequest, match="are made here"):
+        await said(store, "hi", message_id="msg_call_1")
+    assert (await told(store), await told(store, "hall")) == before
+
+
+async def test_messages_are_paged_both_ways(store: Store) -> None:
+    await a_space(store)
+    posted = [await said(store, f"m{n}") for n in range(5)]
+    await store.spaces.add_event("lobby", "space.noted", {})
+    last = await said(store, "m5")
+    texts: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, ["m0", "m1", "m2", "m3", "m4", "m5"]),
+        ({"limit": 2}, ["m4", "m5"]),
+        ({"limit": 2, "before_seq": last.seq}, ["m3", "m4"]),
+        ({"limit": 2, "after_seq": posted[1].seq}, ["m2", "m3"]),
+        ({"after_seq": 0, "before_seq": posted[2].seq}, ["m0", "m1"]),
+        ({"after_seq": last.seq}, []),
+    ]
+    for wanted, expected in texts:
+        assert [message.content for message in await store.spaces.messages("lobby", **wanted)] == expected, wanted
+    assert await store.spaces.messages("nowhere") == []
+
+
+async def test_events_are_numbered_without_gap_in_the_order_they_were_written(store: Store) -> None:
+    await a_space(store)
+    await a_space(store, "hall")
+    sent = [said(store, f"{n}", space_id=space_id) for n in range(30) for space_id in ("lobby", "hall")]
+    posted = await asyncio.gather(*sent)
+    for space_id in ("lobby", "hall"):
+        texts = [data["message"]["content"] for _, data in await told(store, space_id)]
+        assert texts == [one.content for one in sorted(posted, key=lambda one: one.seq) if one.space_id == space_id]
+    page = await store.spaces.events("lobby", 10, 5)
+    assert [event.seq for event in page] == [11, 12, 13, 14, 15]
+    assert page[0].space_id == "lobby"
+    assert await store.spaces.add_event("nowhere", "space.noted", {}) is None
+    assert await store.spaces.last_seq("nowhere") is None
+
+
+async def test_whoever_writes_into_a_space_wakes_those_who_follow_it_and_the_agents_that_are_told(store: Store) -> None:
+    await a_space(store, agents=("ada", "bob"))
+    topics = ("space:lobby", "inbox:ada", "inbox:bob")
+    heard = {}
+    for topic in topics:
+        with store.bus.listen(topic) as event:
+            await said(store, "hi", sender=ADA)
+            heard[topic] = event.is_set()
+    assert heard == {"space:lobby": True, "inbox:ada": False, "inbox:bob": True}
+
+
+async def test_an_agent_that_wakes_for_messages_is_active_in_their_spaces_until_its_cycle_is_over(store: Store) -> None:
+    for space_id in ("lobby", "hall", "left", "gone"):
+        await a_space(store, space_id)
+        await said(store, "hi", space_id=space_id)
+    await said(store, "again")
+    await store.spaces.remove_member("left", "ada")
+    await store.spaces.delete("gone")
+    opened = await store.cycles.open("cycle_1", agent="ada", owner="gw_a")
+    assert opened is not None
+    there = {"agentEntityId": "ada", "agentName": "Ada", "runId": "cycle_1"}
+    assert (await told(store))[-1] == ("agent.active", there)
+    for space_id, present in (("lobby", [Presence("ada", "Ada", "cycle_1")]), ("left", []), ("gone", [])):
+        assert await store.spaces.present(space_id) == present
+    assert (await told(store, "hall"))[-1] == ("agent.active", there)
+    assert "agent.active" not in await kinds(store, "left")
+    assert await store.cycles.commit(opened.cycle, consciousness="c", record=RECORD) is not None
+    for space_id in ("lobby", "hall"):
+        assert (await told(store, space_id))[-1] == ("agent.inactive", there)
+        assert await store.spaces.present(space_id) == []
+
+
+async def test_an_agent_that_gives_up_or_loses_its_place_is_active_no_longer(store: Store) -> None:
+    await a_space(store)
+    await a_space(store, "hall")
+    await said(store, "hi")
+    await said(store, "hi", space_id="hall")
+    opened = await store.cycles.open("cycle_1", agent="ada", owner="gw_a")
+    assert opened is not None
+    assert await store.spaces.remove_member("hall", "ada")
+    assert (await kinds(store, "hall"))[-2:] == ["member.left", "agent.inactive"]
+    assert await store.cycles.abandon(opened.cycle, reason="r", backoff_ms=0) is not None
+    assert await kinds(store) == ["space.message", "agent.active", "agent.inactive"]
+    assert (await kinds(store, "hall"))[-2:] == ["member.left", "agent.inactive"]
+
+
+async def test_a_space_that_is_forgotten_takes_everything_in_it_along_and_nothing_else(store: Store) -> None:
+    for space_id in ("lobby", "hall"):
+        await a_space(store, space_id)
+        await said(store, "hi", space_id=space_id)
+        await store.spaces.put_live(a_stream(space_id))
+    await store.cycles.open("cycle_1", agent="ada", owner="gw_a")
+    with store.bus.listen("space:lobby") as woken:
+        assert await store.spaces.delete("lobby")
+        assert woken.is_set()
+    for table in ("members", "space_messages", "space_events", "presence", "live_streams"):
+        rows = await run(store, f"SELECT DISTINCT space_id FROM {table}")
+        assert rows == [{"space_id": "hall"}], table
+
+
+def a_stream(space_id: str = "lobby", **fields: Any) -> LiveStream:
+    usual: dict[str, Any] = {
+        "stream_id": f"call_of_{space_id}",
+        "space_id": space_id,
+        "gateway": "gw_a",
+        "kind": "tool",
+        "state": "open",
+        "run_id": "cycle_1",
+        "agent": "ada",
+        "agent_name": "Ada",
+        "tool": "chart",
+        "text": '{"title":"Sa',
+    }
+    return LiveStream(**(usual | fields))
+
+
+async def test_what_is_being_said_is_known_to_others_while_its_gateway_lives(store: Store) -> None:
+    first = a_stream(stream_id="call_1")
+    with store.bus.listen("live:lobby") as woken:
+        await store.spaces.put_live(first)
+        assert woken.is_set()
+    await store.spaces.put_live(a_stream(stream_id="call_2", gateway="gw_gone"))
+    await store.spaces.put_live(a_stream("hall"))
+    assert await store.spaces.live_in("lobby") == [first]
+    further = a_stream(stream_id="call_1", text='{"title":"Sales"}', state="done")
+    await store.spaces.put_live(further)
+    assert await store.spaces.live_in("lobby") == [further]
+    await store.spaces.drop_live("call_1")
+    assert await store.spaces.live_in("lobby") == []
+    await store.prune(keep_days=1)
+    assert await run(store, "SELECT stream_id FROM live_streams") == [{"stream_id": "call_of_hall"}]
+
+
+async def test_old_events_and_messages_go_in_small_steps_but_the_last_messages_stay(store: Store) -> None:
+    await a_space(store)
+    await a_space(store, "hall")
+    count = MESSAGES_KEPT + 30
+    await asyncio.gather(*(said(store, f"{n}") for n in range(count)))
+    await said(store, "quiet", space_id="hall")
+    kept = [message.content for message in await store.spaces.messages("lobby", limit=MESSAGES_KEPT)]
+    for table in ("space_messages", "space_events"):
+        await run(store, f"UPDATE {table} SET created_at = 1")
+    await said(store, "new")
+    assert await store.prune(keep_days=1, limit=20) == 20
+    steps = 1
+    while await store.prune(keep_days=1, limit=20):
+        steps += 1
+        assert steps < 100
+    messages = await store.spaces.messages("lobby", limit=1_000)
+    assert [message.content for message in messages] == [*kept[1:], "new"]
+    assert [message.content for message in await store.spaces.messages("hall")] == ["quiet"]
+    [left] = await store.spaces.events("lobby", 0, 10)
+    assert left.seq == messages[-1].seq == await store.spaces.last_seq("lobby")
+    assert await store.spaces.events("hall", 0, 10) == []
+
+
+async def test_an_id_of_our_own_is_made_for_each_message(store: Store) -> None:
+    await a_space(store)
+    ids = {(await said(store, "hi")).id for _ in range(3)}
+    assert len(ids) == 3
+    assert all(one.startswith("msg_") for one in ids)
+    assert new_id("msg") > max(ids)
