@@ -72,7 +72,7 @@ def _shared() -> dict[str, Any]:
 
 
 def _schemas(name: str, *, next_one: str) -> dict[str, Any]:
-    """What is sent to a resource, and the larger thing that it answers with. Resources refer to each other in a ring."""
+    """What is sent to a resource, and the larger thing that it answers with. Those are a ring."""
     fields: dict[str, Any] = {
         f"field_{n}": {"type": "string", "description": f"The field number {n} of one {name}.", "maxLength": 200}
         for n in range(12)

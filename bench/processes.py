@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bench.crowd_load import CrowdJob, CrowdReport
 from bench.figures import Sample
 from bench.load import Job, Report
 from bench.stream_load import StreamJob, StreamReport
@@ -156,6 +157,37 @@ def running_stream_load() -> Generator[StreamLoad]:
     )
     with _stopping(process):
         yield StreamLoad(process)
+
+
+class CrowdLoad:
+    """The process in which a crowd follows one stream."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def run(self, job: CrowdJob) -> CrowdReport:
+        """One job to its end. A follower that misses something makes the whole run worthless."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(job) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchError("The crowd ended before its job was done; what it said is above.")
+        report = msgspec.json.decode(line, type=CrowdReport)
+        if report.deliveries != report.expected:
+            raise BenchError(f"{report.deliveries} of {report.expected} events arrived.")
+        return report
+
+
+@contextmanager
+def running_crowd_load() -> Generator[CrowdLoad]:
+    """The process in which a crowd follows one stream, idle until it is given a job."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.crowd_load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with _stopping(process):
+        yield CrowdLoad(process)
 
 
 @contextmanager

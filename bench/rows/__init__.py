@@ -4,7 +4,20 @@ from collections.abc import Callable, Mapping
 
 from bench.budget import Bench
 from bench.figures import Line
-from bench.rows import execute, growth, manifest, mcp, openapi, pipeline, records, responses, search, wakeup, workers
+from bench.rows import (
+    execute,
+    growth,
+    manifest,
+    mcp,
+    openapi,
+    pipeline,
+    records,
+    responses,
+    search,
+    spaces,
+    wakeup,
+    workers,
+)
 
 ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "execute": execute.measure,
@@ -17,5 +30,6 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "workers": workers.measure,
     "responses": responses.measure,
     "mcp": mcp.measure,
+    "spaces": spaces.measure,
     "openapi": openapi.measure,
 }

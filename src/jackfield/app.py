@@ -42,10 +42,10 @@ from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
 from jackfield.model.response_request import McpTool
 from jackfield.pinning import Pinning
+from jackfield.services import Services
 from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.program import Place
 from jackfield.sessions.registry import Sessions, Terms
-from jackfield.services import Services
 from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
@@ -87,7 +87,6 @@ class Gateway:
         self.store = open_store(
             settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
         )
-        self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = _catalog_of(settings)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
@@ -218,7 +217,6 @@ class Gateway:
         self.catalog.close()
         self.servers.close()
         await self.engine.close()
-        await self.spaces.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
         await self.workshop.close()
         await self.outgoing.close()

@@ -49,7 +49,7 @@ class Keyring:
         """The keys of the config and of `JACKFIELD_ADMIN_KEY`; with neither, the one in the data folder."""
         principals: dict[str, Principal] = {}
         for name, key in settings.keys.items():
-            principal = Principal(name=name, scopes=frozenset(key.scopes), tools=key.tools)
+            principal = Principal(name=name, scopes=frozenset(key.scopes), tools=key.tools, budget=key.budget)
             _add(principals, key.key, principal, f"auth.keys.{name}.key")
         if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
             _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)

@@ -104,24 +104,28 @@ def read_folder(folder: Path) -> list[Found]:
 
 def _read(path: Path) -> Found:
     try:
-        status = path.stat()
-        if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
-            raise ValueError("everybody may write it. Take that right away")
-        if status.st_size > LARGEST_FILE:
-            raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
-        text = path.read_text(encoding="utf-8")
-        said = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        if not isinstance(said, dict):
-            raise ValueError("it holds no table of settings")  # noqa: TRY004, TRY301 - told like every other fault
+        said = _parsed(path)
     except (OSError, ValueError, RecursionError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else fault
         return Found(_name(path.stem), None, f"The file {path.name} cannot be used: {why}. Correct or remove it.")
-    options = dict(said)
-    name = options.pop("name", path.stem)
+    name = said.pop("name", path.stem)
     if not isinstance(name, str) or not is_source_name(name):
         words = f"The file {path.name} names no service: its name has 1 to 32 letters, digits, '_' or '-'."
         return Found(_name(path.stem), None, words)
-    return Found(name, options)
+    return Found(name, said)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
+        raise ValueError("everybody may write it, so nobody knows whose word it is")
+    if status.st_size > LARGEST_FILE:
+        raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
+    text = path.read_text(encoding="utf-8")
+    said = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    if not isinstance(said, dict):
+        raise ValueError("it holds no table of settings")  # noqa: TRY004 - told like every other fault
+    return said
 
 
 def _name(stem: str) -> str:

@@ -72,6 +72,8 @@ class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key: str
     scopes: tuple[str, ...] = ("call",)
     tools: tuple[str, ...] = ()
+    budget: Annotated[int, Meta(ge=0)] | None = None
+    """Points that its calls may cost within an hour: 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,7 +239,7 @@ def load_settings(
         keys=document.auth.keys,
         outgoing=document.outgoing,
         discovery=document.discovery,
-        services=services_in(env, document.discovery, taken=document.sources),
+        services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),
         responses=document.responses,
         mcp=document.mcp,
         models=document.models,
@@ -397,9 +399,6 @@ def _check(settings: Settings) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"{where}: two of the [[tools]] are called '{twice}'. Rename one of them.")
-    for name in settings.services:
-        if not is_source_name(name) or name in RESERVED_SOURCES:
-            raise ConfigError(f"{where}: discovery.env: '{name}' cannot be a source's name. Leave it out of the list.")
     for name, key in settings.keys.items():
         if not key.key:
             raise ConfigError(f'{where}: auth.keys.{name}.key is empty. Give it a value, for example "${{OPS_KEY}}".')

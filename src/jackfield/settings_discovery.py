@@ -3,12 +3,14 @@
 Above: `settings.py`, which reads the file; `services.py`, which finds them. Below: nothing.
 """
 
+import re
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
 SUFFIX = "_API_URL"
 OURS = "JACKFIELD"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,8 +30,8 @@ def services_in(
         names = [service_of(variable) for variable in environment if variable.endswith(SUFFIX)]
     else:
         names = list(settings.env or ())
-    found = {name: environment.get(variable_of(name), "") for name in sorted(names) if name not in taken}
-    return {name: url for name, url in found.items() if url}
+    wanted = [name for name in sorted(names) if _NAME.fullmatch(name) and name not in taken]
+    return {name: url for name in wanted if (url := environment.get(variable_of(name)))}
 
 
 def variable_of(name: str) -> str:

@@ -24,6 +24,7 @@ from jackfield.sources.registry import InternalTool, Registry, RegistrySource
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.mcp.scene import eventually, plain, scene
+from tests.sources.openapi.scene import document, json_body, operation, service
 from tests.sources.toolbox import BOUND, Toolbox
 from tests.sources.upstream import Received, Upstream, json_reply, never
 
@@ -125,6 +126,32 @@ async def http(_: Path) -> AsyncIterator[Case]:
 
 
 @asynccontextmanager
+async def openapi(folder: Path) -> AsyncIterator[Case]:
+    def echo(request: Received) -> bytes:
+        return json_reply(request.json)
+
+    paths = {f"/{name}": {"post": operation(name)} for name in ("fail", "hang")}
+    paths["/echo"] = {"post": operation("echo", requestBody=json_body(TEXT))}
+    async with service(folder, fields=False) as far:
+        far.publish(document(paths))
+        upstream = far.upstream
+        upstream.answers |= {"/echo": echo, "/fail": json_reply({"message": "no luck"}, 500), "/hang": never}
+
+        async def hangs() -> None:
+            while "/hang" not in upstream.targets:  # noqa: ASYNC110 - the document's own request came before
+                await asyncio.sleep(0.005)
+
+        yield Case(
+            source=far.source,
+            kind="openapi",
+            tools=frozenset({"echo", "fail", "hang"}),
+            result={"text": "hello"},
+            hanging=hangs,
+            stopped=upstream.drained,
+        )
+
+
+@asynccontextmanager
 async def internal(_: Path) -> AsyncIterator[Case]:
     echo = Tool(source="internal", name="echo", input_schema=TEXT, execution_type=ExecutionType.INTERNAL)
     yield Case(
@@ -205,8 +232,8 @@ async def mcp(folder: Path) -> AsyncIterator[Case]:
         )
 
 
-ALL: list[Maker] = [files, http, internal, mcp, registry]
-THAT_RUN_SOMETHING: list[Maker] = [files, http, mcp, registry]
+ALL: list[Maker] = [files, http, internal, mcp, openapi, registry]
+THAT_RUN_SOMETHING: list[Maker] = [files, http, mcp, openapi, registry]
 
 
 @pytest.fixture(params=ALL, ids=lambda maker: maker.__name__)

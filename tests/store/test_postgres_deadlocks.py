@@ -7,11 +7,13 @@ import asyncpg
 import pytest
 
 from jackfield.model.call import Call, Failed, done
+from jackfield.model.ids import new_id
 from jackfield.store.cycle_moves import CycleStatus, StepCall
 from jackfield.store.moves import Script
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.statements import Statement
 from tests.postgres import PostgresServer
+from tests.store.gathering import a_space, kinds, said
 from tests.store.living import inbox_of, stepped, woken
 from tests.store.making import a_call, a_pending_call, a_waiting_call
 from tests.store.shared_postgres import deadlocks, until_waiting
@@ -121,4 +123,66 @@ async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_c
         kept = await store.cycles.get(cycle.id)
         assert kept is not None
         assert kept.status is CycleStatus.FAILED
+    assert await deadlocks(outside, of=[store, other]) == 0
+
+
+async def test_visible_calls_that_end_in_many_spaces_at_once_never_wait_in_a_circle(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    """Calls in one order, their spaces in another: each batch comes to its spaces after its calls, by their ids."""
+    spaces = [await a_space(store, f"space_{n:02}") for n in range(12)]
+    for turn in range(5):
+        order = spaces[turn:] + spaces[:turn]
+        here = [a_waiting_call(space_id=space_id, shown="whole") for space_id in order * 2]
+        there = [a_waiting_call(space_id=space_id, shown="whole") for space_id in reversed(order * 2)]
+        await asyncio.gather(*(store.start_call(call) for call in here), *(other.start_call(call) for call in there))
+        settled = await asyncio.gather(
+            *(store.settle_submitted(call.id, done(1)) for call in here),
+            *(other.settle_submitted(call.id, done(1)) for call in there),
+            *(said(store, "hi", space_id=space_id) for space_id in reversed(order)),
+            *(said(other, "hi", space_id=space_id) for space_id in order),
+        )
+        assert len(settled) == 72
+    for space_id in spaces:
+        seen = await kinds(store, space_id)
+        assert (seen.count("tool.done"), seen.count("space.message")) == (20, 30)
+    assert await deadlocks(outside, of=[store, other]) == 0
+
+
+async def test_a_whole_life_in_spaces_in_one_rush_never_waits_in_a_circle(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    """Agents wake in the spaces they share, show calls, give up; people post and join; agents are removed."""
+    agents = tuple(f"agent_{n}" for n in range(6))
+    spaces = [await a_space(store, f"space_{n}", agents=agents) for n in range(4)]
+    await asyncio.gather(*(said(store, "hi", space_id=space_id) for space_id in spaces))
+
+    async def live(gateway: PostgresStore, agent: str) -> None:
+        opened = await gateway.cycles.open(new_id("cycle"), agent=agent, owner="gw_a")
+        assert opened is not None
+        shown = [a_waiting_call(space_id=spaces[n % 4], shown="whole") for n in range(2)]
+        await gateway.spaces.begin_showing(
+            opened.cycle, call_id=shown[0].id, space_id=spaces[0], tool="echo", agent_name=agent
+        )
+        ids = await stepped(gateway, opened.cycle, *map(StepCall, shown))
+        await asyncio.gather(
+            *(other.settle_submitted(call_id, done(1)) for call_id in ids),
+            store.cycles.abandon(opened.cycle, reason="rush", backoff_ms=0),
+        )
+        await other.minds.remove_agent(agent)
+
+    await asyncio.gather(
+        *(live(gateway, agent) for gateway, agent in zip([store, other] * 3, agents, strict=True)),
+        *(said(one, "hi", space_id=space_id) for space_id in spaces * 5 for one in (other, store)),
+        *(
+            one.spaces.put_member(space_id, entity_id=f"p{n}", kind="person", name="P")
+            for n in range(5)
+            for space_id in reversed(spaces)
+            for one in (store, other)
+        ),
+    )
+    for space_id in spaces:
+        seen = await kinds(store, space_id)
+        assert (seen.count("agent.active"), seen.count("agent.inactive"), seen.count("member.left")) == (6, 6, 6)
+        assert seen.count("tool.started") == seen.count("tool.done")
     assert await deadlocks(outside, of=[store, other]) == 0

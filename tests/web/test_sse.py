@@ -40,6 +40,14 @@ class Client:
             await asyncio.wait_for(self.has_more.wait(), 5)
 
 
+class SlowClient(Client):
+    """One whose network takes a moment for everything."""
+
+    async def send(self, message: Any) -> None:
+        await asyncio.sleep(0.02)
+        await super().send(message)
+
+
 class Talk:
     """Messages that a test gives one by one; knows whether it was closed."""
 
@@ -101,6 +109,58 @@ async def test_either_side_ends_a_stream_and_its_source_is_let_go(ended_by: str)
     assert talk.is_closed
     assert client.complete
     assert streams._watches == set()
+
+
+async def test_what_was_encoded_for_many_is_sent_as_it_is() -> None:
+    client, streams = Client(), Streams()
+    frame = b"data: for all\n\n"
+
+    async def frames() -> AsyncGenerator[Message | Comment | bytes]:
+        yield frame
+        yield Message(data=1)
+
+    await asyncio.wait_for(EventStream(frames(), streams=streams)(SCOPE, client.receive, client.send), 5)
+    assert client.got == [frame, b"data: 1\n\n", b""]
+    assert client.got[0] is frame
+
+
+async def test_a_client_that_goes_while_a_message_is_noted_as_sent_does_not_stop_the_note() -> None:
+    talk, client, streams = Talk(), Client(), Streams()
+    noted = asyncio.Event()
+
+    async def note() -> None:
+        client.is_gone.set()
+        await asyncio.sleep(0.01)
+        noted.set()
+
+    talk.queue.put_nowait(Message(data=1, on_sent=note))
+    await asyncio.wait_for(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send), 5)
+    assert noted.is_set()
+    assert talk.is_closed
+
+
+async def test_who_stops_a_stream_from_outside_stops_it() -> None:
+    talk, client, streams = Talk(), Client(), Streams()
+    running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
+    talk.queue.put_nowait(Message(data=1))
+    await client.hear(b"data: 1")
+    client.is_gone.set()
+    running.cancel()
+    await asyncio.wait((running,), timeout=5)
+    assert running.cancelled()
+    assert talk.is_closed
+    assert streams._watches == set()
+
+
+async def test_no_ping_falls_into_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "PING_EVERY", 0.005)
+    talk, client, streams = Talk(), SlowClient(), Streams()
+    running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
+    await client.hear(b": ping")
+    talk.queue.put_nowait(Message(data="x" * 300_000))
+    talk.queue.put_nowait(None)
+    await asyncio.wait_for(running, 10)
+    assert b'data: "%s"\n\n' % (b"x" * 300_000) in b"".join(client.got)
 
 
 async def test_a_stream_opened_while_the_server_stops_ends_at_once() -> None:

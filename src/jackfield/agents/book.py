@@ -3,7 +3,11 @@
 Above: the household, which asks who an agent is; the doors, which make and change them. Below: the store.
 """
 
+import asyncio
 import logging
+from collections.abc import Coroutine, Iterable
+from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -15,6 +19,9 @@ from jackfield.settings_agents import AgentSettings, check_agent_id
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.agents")
+
+AT_ONCE = 100
+"""Writes that the book gives the store at a time."""
 
 
 class AgentBook:
@@ -31,11 +38,16 @@ class AgentBook:
 
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
-        for agent_id, settings in self._configured.items():
-            persona = Persona(agent_id, settings, is_configured=True)
+        personas = [Persona(name, settings, is_configured=True) for name, settings in self._configured.items()]
+        for persona in personas:
             servers_of(persona)
-            await self._store.minds.put_agent(agent_id, definition=_written(settings), origin="config")
-            await self._join(persona)
+        known = {kept.id: kept for kept in await self._store.minds.list_agents()}
+        await _together(
+            self._store.minds.put_agent(persona.id, definition=_written(persona.settings), origin="config")
+            for persona in personas
+            if not _is_kept(persona, known.get(persona.id))
+        )
+        await self._join(*personas)
         retired = await self._store.minds.retire_config_agents(besides=self._configured)
         if retired:
             log.warning("agents that the config no longer has sleep on: %s", ", ".join(retired))
@@ -83,12 +95,17 @@ class AgentBook:
         self._personas[agent_id] = persona
         return kept
 
-    async def _join(self, persona: Persona) -> None:
-        """Be a member of the spaces that the settings name; one that does not exist is made."""
-        for space_id in persona.settings.spaces:
-            await self._store.spaces.ensure(space_id, name=space_id)
-            if await self._store.spaces.get_member(space_id, persona.id) is None:
-                await self._store.spaces.put_member(space_id, entity_id=persona.id, kind="agent", name=persona.name)
+    async def _join(self, *personas: Persona) -> None:
+        """Be members of the spaces that the settings name; one that does not exist is made."""
+        spaces = self._store.spaces
+        for space_id in dict.fromkeys(space_id for persona in personas for space_id in persona.settings.spaces):
+            await spaces.ensure(space_id, name=space_id)
+            there = {member.entity_id for member in await spaces.members(space_id)}
+            await _together(
+                spaces.put_member(space_id, entity_id=persona.id, kind="agent", name=persona.name)
+                for persona in personas
+                if space_id in persona.settings.spaces and persona.id not in there
+            )
 
     def _refuse_configured(self, kept: KeptAgent, cure: str) -> None:
         if kept.origin == "config" and kept.id in self._configured:
@@ -121,6 +138,20 @@ def _persona(kept: KeptAgent) -> Persona | None:
     except msgspec.ValidationError as fault:
         log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
         return None
+
+
+def _is_kept(persona: Persona, kept: KeptAgent | None) -> bool:
+    """Whether the store has the config's agent just so."""
+    if kept is None or not kept.enabled or kept.origin != "config":
+        return False
+    return kept.definition == _written(persona.settings)
+
+
+async def _together(writes: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Many writes, so many at once that the store can join them and none has to wait in vain."""
+    waiting = iter(writes)
+    while some := list(islice(waiting, AT_ONCE)):
+        await asyncio.gather(*some)
 
 
 def _written(settings: AgentSettings) -> str:

@@ -7,7 +7,7 @@ fails again and again gives its events back (T10) and a person is told. Above: t
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jackfield.agents.inbox import data_of
 from jackfield.agents.living import ModelGaveUp, Rooms, live_through
@@ -19,6 +19,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.mind import Plan
 from jackfield.model.space import Sender
 from jackfield.store.cycle_moves import Cycle, CycleStatus
+from jackfield.store.inboxes import InboxEvent
 from jackfield.store.scripts import INBOX_TOPIC
 
 log = logging.getLogger("jackfield.agents")
@@ -77,12 +78,15 @@ class Household:
             self._begin(agent, None)
 
     async def sweep(self) -> None:
-        """What nobody was woken for: lost wake-ups, cycles of the dead, plans that are due."""
+        """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
         for agent in await self._store.cycles.agents_to_wake():
             self.wake(agent)
         for cycle in await self._store.cycles.orphaned():
             if cycle.agent not in self._awake and self._find(cycle.agent) is not None:
                 await self._take_over(cycle)
+        for cycle in await self._store.cycles.owned_by(self._gateway_id):
+            if cycle.agent not in self._awake:
+                await self._pick_up(cycle)
         for plan in await self._store.minds.due_plans(limit=200):
             await self._fire(plan)
 
@@ -92,6 +96,14 @@ class Household:
             return
         log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
         self._begin(taken.agent, taken)
+
+    async def _pick_up(self, seen: Cycle) -> None:
+        """Go on with a cycle of this gateway that nobody lives: the store failed after it had taken the opening."""
+        cycle = await self._store.cycles.get(seen.id)
+        is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
+        if cycle is not None and is_left and cycle.agent not in self._awake:
+            log.warning("agent %s: cycle %d was left lying here and goes on", cycle.agent, cycle.number)
+            self._begin(cycle.agent, cycle)
 
     async def _fire(self, plan: Plan) -> None:
         try:
@@ -104,6 +116,8 @@ class Household:
         await self._store.minds.fire_plan(plan, next_run_at=following)
 
     def _begin(self, agent: str, cycle: Cycle | None) -> None:
+        if not self._is_open or agent in self._awake:
+            return
         task = asyncio.create_task(self._live(agent, cycle), name=f"agent {agent}")
         self._awake[agent] = task
         task.add_done_callback(lambda ended: self._fell_asleep(agent, ended))
@@ -173,6 +187,7 @@ class Household:
         """T10, and tell people once in a row of failures."""
         failures = await self._failures_before(cycle)
         backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
+        journal = await self._store.cycles.journal(cycle.id)  # now: once it is given up, its events are its no more
         while True:
             try:
                 failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff)
@@ -183,7 +198,8 @@ class Household:
         if failed is None or persona is None or failures:
             return
         log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
-        await self._tell_people(persona, cycle, reason, backoff)
+        text = f"{persona.name} could not go on: {reason} It tries again in {backoff // 1000} s; nothing is lost."
+        await self._tell_people(cycle, text, events=() if journal is None else journal.events)
 
     async def _failures_before(self, cycle: Cycle) -> int:
         """How many cycles in a row, right before this one, were given up."""
@@ -194,19 +210,16 @@ class Household:
             count += 1
         return count
 
-    async def _tell_people(self, persona: Persona, cycle: Cycle, reason: str, backoff_ms: int) -> None:
+    async def _tell_people(self, cycle: Cycle, text: str, *, events: Sequence[InboxEvent]) -> None:
         """Where the events came from, else wherever the agent is."""
-        journal = await self._store.cycles.journal(cycle.id)
-        events = () if journal is None else journal.events
         asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
-        spaces = asked or {space.id for space in await self._store.spaces.list(member=persona.id)}
-        text = f"{persona.name} could not go on: {reason} It tries again in {backoff_ms // 1000} s; nothing is lost."
+        spaces = asked or {space.id for space in await self._store.spaces.list(member=cycle.agent)}
         for space_id in sorted(spaces):
             await self._store.spaces.post(
                 space_id,
-                message_id=f"msg_failed_{cycle.id}_{space_id}",
+                message_id=f"failed_{cycle.id}_{space_id}",
                 sender=SYSTEM,
                 content=text,
-                metadata={"type": "cycle_failed", "agent": persona.id, "cycleId": cycle.id},
+                metadata={"type": "cycle_failed", "agent": cycle.agent, "cycleId": cycle.id},
                 wakes_agents=False,
             )

@@ -97,7 +97,7 @@ class Engine:
     @asynccontextmanager
     async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[Server]]:
         """Every label of the request with the tools behind it, while the block runs."""
-        view = self._rooms.catalog.view(principal).entries
+        view = self._rooms.pipeline.offered(self._rooms.catalog.view(principal).entries, principal=principal)
         servers: list[Server] = []
         async with AsyncExitStack() as stack:
             for tool in request.tools:

@@ -17,6 +17,10 @@ PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)
 _WEIGHTS = {"tool_result": RESULTS, "cycle_failed": RESULTS, "plan": APPOINTMENTS, "service": APPOINTMENTS}
 LONGEST = 20_000
 """Characters of one event; more is read with a tool."""
+LONGEST_TEXT = 8_000
+"""Characters of what somebody said; quoted, they may take twice the room."""
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Line ends that JSON leaves as they are."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,7 +69,7 @@ def _line(event: InboxEvent, data: dict[str, Any], ago: str) -> str:
     match event.type:
         case "space_message":
             where = f"{_quoted(data.get('spaceName') or '')}, spaceId: {data.get('spaceId')}, {ago}"
-            return f"[{_name(data.get('senderName'))}: {_quoted(data.get('content') or '')}] ({where})"
+            return f"[{_name(data.get('senderName'))}: {_quoted(_short(data.get('content') or ''))}] ({where})"
         case "tool_result":
             head = f"[Tool Result: {_name(data.get('toolName'))}] (callId: {data.get('toolCallId')})"
             return f"{head} {_json(data.get('result'))}"
@@ -87,12 +91,19 @@ def _name(value: object) -> str:
     return " ".join(str(value or "somebody").replace("[", "(").replace("]", ")").split())[:200]
 
 
+def _short(text: object) -> str:
+    """So much of a message that what follows it, where it was said, has its place on the line."""
+    words = str(text)
+    return words if len(words) <= LONGEST_TEXT else f"{words[:LONGEST_TEXT]}… ({len(words) - LONGEST_TEXT} more)"
+
+
 def _quoted(text: object) -> str:
-    return _encode(str(text)).decode()
+    return _json(str(text))
 
 
 def _json(value: object) -> str:
-    return _encode(value).decode()
+    """On one line, whatever is in it."""
+    return _encode(value).decode().translate(_LINE_ENDS)
 
 
 def _ago(milliseconds: int) -> str:

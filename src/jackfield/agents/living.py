@@ -92,7 +92,8 @@ async def _think(rooms: Rooms, persona: Persona, journal: Journal, mind: Conscio
         return Thought(items=opening, called=replay.called, ended=Ended(status="completed", usage=replay.usage))
     world = await surroundings(rooms.store, persona.id)
     async with rooms.own_tools(persona) as own:
-        tools = toolbox(rooms.catalog.view(persona.principal).entries, own)
+        seen = rooms.catalog.view(persona.principal).entries
+        tools = toolbox(rooms.pipeline.offered(seen, principal=persona.principal), own)
         telling = Telling(
             cycle=cycle,
             persona=persona,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.agents.builtins import is_builtin
+from jackfield.agents.builtins import BUILTIN, is_builtin
 from jackfield.agents.deeds import Deed, deed_of, space_after
 from jackfield.agents.loop import model_call
 from jackfield.agents.outputs import Told, told_of
@@ -85,13 +85,13 @@ class StepTaker:
     async def act(self, speech: Speech, place: object) -> list[Told | None]:  # noqa: ARG002 - adds no items
         """Record the step, then see its calls to where their slots are decided."""
         now = await self._store.now_ms()
+        await self._telling.finish()
         drafts = []
         space_id = self._telling.space_id
         for call in speech.calls:
             drafts.append(await self._draft(call, space_id=space_id, now=now))
             space_id = self._telling.expected_space(call.name, call.arguments, before=space_id)
         message = StepMessage((*speech.said, *map(model_call, speech.calls)), speech.usage)
-        await self._telling.finish()
         written = await self._store.cycles.take_step(
             self._cycle,
             n=self.next_step,
@@ -100,6 +100,7 @@ class StepTaker:
         )
         if written is None:
             raise Fenced
+        self._telling.begun.clear()
         self.next_step += 1
         self.called += [call.name for call in speech.calls]
         for made in written:
@@ -170,7 +171,11 @@ class StepTaker:
         return Draft(step_call=StepCall(prepared.call), prepared=prepared)
 
     def _over(self, call: HeardCall, arguments: dict[str, object] | str, outcome: Failed) -> Draft:
-        return Draft(step_call=StepCall(self._row(call, arguments), builtin=lambda: _only(outcome)))
+        row = self._row(call, arguments)
+        seen_in = self._telling.begun.get(row.id)
+        if seen_in is not None:
+            row = msgspec.structs.replace(row, shown="whole", space_id=seen_in)
+        return Draft(step_call=StepCall(row, builtin=lambda: _only(outcome)))
 
     def _row(self, call: HeardCall, arguments: dict[str, object] | str) -> Call:
         """The row of a call that is over when it is written."""
@@ -199,15 +204,20 @@ class StepTaker:
 
 def told_in_cycle(call: Call) -> Told:
     """What the agent is told of a call: its slot. It goes on although somebody else has still to answer."""
-    return msgspec.structs.replace(told_of(call), waits=False, ends=call.tool == ENDS_THE_CYCLE and call.source != "")
+    return msgspec.structs.replace(told_of(call), waits=False, ends=_is(call, ENDS_THE_CYCLE))
 
 
 def whereabouts_after(space_id: str | None, call: Call) -> str | None:
     """The active space after a call that is on record."""
     outcome = call.outcome
-    if call.tool not in ("enter_space", "leave_space") or not isinstance(outcome, Done):
+    if not _is(call, "enter_space", "leave_space") or not isinstance(outcome, Done):
         return space_id
     return space_after(space_id, call.tool, msgspec.json.decode(call.arguments), outcome)
+
+
+def _is(call: Call, *names: str) -> bool:
+    """Whether it is a call of one of these built-in tools, and not of a tool that is called the same."""
+    return call.tool in names and call.source == BUILTIN
 
 
 def _record_id(call: HeardCall) -> str:

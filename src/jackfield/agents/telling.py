@@ -54,6 +54,8 @@ class Telling:
         self._store = store
         self._spoken: dict[int, _Spoken] = {}
         self._starts: list[asyncio.Future[bool]] = []
+        self.begun: dict[str, str] = {}
+        """Calls of which `tool.started` was told in this step, and where."""
 
     def hear(self, event: events.LoopEvent) -> None:
         """One event of the loop."""
@@ -93,7 +95,7 @@ class Telling:
         for spoken in self._spoken.values():
             space_id = self.expected_space(spoken.tool, "".join(spoken.pieces), before=space_id)
         tool = self._tools.get((item.server_label, item.name))
-        spoken = self._spoken[index] = _Spoken(tool=item.name)
+        spoken = self._spoken[index] = _Spoken(tool=item.name if tool is None else tool.name)
         if tool is None or space_id is None:
             return
         if tool.label == BUILTIN:
@@ -111,6 +113,7 @@ class Telling:
         """`tool.started` is on record, so what came in meanwhile may be seen."""
         if begun.cancelled() or begun.exception() is not None or self._spoken.get(index) is not spoken:
             return
+        self.begun[record_id(item.id)] = space_id
         self._fly(spoken, item, space_id, kind="tool")
         self._live.append(record_id(item.id), "".join(spoken.pieces))
 

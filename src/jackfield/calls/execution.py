@@ -282,9 +282,9 @@ class Executor:
             agent=call.agent,
             space_id=call.space_id,
             timeout_ms=call.timeout_ms,
-            report=partial(self._report, call),
+            report=partial(self._report, call, entry.tool.metadata.sensitive_output),
             hold=running.hold,
-            note=partial(self._note, call),
+            note=partial(self._note, call, entry.tool.metadata.sensitive_output),
             elicit=partial(self._ask, running),
         )
 
@@ -297,12 +297,14 @@ class Executor:
         self.counters.count(question)
         self.events.tell(events.PENDING, question, at=now_ms())
 
-    def _note(self, call: Call, note: LogNote) -> None:
-        if self.events.is_followed(call.id):
+    def _note(self, call: Call, is_sensitive: bool, note: LogNote) -> None:  # noqa: FBT001 - by `partial`
+        if self.events.is_followed(call.id) and not is_sensitive:
             kept = msgspec.structs.replace(note, message=self._redactor.text(note.message))
             self.events.tell(events.LOG, call, at=now_ms(), log=kept)
 
-    def _report(self, call: Call, progress: Progress) -> None:
+    def _report(self, call: Call, is_sensitive: bool, progress: Progress) -> None:  # noqa: FBT001 - by `partial`
+        if is_sensitive:
+            progress = msgspec.structs.replace(progress, message=None)
         if progress.message is not None:
             progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
         self.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))

@@ -5,7 +5,7 @@ store remembers. `Pipeline.call` is the whole story; the methods after it are it
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -21,6 +21,7 @@ from jackfield.calls.running import Running
 from jackfield.calls.servers import offer_topic
 from jackfield.calls.slots import slot_of
 from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
+from jackfield.catalog.budgets import Budgets, points_of
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.limits import RateLimiter
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
@@ -98,6 +99,7 @@ class Pipeline:
         self._gateway_id = gateway_id
         self._executor = executor
         self._limiter = RateLimiter()
+        self._budgets = Budgets()
         self._unmarked: set[str] = set()
         """Calls whose HTTP caller has its answer, and the store does not know yet."""
         self._broken_off: set[str] = set()
@@ -187,10 +189,18 @@ class Pipeline:
             enabled=wanted.enabled,
             requires_approval=wanted.requires_approval or request.asks_first,
             retry_after=self._limiter.wait(tool_id, limit),
+            affordable_after=self._budgets.wait(request.principal, points_of(entry.tool.metadata.cost_estimate)),
         )
-        if limit is not None and isinstance(decision, (Allow, Ask)):
+        if isinstance(decision, (Allow, Ask)):
             self._limiter.admit(tool_id, limit)
+            self._budgets.spend(request.principal, points_of(entry.tool.metadata.cost_estimate))
         return decision
+
+    def offered(
+        self, entries: Sequence[Entry], *, principal: Principal, chat_id: str | None = None
+    ) -> tuple[Entry, ...]:
+        """Those of the tools that are switched on for this principal: what a model gets to know of."""
+        return self._preferences.enabled(entries, principal=principal.name, chat_id=chat_id)
 
     def needs_approval(self, entry: Entry, *, principal: Principal, chat_id: str | None = None) -> bool:
         """Whether a person has to allow this principal's calls of the tool."""

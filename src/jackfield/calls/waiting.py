@@ -11,11 +11,13 @@ from collections.abc import Callable
 
 from jackfield.calls.slots import slot_of
 from jackfield.errors import CallNotFound
-from jackfield.model.call import Call
+from jackfield.model.call import Call, CallStatus
 from jackfield.store import Moved, Started, Store
 
 EARLY_SECONDS = 0.02
 """A flip that came a moment too early by the database's clock is tried again after this."""
+OVERDUE_SECONDS = 1.0
+"""How often one looks after a call that runs elsewhere and is late: its end is the executor's or the sweeper's."""
 
 
 async def start_and_wait(
@@ -78,7 +80,7 @@ async def _until_decided(
         if slot_of(now):
             return now
         if moved is not None and not _extended(call, now):
-            await _sleep(written, EARLY_SECONDS)
+            await _sleep(written, EARLY_SECONDS if now.status is CallStatus.WAITING else OVERDUE_SECONDS)
         call = now
 
 

@@ -20,10 +20,12 @@ from typing import Any
 
 import msgspec
 
-from jackfield.model.tool import Category, Example, JsonSchema, Tool
+from jackfield.model.tool import Category, Example, JsonSchema, Metadata, Tool
 from jackfield.settings import ScenarioSettings
 
 PROTOCOL_VERSION = "1.0"
+_BEYOND = frozenset({"modifies_state", "sensitive_output", "async_behavior"})
+"""Metadata that the seed does not have."""
 _encode = msgspec.json.Encoder().encode
 _encode_canonically = msgspec.json.Encoder(order="sorted").encode
 
@@ -49,9 +51,14 @@ def version_of(name: str, tool: Tool) -> str:
         "timeout_ms": tool.timeout_ms,
         "expires_in_ms": tool.expires_in_ms,
         "category": tool.category,
-        "metadata": tool.metadata,
+        "metadata": _said(tool.metadata),
     }
     return hashlib.sha256(_encode_canonically(relied_on)).hexdigest()[:32]
+
+
+def _said(metadata: Metadata) -> dict[str, Any]:
+    """The seed's fields always, later ones where they are set: a version outlives what is added to the model."""
+    return {field: value for field, value in msgspec.structs.asdict(metadata).items() if value or field not in _BEYOND}
 
 
 def tool_json(name: str, tool: Tool, version: str) -> bytes:

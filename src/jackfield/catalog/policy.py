@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from jackfield.catalog.budgets import WINDOW_SECONDS, points_of
 from jackfield.catalog.globs import compiled
 from jackfield.catalog.limits import WINDOW_NS
 from jackfield.catalog.merge import Entry
@@ -51,12 +52,13 @@ def decide(
     enabled: bool,
     requires_approval: bool,
     retry_after: float,
+    affordable_after: float = 0.0,
 ) -> Decision:
     """What to do with a call of `entry`.
 
     `enabled` and `requires_approval` are as they stand for this caller, its preferences applied.
-    `retry_after` is what `RateLimiter.wait` says; the
-    call is to be counted with `admit` when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
+    `retry_after` is what `RateLimiter.wait` says, `affordable_after` what `Budgets.wait` does; the
+    call is to be counted with both when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
     """
     acting = acting_agent(principal, agent)
     refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled)
@@ -66,6 +68,8 @@ def decide(
         return Refuse(_no_space(entry.name))
     if not retry_after <= 0:  # also true of NaN, which must not open anything
         return Deny(_too_many(entry, retry_after))
+    if not affordable_after <= 0:
+        return Deny(_too_dear(entry, principal, affordable_after))
     if requires_approval:
         return Ask(f"Tool '{entry.name}' needs a person's approval before each call.")
     return Allow()
@@ -118,6 +122,21 @@ def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: 
 def _no_space(name: str) -> Failed:
     text = f'Tool "{name}" is visible but you are not in a space. Call enter_space first.'
     return Failed(code="no_space", message=text, result=done({"error": text}).result)
+
+
+def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> RateLimited:
+    cost = entry.tool.metadata.cost_estimate
+    seconds = min(affordable_after, WINDOW_SECONDS)
+    cure = (
+        f"Try again in {math.ceil(seconds)} s, or raise"
+        if affordable_after <= WINDOW_SECONDS
+        else "No hour has so much. Raise"
+    )
+    return RateLimited(
+        f"Tool '{entry.name}' costs {points_of(cost)} points ({cost.value if cost else 'none'}), more than is left of "
+        f"the {principal.budget} that key '{principal.name}' has an hour. {cure} auth.keys.{principal.name}.budget.",
+        retry_after=seconds,
+    )
 
 
 def _too_many(entry: Entry, retry_after: float) -> RateLimited:

@@ -4,7 +4,7 @@ Above: the pipeline and the consumer's doors. Below: rows of the store, read as 
 asks no database. What is not known is refused: a book that could not be read answers nobody.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -59,6 +59,12 @@ class PreferenceBook:
         everywhere = self._rows.get((principal, EVERYWHERE, *key))
         in_chat = self._rows.get((principal, chat_id, *key)) if chat_id else None
         return effective(entry, everywhere=everywhere, in_chat=in_chat)
+
+    def enabled(self, entries: Sequence[Entry], *, principal: str, chat_id: str | None = None) -> tuple[Entry, ...]:
+        """Those that are switched on: what a model is offered. Raises `Unavailable` as `effective` does."""
+        if self._rows is not None and not self._rows:
+            return tuple(entry for entry in entries if entry.tool.metadata.enabled_by_default)
+        return tuple(entry for entry in entries if self.effective(entry, principal=principal, chat_id=chat_id).enabled)
 
 
 def effective(entry: Entry, *, everywhere: Preference | None, in_chat: Preference | None) -> Effective:

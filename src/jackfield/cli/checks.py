@@ -24,7 +24,10 @@ from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN_KEY_FILE
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
+from jackfield.settings_sessions import SandboxSettings
 from jackfield.store import open_store
+from jackfield.workers.sandbox.kinds import SandboxUnavailable
+from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 
 OLDEST_PYTHON = (3, 11)
@@ -79,6 +82,19 @@ def check_machine() -> Iterator[Finding]:
             "On this system what a tool's process started is ended by its process group: one that left it may stay.",
             "Prefer Linux where that matters.",
         )
+
+
+async def check_sandbox() -> Finding:
+    """Which sandbox a program would get here that is to run in one."""
+    supervisor = Supervisor()
+    sandboxes = Sandboxes(supervisor, base=Path(), hidden=())
+    try:
+        kind = await sandboxes.choose(SandboxSettings())
+    except SandboxUnavailable as missing:
+        return warning("sandbox", missing.message)
+    finally:
+        await supervisor.close()
+    return ok("sandbox", f"{kind}: works here, for sandbox = true and [sessions]")
 
 
 def describe_config(settings: Settings) -> Finding:

@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
 
 async def examine(config: str | None) -> list[Finding]:
     """Every check that makes sense, in the order a person would look."""
-    findings = [checks.check_python(), *checks.check_machine()]
+    findings = [checks.check_python(), *checks.check_machine(), await checks.check_sandbox()]
     try:
         settings = load_settings(config)
     except ConfigError as error:

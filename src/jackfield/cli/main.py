@@ -35,6 +35,8 @@ COMMANDS = {
     "serve": Command(module="serve", summary="run the gateway"),
     "init": Command(module="init", summary="write a small working project"),
     "tools": Command(module="tools", summary="list and search the tools, or show one whole"),
+    "sources": Command(module="sources", summary="show where the tools come from, and how those places are"),
+    "prefer": Command(module="prefer", summary="switch a tool on or off, or have a person asked first"),
     "call": Command(module="call", summary="call a tool and print its result"),
     "result": Command(module="result", summary="print a call's result, however large, or a page of it"),
     "pending": Command(module="pending", summary="show the calls that wait for a person or an answer"),
@@ -47,6 +49,7 @@ COMMANDS = {
     "import": Command(module="import_", summary="add another program's MCP servers to the config"),
     "connect": Command(module="connect", summary="add this gateway to an editor or a coding agent"),
     "mcp": Command(module="mcp", summary="serve the catalog to an MCP client, over stdin and stdout"),
+    "bridge": Command(module="bridge", summary="inside a sandbox: serve what a session's caller lends, as MCP"),
     "doctor": Command(module="doctor", summary="check this machine, the config, the sources and the gateway"),
 }
 

@@ -50,6 +50,20 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def serve_at(url: str, key: str) -> int:
+    """The same for exactly this gateway and this key, as a bridge inside a sandbox does it."""
+
+    async def carry(stdio: Stdio) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stdio.hang_up)
+        address = find_address(url, key)
+        async with _client(address.url, address.key, trust_env=not address.is_local) as http:
+            await StdioBridge(McpGateway(http, headers={}), stdio).run()
+
+    with Stdio() as stdio:
+        asyncio.run(carry(stdio))
+    return 0
+
+
 async def _serve(options: Namespace, stdio: Stdio) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stdio.hang_up)

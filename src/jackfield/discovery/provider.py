@@ -211,9 +211,10 @@ def _parts(path: str) -> list[str]:
 
 def _offered(callee: Callee, *, source: str) -> _Offered:
     """The function as a tool. Raises `TypeError` with a sentence."""
-    name, shown = callee.name, callee.definition()
+    name = callee.name
     if not _NAME.fullmatch(name):
         raise TypeError(f"'{name}' is no name for a tool; give it one of up to 64 letters, digits or '_'")
+    shown = callee.definition()
     schema = shown["inputSchema"]
     if (fault := not_an_object(schema) or fault_in(schema)) is not None:
         raise TypeError(f"the schema of '{name}' {fault}")

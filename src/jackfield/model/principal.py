@@ -38,6 +38,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     name: str
     scopes: frozenset[str]
     tools: tuple[str, ...] = ()
+    budget: int | None = None
+    """Points that its calls may cost within an hour; None: any."""
     owner: str | None = None
     """In whose name its calls are on record, where that is not its own: a session's key acts for who opened it."""
 

@@ -20,6 +20,7 @@ from jackfield.errors import (
     CallNotFound,
     Conflict,
     DefinitionChanged,
+    EventsPurged,
     Expired,
     Forbidden,
     InvalidArguments,
@@ -30,6 +31,7 @@ from jackfield.errors import (
     RateLimited,
     Refused,
     RunNotFound,
+    SessionNotFound,
     SourceUnavailable,
     SpaceNotFound,
     StoreBusy,
@@ -43,10 +45,13 @@ from jackfield.errors import (
 from jackfield.sdk.client import Client
 from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, ToolFailed
 from jackfield.sdk.functions import ServedTool
+from jackfield.sdk.lending import SessionEvent
 from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.progress import progress
+from jackfield.sdk.sessions import Session, SessionFailed, SessionInfo
 from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
 from jackfield.sdk.sync import SyncClient
+from jackfield.sdk.sync_sessions import SyncSession
 from jackfield.sdk.types import (
     CallAnswer,
     CallError,
@@ -84,6 +89,7 @@ __all__ = [
     "DefinitionChanged",
     "DefinitionDiff",
     "EffectiveTool",
+    "EventsPurged",
     "Expired",
     "Forbidden",
     "GatewayFault",
@@ -106,6 +112,11 @@ __all__ = [
     "ResultPage",
     "RunNotFound",
     "ServedTool",
+    "Session",
+    "SessionEvent",
+    "SessionFailed",
+    "SessionInfo",
+    "SessionNotFound",
     "SourceReport",
     "SourceUnavailable",
     "SpaceEvent",
@@ -116,6 +127,7 @@ __all__ = [
     "SpaceNotFound",
     "StoreBusy",
     "SyncClient",
+    "SyncSession",
     "TooLarge",
     "ToolDisabled",
     "ToolFailed",

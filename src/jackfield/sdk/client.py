@@ -13,6 +13,7 @@ from jackfield.sdk.agents import Agents
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Patience, get
 from jackfield.sdk.pins import Sources
+from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Readiness
@@ -48,6 +49,7 @@ class Client:
         self.spaces = Spaces(self._connection)
         self.workers = Workers(self._connection)
         self.sources = Sources(self._connection)
+        self.sessions = Sessions(self._connection)
 
     @property
     def url(self) -> str:

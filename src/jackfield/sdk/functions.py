@@ -145,13 +145,15 @@ class Callee:
                 f"the type hints of '{self.name}' name something that cannot be found; import it, or give input_schema"
             )
         try:
-            _, parts = msgspec.json.schema_components((self._arguments,), ref_template="#/$defs/{name}")
+            (root,), parts = msgspec.json.schema_components((self._arguments,), ref_template="#/$defs/{name}")
         except TypeError as fault:
             raise TypeError(
                 f"the type hints of '{self.name}' make no JSON schema ({_last_line(fault)}); "
                 "use types that JSON knows, or give input_schema"
             ) from None
-        schema = {key: value for key, value in parts.pop(self._arguments.__name__).items() if key != "title"}
+        schema = {
+            key: value for key, value in parts.pop(root["$ref"].removeprefix("#/$defs/")).items() if key != "title"
+        }
         return {**schema, "$defs": parts} if parts else schema
 
 

@@ -13,6 +13,7 @@ from jackfield.sdk.client import Client
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.pins import DefinitionDiff, Sources
 from jackfield.sdk.sync_calls import SyncCalls
+from jackfield.sdk.sync_sessions import SyncSessions
 from jackfield.sdk.sync_spaces import SyncSpaces
 from jackfield.sdk.sync_tools import SyncTools
 from jackfield.sdk.types import InboxPage, Readiness, ToolInfo, Triggered
@@ -89,6 +90,7 @@ class SyncClient:
         self.spaces = SyncSpaces(self._client.spaces, self._loop)
         self.workers = SyncWorkers(self._client.workers, self._loop)
         self.sources = SyncSources(self._client.sources, self._loop)
+        self.sessions = SyncSessions(self._client.sessions, self._loop)
 
     @property
     def url(self) -> str:

@@ -8,7 +8,7 @@ from jackfield.sdk.functions import Servable
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.tools import ApprovalOverride, OnEvent, Tools
-from jackfield.sdk.types import CallAnswer, EffectiveTool, ToolInfo, ToolsChanged
+from jackfield.sdk.types import CallAnswer, EffectiveTool, Refreshed, ScenarioState, ToolInfo, ToolsChanged
 
 
 class SyncTools:
@@ -106,6 +106,14 @@ class SyncTools:
     def accept(self, name: str, digest: str | None = None) -> ToolInfo:
         """Accept a held tool's new definition; with the `digest` of a diff, that one and no later."""
         return self._loop.run(self._tools.accept(name, digest))
+
+    def scenarios(self) -> tuple[ScenarioState, ...]:
+        """Every source of tools, and how it is."""
+        return self._loop.run(self._tools.scenarios())
+
+    def refresh(self) -> Refreshed:
+        """Have every source read anew, past every cache."""
+        return self._loop.run(self._tools.refresh())
 
     def set_enabled(self, name: str, enabled: bool, *, chat_id: str | None = None) -> EffectiveTool:  # noqa: FBT001 - the second word of the sentence
         """Switch a tool on or off for this key. Whether it asks first stays as it was."""

@@ -20,7 +20,15 @@ from jackfield.sdk.pins import DefinitionDiff, accept_tool, tool_diff
 from jackfield.sdk.serving import Terms, ToolServer
 from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import follow, read
-from jackfield.sdk.types import CallAnswer, CallEvent, EffectiveTool, ToolInfo, ToolsChanged
+from jackfield.sdk.types import (
+    CallAnswer,
+    CallEvent,
+    EffectiveTool,
+    Refreshed,
+    ScenarioState,
+    ToolInfo,
+    ToolsChanged,
+)
 
 ApprovalOverride = Literal["", "require", "skip"]
 """Whether a person is asked first: as the tool itself says, always, never."""
@@ -176,6 +184,16 @@ class Tools:
         """Every tool with this key's preferences applied, everywhere or in one chat."""
         response = await self._connection.ask(get("/api/v1/tools/set", {"chat_id": chat_id}))
         return self._connection.decode(response.content, _EffectiveTools).tools
+
+    async def scenarios(self) -> tuple[ScenarioState, ...]:
+        """Every source of tools, and how it is."""
+        response = await self._connection.ask(get("/api/v1/tools/scenarios"))
+        return self._connection.decode(response.content, tuple[ScenarioState, ...])
+
+    async def refresh(self) -> Refreshed:
+        """Have every source read anew, past every cache."""
+        response = await self._connection.ask(Message(method="POST", path="/api/v1/tools/refresh"))
+        return self._connection.decode(response.content, Refreshed)
 
     async def set_enabled(self, name: str, enabled: bool, *, chat_id: str | None = None) -> EffectiveTool:  # noqa: FBT001 - the second word of the sentence
         """Switch a tool on or off for this key. Whether it asks first stays as it was."""

@@ -55,6 +55,24 @@ class EffectiveTool(Struct, frozen=True, kw_only=True):
     """`require`, `skip`, or empty when nothing overrides the metadata."""
 
 
+class ScenarioState(Struct, frozen=True, kw_only=True):
+    """How one source of tools is."""
+
+    scenario: str
+    available: bool = False
+    last_checked: str | None = None
+    tool_count: int = 0
+    error: str | None = None
+
+
+class Refreshed(Struct, frozen=True, kw_only=True):
+    """What there is after every source was read anew; no success when one of them could not be."""
+
+    success: bool = False
+    scenarios_count: int = 0
+    tools_count: int = 0
+
+
 class ToolsChanged(Struct, frozen=True, kw_only=True):
     """What is different in the catalog as this key sees it; names only."""
 

@@ -28,6 +28,7 @@ from jackfield.store.operations import Operations
 from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
 from jackfield.store.responses import Responses
+from jackfield.store.runs import Runs
 from jackfield.store.spaces import Spaces
 from jackfield.store.statements import Statement, make_statement
 
@@ -81,6 +82,7 @@ class Store(ABC):
         self.pins = PinnedTools(self._write, self._read)
         self.operations = Operations(self._write, self._read)
         self.responses = Responses(self._write, self._read)
+        self.runs = Runs(self._read)
 
     @abstractmethod
     async def open(self) -> None:

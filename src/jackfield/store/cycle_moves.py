@@ -18,6 +18,7 @@ from jackfield.store import moves, space_moves
 from jackfield.store.inboxes import InboxEvent, event_from
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row, call_from, identity_values, outcome_values
+from jackfield.store.scripts import RUN_TOPIC, wake
 
 __all__ = ["Cycle", "CycleStatus"]
 
@@ -104,6 +105,7 @@ def take_step(
         call = replace(one.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
         written.append((yield from _insert(call, one.builtin, large_result)))
     yield from space_moves.drop_unshown(cycle)
+    yield wake(RUN_TOPIC + cycle.id)
     return tuple(written)
 
 
@@ -116,7 +118,10 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     values = identity_values(call) | outcome_values(told) | place | {"status": moves.final_status(told).value}
     rows = yield "insert_builtin_call", values
     yield from moves.keep_large(large)
-    return call_from(rows[0])
+    written = call_from(rows[0])
+    if call.shown:  # its model had begun to write it, and it was refused
+        yield from space_moves.show_outcome(replace(written, shown=call.shown))
+    return written
 
 
 def _begin(call: Call) -> Script[Call]:
@@ -175,6 +180,7 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int) -> Script[Cycle | Non
 def _end_in_spaces(cycle: Cycle) -> Script[None]:
     yield from space_moves.drop_unshown(cycle)
     yield from space_moves.leave_all(cycle.id)
+    yield wake(RUN_TOPIC + cycle.id)
 
 
 def read_journal(cycle_id: str) -> Script[Journal | None]:

@@ -78,6 +78,10 @@ class Cycles:
         """Open cycles whose owner is dead."""
         return await self._read(partial(cycle_moves.cycles_in, "orphaned_cycles", limit=limit))
 
+    async def owned_by(self, gateway: str, *, limit: int = 500) -> list[Cycle]:
+        """Open cycles of one gateway."""
+        return await self._read(partial(cycle_moves.cycles_in, "open_cycles_of", owner=gateway, limit=limit))
+
     async def agents_to_wake(self, *, limit: int = 500) -> list[str]:
         """Agents with events that are due and no open cycle, who has waited longest first."""
         rows = await self._read(partial(moves.run, "agents_to_wake", limit=limit))

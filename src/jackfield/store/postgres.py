@@ -41,6 +41,8 @@ BATCH_LIMIT = 500
 WRITERS = 4
 READERS = 4
 TRIES = 3
+GIVE_WAY = 0.05
+"""Seconds before a script that gave way in a deadlock goes again: who won it has to wake and take what it waited for."""
 CLOSE_SECONDS = 10.0
 
 
@@ -194,6 +196,7 @@ class PostgresStore(Store):
                 raise
             except Exception as fault:  # noqa: BLE001 - a border, as above
                 if left and isinstance(fault, PASSING):
+                    await asyncio.sleep(GIVE_WAY)
                     continue
                 log.warning("A write failed and was rolled back, alone: %s", fault)
                 self._refuse([job], partial(told, fault))

@@ -15,6 +15,8 @@ Ask = tuple[str | Statement, dict[str, Any]]
 Script = Generator[Ask, Sequence[Row], T]
 
 INBOX_TOPIC = "inbox:"
+RUN_TOPIC = "run:"
+"""A cycle has taken a step, or is over."""
 WAKE = "wake"
 """What a script asks for in place of a statement to have a topic published once it is committed."""
 

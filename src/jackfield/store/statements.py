@@ -18,6 +18,7 @@ STATEMENT_FILES = (
     "cycles.sql",
     "spaces.sql",
     "minds.sql",
+    "runs.sql",
     "operations.sql",
 )
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import BadRequest, Unauthenticated
 from jackfield.model.principal import Principal
-from jackfield.web.admission import key_in
+from jackfield.web.admission import key_in, recognise
 from jackfield.web.answers import Answer, Empty, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.logins import login_cookie, login_in
@@ -39,6 +39,14 @@ async def log_in(visit: Visit) -> Answer:
     login = await visit.reception.logins.open(principal)
     answer = SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
     return json_reply(answer, headers=((b"set-cookie", login_cookie(login, secure=_is_https(visit))),))
+
+
+async def show_login(visit: Visit) -> Answer:
+    """Whose cookie or key this is."""
+    principal = await recognise(visit)
+    if principal is None:
+        raise Unauthenticated("You are not signed in. Use the link that the gateway printed, or paste a key.")
+    return json_reply(SignedIn(principal=principal.name, scopes=sorted(principal.scopes)))
 
 
 async def log_out(visit: Visit) -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
-from jackfield.web import calls, changes, execute, health, large_results, login, tools
+from jackfield.web import calls, changes, console, execute, health, large_results, login, tools
 from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
 from jackfield.web.mcp.routes import MCP_DOORS
 from jackfield.web.needs import SEES_CALLS
@@ -185,6 +185,17 @@ DOORS: tuple[Door, ...] = (
         answers={200: Body(says="Signed in", type=login.SignedIn, headers={"Set-Cookie": "The login"})},
     ),
     Door(
+        method="GET",
+        path="/api/login",
+        handler=login.show_login,
+        needs=None,
+        takes_key=True,
+        group="Identity",
+        summary="Who you are, by the cookie or the key",
+        answers={200: Body(says="Signed in", type=login.SignedIn)},
+        refusals=(401,),
+    ),
+    Door(
         method="POST",
         path="/api/logout",
         handler=login.log_out,
@@ -235,7 +246,27 @@ DOORS: tuple[Door, ...] = (
     ),
     *MCP_DOORS,
     *RESPONSE_DOORS,
-    _page("/", "index.html", "text/html"),
+    Door(
+        method="GET",
+        path="/",
+        handler=console.show_page,
+        needs=None,
+        always_open=True,
+        group="Reference",
+        summary="The console",
+        answers={200: Body(says="The page", media="text/html")},
+    ),
+    Door(
+        method="GET",
+        path="/assets/{file}",
+        handler=console.show_asset,
+        needs=None,
+        always_open=True,
+        group="Reference",
+        summary="A file of the console",
+        answers={200: Body(says="The file", media="text/javascript")},
+        refusals=(404,),
+    ),
     _page("/icon.svg", "icon.svg", "image/svg+xml"),
     _page("/page.css", "page.css", "text/css"),
     _page("/page.js", "page.js", "text/javascript"),

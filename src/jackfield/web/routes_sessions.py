@@ -4,7 +4,7 @@ Above: `routes.py`. Below: `sessions.py`.
 """
 
 from jackfield.model.principal import Scope
-from jackfield.web import sessions
+from jackfield.web import session_records, sessions
 from jackfield.web.door import Body, Door, HeaderParameter
 
 _LAST_EVENT = HeaderParameter(name="Last-Event-ID", says="The last event that you have; the stream goes on after it")
@@ -19,7 +19,7 @@ SESSION_DOORS: tuple[Door, ...] = (
         summary="Open a session with an agent, and lend it tools of your own",
         body=sessions.OpenBody,
         body_is_optional=True,
-        answers={201: Body(says="It is open", type=sessions.Opened)},
+        answers={201: Body(says="It is open", type=session_records.Opened)},
         refusals=(404,),
     ),
     Door(
@@ -59,7 +59,7 @@ SESSION_DOORS: tuple[Door, ...] = (
         group="Sessions",
         summary="Tell the agent something, or declare your tools anew",
         body=sessions.MessageBody,
-        answers={200: Body(says="The agent has it", type=sessions.Opened)},
+        answers={200: Body(says="The agent has it", type=session_records.Opened)},
         refusals=(404, 409),
     ),
     Door(
@@ -72,7 +72,7 @@ SESSION_DOORS: tuple[Door, ...] = (
         query=sessions.EventsQuery,
         headers=(_LAST_EVENT,),
         answers={
-            200: Body(says="The events", type=sessions.EventsPage, streams=True),
+            200: Body(says="The events", type=session_records.EventsPage, streams=True),
             204: Body(says="The session is over and you have all its events"),
         },
         refusals=(404, 410),
@@ -85,7 +85,7 @@ SESSION_DOORS: tuple[Door, ...] = (
         group="Sessions",
         summary="Answer what the agent asks of one of your tools",
         body=sessions.ToolResponseBody,
-        answers={200: Body(says="The agent has it", type=sessions.ToolResponseTaken)},
+        answers={200: Body(says="The agent has it", type=session_records.ToolResponseTaken)},
         refusals=(404, 409, 410),
     ),
 )

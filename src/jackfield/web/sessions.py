@@ -1,30 +1,35 @@
 """Sessions over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
 
-Above: `routes_sessions.py`, and `mcp/session_tools.py`, which gives the same answers. Below: the sessions' room.
+Above: `routes_sessions.py`. Below: the sessions' room, and `session_records.py` for what is said of them.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import nullcontext
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from jackfield.calls.answers import outcome_of
 from jackfield.errors import BadRequest, EventsPurged
-from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal
-from jackfield.model.times import iso_time
 from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
 from jackfield.sessions.lent import Declared, read_declared
-from jackfield.sessions.session import Session, SessionStatus
+from jackfield.sessions.session import Session
 from jackfield.web.answers import Answer, Empty, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.execute import wants_events
-from jackfield.web.records import Time
+from jackfield.web.session_records import (
+    LONGEST_WAIT,
+    Opened,
+    SessionRecord,
+    answer_in,
+    events_page,
+    opened_session,
+    session_record,
+    taken,
+)
 from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
 from jackfield.web.visit import Name, Visit
 
-LONGEST_WAIT = 30.0
 Text = Annotated[str, Meta(max_length=1_000_000)]
 CallerId = Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -64,25 +69,6 @@ class ToolResponseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     error: str | UnsetType | None = UNSET
 
 
-class SessionRecord(Struct, frozen=True, kw_only=True):
-    """A session. The socket is shown to its owner and to administrators, the key to its owner alone."""
-
-    id: str
-    agent: str
-    kind: Literal["agent", "program"]
-    status: str
-    error: str | None
-    owner: str
-    caller_id: str
-    tools: list[str]
-    caller_is_present: bool
-    open_requests: int
-    last_event_index: int
-    created_at: Time
-    socket: str | None
-    token: str | None
-
-
 class OneSession(Struct, frozen=True, kw_only=True):
     """A session in its envelope."""
 
@@ -95,43 +81,12 @@ class SessionList(Struct, frozen=True, kw_only=True):
     sessions: list[SessionRecord]
 
 
-class Opened(Struct, frozen=True, kw_only=True):
-    """The session is there, and its agent has the message. Events come after `last_event_index`."""
-
-    session_id: str
-    spawned: bool
-    last_event_index: int
-    session: SessionRecord
-
-
 class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """From where on. Given, the answer is JSON unless a stream is asked for; -1 is everything that is kept."""
 
     since_index: Annotated[int, Meta(ge=-1, description="Events after this one")] | None = None
     max_events: Annotated[int, Meta(ge=1, le=1000, description="How many at most")] | None = None
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for an event")] = 0
-
-
-class EventsPage(Struct, frozen=True, kw_only=True):
-    """What happened, the oldest first, and how the session is."""
-
-    session_id: str
-    status: str
-    last_index: int
-    events: list[SessionEvent]
-    completed: bool
-    failed: bool
-    error: str | None
-    dropped_events: int
-
-
-class ToolResponseTaken(Struct, frozen=True, kw_only=True):
-    """The answer is kept, and the agent has it."""
-
-    success: Literal[True] = True
-    session_id: str
-    request_id: str
-    status: str
 
 
 _open = BodyReader(OpenBody, required=False)
@@ -202,73 +157,6 @@ async def end_session(visit: Visit) -> Answer:
     session = _session(visit)
     await visit.gateway.sessions.end(session)
     return json_reply(OneSession(session=session_record(session, visit.principal)))
-
-
-async def opened_session(
-    sessions: Any, principal: Principal, *, agent: str | None, message: str | None, declared: Declared
-) -> Opened:
-    session = await sessions.open(principal, agent=agent, declared=declared)
-    if message is not None:
-        sessions.message(session, message, declared=Declared(), principal=principal)
-    return Opened(session_id=session.id, spawned=True, last_event_index=-1, session=session_record(session, principal))
-
-
-async def events_page(
-    session: Session, principal: Principal, *, since: int, limit: int | None, wait: float = 0
-) -> EventsPage:
-    """What there is after an index; with `wait`, as soon as there is something. Asking is a sign of life."""
-    ring = session.ring
-    if principal.name == session.owner.name:
-        session.presence.give_sign()
-        session.touch()
-    if wait and ring.last_index <= since:
-        is_caller = principal.name == session.owner.name
-        with session.presence.waiting() if is_caller else nullcontext():
-            await ring.wait_past(since, within=wait)
-    status = session.status
-    return EventsPage(
-        session_id=session.id,
-        status=status.value,
-        last_index=ring.last_index,
-        events=ring.since(since, limit=limit),
-        completed=status is SessionStatus.COMPLETED,
-        failed=status in (SessionStatus.FAILED, SessionStatus.TIMED_OUT),
-        error=session.error,
-        dropped_events=ring.dropped,
-    )
-
-
-def answer_in(*, result: Any, error: str | None, is_given: bool) -> Done | Failed:
-    """What a caller answers. The one that is not used may be left out or null; null for both is a result."""
-    if result is UNSET and not is_given:
-        raise BadRequest("The answer has neither 'result' nor 'error'. Send one of them; null is a result.")
-    if error is not None and result is not UNSET and result is not None:
-        raise BadRequest("The answer has both 'result' and 'error'. Send one of them.")
-    return outcome_of(None if result is UNSET else result, error)
-
-
-def taken(session: Session, call: Call) -> ToolResponseTaken:
-    return ToolResponseTaken(session_id=session.id, request_id=call.id, status=call.status.value)
-
-
-def session_record(session: Session, principal: Principal) -> SessionRecord:
-    is_owner = principal.name == session.owner.name
-    return SessionRecord(
-        id=session.id,
-        agent=session.agent,
-        kind=session.kind,
-        status=session.status.value,
-        error=session.error,
-        owner=session.owner.name,
-        caller_id=session.lent.caller_id,
-        tools=[entry.name for entry in session.lent.entries],
-        caller_is_present=session.presence.is_here and not session.status.is_over,
-        open_requests=len(session.requests),
-        last_event_index=session.ring.last_index,
-        created_at=iso_time(session.opened_at),
-        socket=None if session.socket is None else str(session.socket),
-        token=session.token if is_owner and not session.status.is_over else None,
-    )
 
 
 async def _stream(session: Session, principal: Principal, after: int | None) -> AsyncGenerator[Message | Comment]:

@@ -329,7 +329,8 @@ class Worker:
         if reason is not None:
             self._reason = reason
         if self._child is not None:
-            self._child.kill()
+            # Most often it is just ending; by force at once, nobody would be left to say how it ended.
+            self._child.kill(grace=GRACE_SECONDS)
 
     async def _watch(self, child: Child, stderr: LogPipe) -> None:
         """Until the process is gone: then whoever still waits for it is told."""

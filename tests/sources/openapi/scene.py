@@ -68,7 +68,7 @@ class Service:
             call_tool=_no_calls,
             ask_model=_no_model,
             outgoing=outgoing,
-            workshop=Workshop(folder / "workers"),
+            workshop=Workshop(folder / "workers", redact=str),
         )
         given = {} if "file" in options else {"url": f"{upstream.url}/openapi.json"}
         self.source: OpenApiSource = openapi_source("shop", {**given, **options}, surroundings)

@@ -38,7 +38,7 @@ def sent(schema: Any, **schemas: Any) -> dict[str, Any]:
     ],
 )
 def test_what_openapi_says_otherwise_is_said_in_json_schemas_words(theirs: Any, ours: Any) -> None:
-    assert sent({"type": "array", "items": theirs})["properties"]["body"]["items"] == ours
+    assert sent({"type": "array", "prefixItems": [theirs]})["properties"]["body"]["prefixItems"] == [ours]
 
 
 def test_read_only_properties_are_not_asked_for() -> None:

@@ -5,7 +5,6 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -105,7 +104,7 @@ async def test_only_its_own_folders_and_those_that_are_named_can_be_written(kind
     assert ended.said == ["OSError"] * 5 + ["written"] * 3
     assert [path.name for path in shown.rglob("*") if path.is_file()] == ["new"]
     assert (out / "new").read_text() == "x"
-    assert not Path("/tmp/new").exists()
+    assert "new" not in os.listdir("/tmp")  # noqa: PTH208 - a look, in passing
 
 
 async def test_other_processes_are_neither_seen_nor_signalled(kind: str, booth: Booth) -> None:
@@ -130,7 +129,8 @@ async def test_it_has_no_rights_and_gets_none(kind: str, booth: Booth) -> None:
     ended = await booth.run(
         settings_of(kind),
         "import ctypes\n"
-        "status = dict(line.split(':\\t', 1) for line in open('/proc/self/status').read().splitlines() if ':\\t' in line)\n"
+        "lines = open('/proc/self/status').read().splitlines()\n"
+        "status = dict(line.split(':\\t', 1) for line in lines if ':\\t' in line)\n"
         "places = ['/proc/sys', '/proc/irq', '/proc/bus', '/proc/fs']\n"
         "print(json.dumps([status['CapEff'], status['CapBnd'], status['NoNewPrivs'], os.getuid() != 0,\n"
         "    [place for place in places if os.path.exists(place) and not os.statvfs(place).f_flag & os.ST_RDONLY],\n"

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress
-from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
+from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.sampling import Sample
 

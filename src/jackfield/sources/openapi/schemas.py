@@ -9,7 +9,7 @@ far ends: the service checks what it gets anyway.
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -20,7 +20,9 @@ from jackfield.sources.openapi.document import Document, Node, Unreadable, Unusa
 
 MAX_SCHEMA = 64 * 1024
 """Bytes of what one operation's schema brings along. More than that helps no model."""
-MAX_WORK = 64 * 1024 * 1024
+MOST_NODES = MAX_SCHEMA // 8
+"""Values in a schema, past which it is not looked at further: it would have more than `MAX_SCHEMA` bytes."""
+MAX_WORK = 16 * 1024 * 1024
 """Bytes of schemas that one document may make us write."""
 DEEPEST = 100
 LEFT_OPEN = {"description": "Not described further here, because the whole would be too large."}
@@ -92,6 +94,14 @@ class _Part(Struct, frozen=True):
     size: int
 
 
+class _TooLarge(Exception):
+    """The schema has more than can be used."""
+
+
+LARGE = _Part(LEFT_OPEN, (), MAX_SCHEMA + 1)
+"""What stands for every part that is too large."""
+
+
 class Schemas:
     """All schemas of one document, each converted when it is first needed."""
 
@@ -105,22 +115,14 @@ class Schemas:
 
     def converted(self, schema: Any) -> Converted:
         """A schema that stands in an operation. Raises `Unusable`."""
-        conversion = _Conversion(self._name)
-        try:
-            made = cleaned_schema(conversion.schema(schema, 0))
-        except Unremovable:
-            raise Unusable("hidden characters stand in the names or values of its schema") from None
-        size = len(msgspec.json.encode(made))
-        self._spend(size)
-        if size > MAX_SCHEMA:
+        part = self._made(schema, what="its schema")
+        if part is LARGE:
             raise Unusable(f"its schema has more than {MAX_SCHEMA:,} bytes")
-        return Converted(made, tuple(conversion.parts))
+        return Converted(part.schema, part.parts)
 
     def part(self, reference: str) -> Converted:
         """The schema that a `$ref` means; an open one where that is too large. Raises `Unusable`."""
         part = self._part(reference)
-        if part.size > MAX_SCHEMA:
-            return Converted(LEFT_OPEN)
         return Converted(part.schema, part.parts)
 
     def definitions(self, parts: Iterable[str]) -> tuple[dict[str, Any], bool]:
@@ -146,22 +148,27 @@ class Schemas:
     def _part(self, reference: str) -> _Part:
         made = self._parts.get(reference)
         if made is None:
-            made = self._parts[reference] = self._made(reference)
+            try:
+                made = self._made(self._document.at(reference), what=shown(reference))
+            except Unusable as fault:
+                made = str(fault)
+            self._parts[reference] = made
         if isinstance(made, str):
             raise Unusable(made)
         return made
 
-    def _made(self, reference: str) -> _Part | str:
+    def _made(self, schema: Any, *, what: str) -> _Part:
         conversion = _Conversion(self._name)
         try:
-            schema = cleaned_schema(conversion.schema(self._document.at(reference), 0))
+            made = cleaned_schema(conversion.schema(schema, 0))
         except Unremovable:
-            return f"hidden characters stand in the names or values of {shown(reference)}"
-        except Unusable as fault:
-            return str(fault)
-        size = len(msgspec.json.encode(schema))
+            raise Unusable(f"hidden characters stand in the names or values of {what}") from None
+        except _TooLarge:
+            self._spend(MAX_SCHEMA)
+            return LARGE
+        size = len(msgspec.json.encode(made))
         self._spend(size)
-        return _Part(schema, tuple(conversion.parts), size)
+        return _Part(made, tuple(conversion.parts), size) if size <= MAX_SCHEMA else LARGE
 
     def _spend(self, size: int) -> None:
         self._work += size
@@ -186,8 +193,9 @@ class Schemas:
 class _Conversion:
     """One schema on its way into our words."""
 
-    def __init__(self, name_of: Any) -> None:
+    def __init__(self, name_of: Callable[[str], str]) -> None:
         self._name_of = name_of
+        self._left = MOST_NODES
         self.parts: dict[str, None] = {}
         """In the order of appearance."""
 
@@ -198,12 +206,13 @@ class _Conversion:
             raise Unusable("a schema of it is no object")
         if depth > DEEPEST:
             raise Unusable(f"its schema is nested more than {DEEPEST} levels deep")
+        self._count(1)
         if "$ref" in node:
             return self._reference(node)
         made: Node = {}
         for key, value in node.items():
             if key in _PLAIN:
-                made[key] = value
+                made[key] = self._plain(value)
             elif key in _ONES and isinstance(value, (dict, bool)):
                 made[key] = value if isinstance(value, bool) else self.schema(value, depth + 1)
             elif key in _LISTS and isinstance(value, list):
@@ -211,6 +220,22 @@ class _Conversion:
             elif key in _MAPS and isinstance(value, dict):
                 made[key] = self._map(value, depth, sent=key == "properties")
         return _in_json_schema(node, _without_unsent(node, made))
+
+    def _plain(self, value: Any) -> Any:
+        """A value as it is, counted: a list of names may be longer than any schema."""
+        waiting = [value]
+        while waiting:
+            inner = waiting.pop()
+            self._count(len(inner) // 8 if isinstance(inner, str) else 1)
+            if isinstance(inner, (list, dict)):
+                self._count(len(inner))
+                waiting += inner.values() if isinstance(inner, dict) else inner
+        return value
+
+    def _count(self, number: int) -> None:
+        self._left -= number
+        if self._left < 0:
+            raise _TooLarge
 
     def _map(self, schemas: Node, depth: int, *, sent: bool) -> Node:
         return {

@@ -69,7 +69,8 @@ def _same_origin(servers: list[Any], url: str) -> str | None:
 
 def _filled(server: Node) -> str:
     variables = object_in(server, "variables")
-    return _VARIABLE.sub(lambda found: text_in(object_in(variables, found[1]), "default"), text_in(server, "url"))
+    url = _VARIABLE.sub(lambda found: text_in(object_in(variables, found[1]), "default"), text_in(server, "url"))
+    return url or "/"
 
 
 def _first_url(servers: list[Any]) -> Any:

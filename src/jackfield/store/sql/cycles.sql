@@ -107,6 +107,9 @@ SELECT cycles.* FROM cycles LEFT JOIN gateways ON gateways.id = cycles.owner
 WHERE cycles.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
 ORDER BY cycles.id LIMIT :limit
 
+-- name: open_cycles_of
+SELECT * FROM cycles WHERE status = 'open' AND owner = :owner ORDER BY id LIMIT :limit
+
 -- name: agents_to_wake
 -- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps.
 SELECT inbox.agent FROM inbox JOIN agents ON agents.id = inbox.agent AND agents.enabled = 1

@@ -5,6 +5,7 @@ Above: `methods.py`. Below: the catalog's views. A page is the bytes of its tool
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from jackfield.catalog.manifest import parameters_of
@@ -40,13 +41,24 @@ class Definitions:
             self._encoded.popitem(last=False)
         return made
 
-    def page(self, view: View, cursor: str | None, *, modern: bool) -> tuple[bytes, str | None]:
-        """The tools after `cursor` as a JSON array, and the cursor of the next page if there is one."""
+    def page(
+        self,
+        view: View,
+        cursor: str | None,
+        *,
+        offered: Callable[[tuple[Entry, ...]], tuple[Entry, ...]],
+        modern: bool,
+        first: tuple[bytes, ...] = (),
+    ) -> tuple[bytes, str | None]:
+        """The tools after `cursor` as a JSON array, and the cursor of the next page if there is one.
+
+        `offered` leaves out those that are switched off.
+        """
         entries = view.entries
         start = 0 if cursor is None else _start(view, cursor)
         shown = entries[start : start + PAGE]
         following = f"{_CURSOR}{shown[-1].name}" if start + PAGE < len(entries) else None
-        return self.array(shown, modern=modern), following
+        return self.array(offered(shown), first=first, modern=modern), following
 
     def array(self, entries: tuple[Entry, ...], *, modern: bool, first: tuple[bytes, ...] = ()) -> bytes:
         """These tools as a JSON array; `first` are definitions that stand before them."""

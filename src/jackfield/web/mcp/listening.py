@@ -3,18 +3,20 @@
 Above: the door. Below: the catalog's followers. A client is told that something changed and asks for the list itself.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
 from msgspec import Raw
 
-from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.catalog import Catalog, Follower
 from jackfield.model.principal import Principal
 from jackfield.web.mcp.results import stamped
 from jackfield.web.mcp.revisions import MODERN, SUBSCRIPTION_KEY
 from jackfield.web.mcp.sessions import Session
 from jackfield.web.mcp.wire import INVALID_PARAMS, Request, RpcError, notification, response
 from jackfield.web.sse import CONNECTED, Comment, Message
+from jackfield.web.streams import stop
 
 LIST_CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -26,14 +28,35 @@ async def session_messages(
     """What a session is told outside any request. The comment says that from here on nothing is missed."""
     follower = catalog.follow(principal)
     session.follow(follower)
-    changed = Message(event="message", data=Raw(notification(LIST_CHANGED)))
     try:
         yield CONNECTED
-        async for change in follower:
-            if change.names_tools:
-                yield changed
+        async with session.pushing.stream() as outbox:
+            telling = asyncio.create_task(_tell_changes(follower, outbox))
+            try:
+                while (said := await _next(outbox, telling)) is not None:
+                    yield _message(said)
+            finally:
+                await stop(telling)
     finally:
         session.unfollow(follower)
+
+
+async def _tell_changes(follower: Follower, outbox: "asyncio.Queue[bytes]") -> None:
+    async for change in follower:
+        if change.names_tools:
+            await outbox.put(notification(LIST_CHANGED))
+
+
+async def _next(outbox: "asyncio.Queue[bytes]", telling: "asyncio.Task[None]") -> bytes | None:
+    """What is to be sent next; None when there are no more changes to tell, which is when the stream is to end."""
+    if not outbox.empty():
+        return outbox.get_nowait()
+    coming = asyncio.ensure_future(outbox.get())
+    try:
+        await asyncio.wait((coming, telling), return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        coming.cancel()
 
 
 def wants_tool_changes(request: Request) -> bool:

@@ -7,6 +7,7 @@ exchange, and gives the bytes of the result; what the protocol has no result for
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from jackfield.app import Gateway
 from jackfield.errors import BadRequest, Refused
@@ -19,6 +20,7 @@ from jackfield.web.mcp.exchange import Exchange, Settled
 from jackfield.web.mcp.results import SERVER, found_result, refusal_result, stamped
 from jackfield.web.mcp.revisions import LOG_LEVELS, MODERN, negotiated
 from jackfield.web.mcp.search_tools import SEARCH_TOOLS, among, is_searched, search_definition, wanted
+from jackfield.web.mcp.session_tools import SessionTools
 from jackfield.web.mcp.sessions import Session, Sessions
 from jackfield.web.mcp.wire import (
     INTERNAL_ERROR,
@@ -48,6 +50,7 @@ class McpServer:
         self._gateway = gateway
         self._definitions = Definitions()
         self._calling = Calling(gateway)
+        self._session_tools = SessionTools(gateway.sessions)
         self._handshake: dict[str, Method] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
@@ -120,12 +123,16 @@ class McpServer:
         view = self._gateway.catalog.view(caller.principal)
         cursor = text_param(request.params, "cursor") if request.params.get("cursor") is not None else None
         following = None
+        first = self._session_tools.listed(caller.principal, view) if cursor is None else ()
         if is_searched(view, caller.search_above):
             found = among(view, caller.session.found) if caller.session is not None else ()
             search = encode(search_definition(len(view.entries)))
-            tools = self._definitions.array(found, first=(search,), modern=caller.is_modern)
+            tools = self._definitions.array(found, first=(search, *first), modern=caller.is_modern)
         else:
-            tools, following = self._definitions.page(view, cursor, modern=caller.is_modern)
+            offered = partial(self._gateway.pipeline.offered, principal=caller.principal)
+            tools, following = self._definitions.page(
+                view, cursor, offered=offered, first=first, modern=caller.is_modern
+            )
         members = [b'"tools":%b' % tools]
         if following is not None:
             members.append(b'"nextCursor":%b' % encode(following))
@@ -137,13 +144,21 @@ class McpServer:
         name = text_param(request.params, "name")
         if name == SEARCH_TOOLS:
             return self._search_tools(request, caller)
-        if not caller.principal.may(Scope.CALL):
+        if not caller.principal.may(Scope.CALL) and caller.principal.session is None:
             raise RpcError(
                 FORBIDDEN,
                 f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
                 status=403,
             )
+        if self._session_tools.has(name, caller.principal, self._gateway.catalog.view(caller.principal)):
+            return await self._session_tool(name, request, caller)
         return await self._calling.call(name, request, caller, exchange)
+
+    async def _session_tool(self, name: str, request: Request, caller: Caller) -> bytes:
+        try:
+            return await self._session_tools.call(name, object_param(request.params, "arguments"), caller)
+        except Refused as refusal:
+            return refusal_result(refusal, revision=caller.revision)
 
     def _search_tools(self, request: Request, caller: Caller) -> bytes:
         """Reads the catalog, as `GET /api/v1/tools/search` does; it is not the use of a tool and leaves no record."""

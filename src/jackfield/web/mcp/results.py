@@ -57,6 +57,11 @@ def found_result(tools: bytes, *, revision: str) -> bytes:
     return _encoded(expand(Raw(b'{"tools":%b}' % tools)), revision=revision)
 
 
+def object_result(told: Any, *, revision: str) -> bytes:
+    """An object that the door itself has to say, in place of a tool."""
+    return _encoded(expand(Raw(encode(told))), revision=revision)
+
+
 def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None, kind: str = "complete") -> bytes:
     """A result of these members, with what 2026-07-28 wants in every one."""
     if revision != MODERN:

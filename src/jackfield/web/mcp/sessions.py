@@ -18,6 +18,7 @@ from jackfield.catalog.changes import Follower, ToolsChanged
 from jackfield.errors import Unavailable
 from jackfield.model.principal import Principal
 from jackfield.web.mcp.exchange import Exchange
+from jackfield.web.mcp.pushing import Pushing
 from jackfield.web.mcp.wire import Notification, RequestId, Response
 
 IDLE_SECONDS = 1800.0
@@ -45,6 +46,8 @@ class Session:
         """Of the open GET stream."""
         self.log_level: str | None = None
         """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
+        self.pushing = Pushing(lambda: self.log_level)
+        """What it is told of the sessions in which it lends tools."""
         self.found: dict[str, None] = {}
         """Names that `search_tools` found in this session."""
 

@@ -1,0 +1,144 @@
+import { createContext, useCallback, useContext, useEffect, useMemo, useReducer, useRef, useState, type ReactNode } from "react";
+import { Client, type ClientOptions } from "./client";
+import { EMPTY, withEvent, withPage, type SpaceState } from "./space-state";
+import { follow, type StreamState } from "./stream";
+import type { SpaceEvent, SpaceMessage } from "./types";
+
+const ClientContext = createContext<Client>(new Client());
+
+/** Says which gateway the hooks below it ask. */
+export function JackfieldProvider({ children, url, apiKey }: { children: ReactNode; url?: string; apiKey?: string }): ReactNode {
+  const client = useMemo(() => {
+    const options: ClientOptions = {};
+    if (url !== undefined) options.url = url;
+    if (apiKey !== undefined) options.key = apiKey;
+    return new Client(options);
+  }, [url, apiKey]);
+  return <ClientContext.Provider value={client}>{children}</ClientContext.Provider>;
+}
+
+export function useClient(): Client {
+  return useContext(ClientContext);
+}
+
+type Change = { page: SpaceMessage[]; lastSeq: number } | { event: SpaceEvent }[] | "empty";
+
+function changed(state: SpaceState, change: Change): SpaceState {
+  if (change === "empty") return EMPTY;
+  if (Array.isArray(change)) return change.reduce((now, { event }) => withEvent(now, event), state);
+  return withPage(state, change.page, change.lastSeq);
+}
+
+export interface Space extends SpaceState {
+  stream: StreamState;
+  /** Whether there may be messages before the first one here. */
+  hasEarlier: boolean;
+  loadEarlier: () => Promise<void>;
+  send: (content: string, as?: string) => Promise<void>;
+}
+
+const PAGE = 100;
+
+/** A space, live: its messages, what is being written, who is at work; resumed by itself, nothing twice. */
+export function useSpace(spaceId: string): Space {
+  const client = useClient();
+  const [state, change] = useReducer(changed, EMPTY);
+  const [stream, setStream] = useState<StreamState>({ is: "connecting" });
+  const [hasEarlier, setHasEarlier] = useState(false);
+  const first = useRef(Number.MAX_SAFE_INTEGER);
+  const path = `/api/spaces/${encodeURIComponent(spaceId)}`;
+
+  useEffect(() => {
+    let stop = (): void => {};
+    let isGone = false;
+    change("empty");
+    setStream({ is: "connecting" });
+    const begin = async (): Promise<void> => {
+      try {
+        const { messages, lastSeq } = await client.get<{ messages: SpaceMessage[]; lastSeq: number }>(`${path}/messages?limit=${PAGE}`);
+        if (isGone) return;
+        first.current = messages[0]?.seq ?? 0;
+        setHasEarlier(messages.length === PAGE);
+        change({ page: messages, lastSeq });
+        // Pieces come many a second: what arrives between two frames of the screen is taken together.
+        let gathered: { event: SpaceEvent }[] = [];
+        let waiting = 0;
+        const flush = (): void => {
+          waiting = 0;
+          const all = gathered;
+          gathered = [];
+          change(all);
+        };
+        stop = follow(client, `${path}/stream`, {
+          after: lastSeq,
+          onFrame: (frame) => {
+            gathered.push({ event: frame.data as SpaceEvent });
+            waiting ||= window.setTimeout(flush, 16);
+          },
+          onState: setStream,
+        });
+      } catch (fault) {
+        if (isGone) return;
+        setStream({ is: "waiting", error: (fault as Error).message });
+        const timer = setTimeout(() => void begin(), 1000);
+        stop = () => clearTimeout(timer);
+      }
+    };
+    void begin();
+    return () => {
+      isGone = true;
+      stop();
+    };
+  }, [client, path]);
+
+  const loadEarlier = useCallback(async () => {
+    const { messages } = await client.get<{ messages: SpaceMessage[] }>(`${path}/messages?limit=${PAGE}&beforeSeq=${first.current}`);
+    first.current = messages[0]?.seq ?? 0;
+    setHasEarlier(messages.length === PAGE);
+    change({ page: messages, lastSeq: 0 });
+  }, [client, path]);
+
+  const send = useCallback(
+    async (content: string, as?: string) => {
+      // Its own id makes a repeated try the same message.
+      const id = `msg_${crypto.randomUUID()}`;
+      await client.post(`${path}/messages`, as === undefined ? { id, content } : { id, content, entityId: as });
+    },
+    [client, path],
+  );
+
+  return { ...state, stream, hasEarlier, loadEarlier, send };
+}
+
+export interface ToolResult {
+  submit: (result: unknown) => Promise<void>;
+  fail: (message: string) => Promise<void>;
+  isSending: boolean;
+  error: Error | null;
+}
+
+/** Answers a call that waits for its result. The first answer stands; a second one is told as what it is. */
+export function useToolResult(call: { toolCallId: string; runId: string | null }): ToolResult {
+  const client = useClient();
+  const [isSending, setIsSending] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const { toolCallId, runId } = call;
+  const answer = useCallback(
+    async (body: Record<string, unknown>) => {
+      setIsSending(true);
+      setError(null);
+      try {
+        await client.post(`/api/runs/${encodeURIComponent(runId ?? "")}/tool-results`, { callId: toolCallId, ...body });
+      } catch (fault) {
+        setError(fault as Error);
+        throw fault;
+      } finally {
+        setIsSending(false);
+      }
+    },
+    [client, toolCallId, runId],
+  );
+  const submit = useCallback((result: unknown) => answer({ result }), [answer]);
+  const fail = useCallback((message: string) => answer({ error: message }), [answer]);
+  return { submit, fail, isSending, error };
+}

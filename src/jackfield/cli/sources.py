@@ -1,0 +1,62 @@
+"""`jackfield sources`: where the tools come from, and how each of those places is.
+
+Above: `main.py`. Below: the SDK.
+"""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from jackfield.cli.reach import gateway
+from jackfield.cli.show import columns, harmless, paint, put, put_json
+from jackfield.cli.usage import add_gateway_arguments
+from jackfield.sdk.types import ScenarioState
+
+DESCRIPTION = """\
+Show every source of tools: whether it is there, when it was last looked at, and what is wrong with it.
+
+exit codes: 0 all are there, 1 one of them is down"""
+EXAMPLES = """\
+  jackfield sources
+  jackfield sources --refresh          (read every source anew first, past every cache)
+  jackfield sources --json"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--refresh", action="store_true", help="have every source read anew first")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_gateway_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    states = asyncio.run(_states(options))
+    if options.json:
+        put_json({"sources": states})
+    else:
+        for line in state_lines(states):
+            put(line)
+    return 0 if all(state.available for state in states) else 1
+
+
+async def _states(options: Namespace) -> tuple[ScenarioState, ...]:
+    async with gateway(options) as client:
+        if options.refresh:
+            await client.tools.refresh()
+        return await client.tools.scenarios()
+
+
+def state_lines(states: Sequence[ScenarioState]) -> list[str]:
+    """One line each: name, whether it is there, how many tools, when it was looked at, what is wrong."""
+    if not states:
+        return ["No sources. Add one to the config: [sources.NAME]."]
+    rows = [
+        (
+            harmless(state.scenario),
+            "up" if state.available else paint("down", "red"),
+            f"{state.tool_count} tools",
+            state.last_checked or "never",
+            harmless(state.error or ""),
+        )
+        for state in states
+    ]
+    return columns(rows, styles=("bold", "", "dim", "dim"))

@@ -1,0 +1,67 @@
+"""The console as it was built: one page and its assets. Where it was not built, the plain page says how to get it.
+
+Above: `routes.py`. Below: `console/`, which Vite fills (`make console`), and `static/`. An asset's name changes with
+what is in it, so browsers may keep it for ever; the page itself is asked for each time.
+"""
+
+import gzip
+import re
+from functools import cache
+from importlib.resources import files
+
+from jackfield.errors import NotFound
+from jackfield.web.answers import Answer, Header, Reply
+from jackfield.web.page import PAGE_HEADERS, static_reply
+from jackfield.web.visit import Visit
+
+_MEDIA = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "woff2": "font/woff2",
+    "png": "image/png",
+}
+_ASSET = re.compile(r"[A-Za-z0-9_.-]{1,120}\.([a-z0-9]{1,5})")
+_WORTH_ZIPPING = 1_000
+_ASSET_HEADERS: tuple[Header, ...] = (
+    (b"cache-control", b"public, max-age=31536000, immutable"),
+    (b"vary", b"Accept-Encoding"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+async def show_page(_visit: Visit) -> Answer:
+    """The console, or the plain page."""
+    page = _read("index.html")
+    if page is None:
+        return static_reply("index.html", "text/html; charset=utf-8")
+    return Reply(200, ((b"content-type", b"text/html; charset=utf-8"), *PAGE_HEADERS), page)
+
+
+async def show_asset(visit: Visit) -> Answer:
+    """One file that the page asks for."""
+    name = visit.part("file")
+    found = _ASSET.fullmatch(name)
+    media = None if found is None else _MEDIA.get(found[1])
+    body = None if media is None else _read(f"assets/{name}")
+    if media is None or body is None:
+        raise NotFound(f"The console has no file '{name[:120]}'. Reload the page; after an update, build it anew.")
+    headers = ((b"content-type", media.encode()), *_ASSET_HEADERS)
+    if len(body) > _WORTH_ZIPPING and b"gzip" in (visit.header(b"accept-encoding") or b""):
+        return Reply(200, (*headers, (b"content-encoding", b"gzip")), _zipped(f"assets/{name}"))
+    return Reply(200, headers, body)
+
+
+def is_built() -> bool:
+    return _read("index.html") is not None
+
+
+@cache
+def _read(name: str) -> bytes | None:
+    file = files("jackfield.web") / "console" / name
+    return file.read_bytes() if file.is_file() else None
+
+
+@cache
+def _zipped(name: str) -> bytes:
+    return gzip.compress(_read(name) or b"", 9, mtime=0)

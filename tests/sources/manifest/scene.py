@@ -1,0 +1,136 @@
+"""Services for tests: a manifest on loopback, every byte of it the test's, and the source that reads it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jackfield.model.call import Failed, Outcome
+from jackfield.model.tool import Tool
+from jackfield.sources.base import Invocation, Surroundings
+from jackfield.sources.keeper import Panel
+from jackfield.sources.manifest.options import parse_options
+from jackfield.sources.manifest.source import ManifestSource
+from jackfield.sources.outgoing import Outgoing
+from jackfield.workers.workshop import Workshop
+from tests.sources.invocations import invocation_of
+from tests.sources.upstream import Upstream, reply
+
+BOUND = 10.0
+TOOLS = "/api/v1/tools"
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+def tool(name: str = "echo", **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"The tool {name}.", "parameters": TEXT, "metadata": {}, **more}
+
+
+def manifest(*tools: dict[str, Any], version: Any = "1.0", at: str = "2026-01-15T10:30:00Z", **more: Any) -> bytes:
+    """A manifest of these tools."""
+    scenario = {"name": "manager", "version": "1.0.0", "description": "", "base_url": "http://192.0.2.1:1"}
+    body = {"protocol_version": version, "scenario": scenario, "tools": list(tools), "categories": []}
+    return msgspec.json.encode({**body, "generated_at": at, **more})
+
+
+def published(body: bytes, **headers: str) -> bytes:
+    return reply(200, body, content_type="application/json", **headers)
+
+
+class Scene:
+    """One service and its source, as the keeper would hold it."""
+
+    def __init__(
+        self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any], house: str
+    ) -> None:
+        self.upstream = upstream
+        self.asked = 0
+        """How often the source asked to be read anew."""
+        self.woken = asyncio.Event()
+        self.panel: Panel | None = None
+        self.surroundings = Surroundings(
+            folder=folder,
+            data=folder,
+            changed=self._changed,
+            secret=lambda _: None,
+            config=dict,
+            registry=list,
+            call_tool=_no_calls,
+            ask_model=_no_model,
+            outgoing=outgoing,
+            workshop=Workshop(folder / "workers", redact=str),
+            house=lambda: house,
+        )
+        self.source = ManifestSource(
+            "far", parse_options({"url": upstream.url, **options}, where="sources.far"), self.surroundings
+        )
+
+    def _changed(self, name: str) -> None:
+        self.asked += 1
+        self.woken.set()
+        if self.panel is not None:
+            self.panel.request_refresh(name)
+
+    async def names(self) -> list[str]:
+        """The tools as they are read now."""
+        return [tool.name for tool in (await self.source.refresh()).tools]
+
+    async def tool(self, name: str) -> Tool:
+        return next(tool for tool in (await self.source.refresh()).tools if tool.name == name)
+
+    async def call(self, name: str, *, timeout_ms: int = 5_000, **arguments: Any) -> Outcome:
+        found = await self.tool(name)
+        return await self.source.execute(invocation_of(found, timeout_ms=timeout_ms, **arguments))
+
+    @property
+    def reads(self) -> int:
+        """How often the manifest was asked for."""
+        return self.upstream.targets.count(TOOLS)
+
+
+@asynccontextmanager
+async def scene(folder: Path, *, house: str = "house_here", **options: Any) -> AsyncIterator[Scene]:
+    async with Upstream() as upstream, Outgoing() as outgoing:
+        opened = Scene(upstream, outgoing, folder, options, house)
+        try:
+            await opened.source.open()
+            yield opened
+        finally:
+            await opened.source.close()
+
+
+@asynccontextmanager
+async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterator[tuple[Scene, Panel]]:
+    """The source in a panel, which brings it up and keeps what it listed."""
+    async with Outgoing() as outgoing:
+        opened = Scene(upstream, outgoing, folder, options, "house_here")
+        panel = opened.panel = Panel(on_listing=opened.woken.set)
+        await panel.add(opened.source)
+        try:
+            await panel.settled(within=BOUND)
+            yield opened, panel
+        finally:
+            await panel.close()
+
+
+async def eventually(ask: Callable[[], Any] | Callable[[], Awaitable[Any]], *, within: float = BOUND) -> Any:
+    """The first truthy answer: for what happens by itself, with no event to wait for."""
+    async with asyncio.timeout(within):
+        while True:
+            answer = ask()
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if answer:
+                return answer
+            await asyncio.sleep(0.01)
+
+
+async def _no_calls(name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
+    return Failed("no", f"{name} {arguments} {parent}")
+
+
+async def _no_model(*_: Any, **__: Any) -> str:
+    return ""

@@ -1,0 +1,109 @@
+"""Sandboxed tool files through the real doors: called, walled in, shown by the doctor, gone with the gateway."""
+
+import json
+import os
+import signal
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.requirement import requirement
+from tests.sources.workers import worker_file
+from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway
+from tests.workers.processes import marked
+
+CONFIG = """
+[sources.boxed]
+kind = "files"
+path = "boxed.py"
+secrets = ["WEATHER_KEY"]
+config = { units = "metric" }
+env = { MARK = "MARKED" }
+sandbox = { memory = 2_000_000_000 }
+"""
+TOOLS = """
+import os, socket, subprocess
+from jackfield_tool import get_config, get_secret
+
+def weather(city: str) -> dict:
+    return {"city": city, "units": get_config("units"), "has_key": get_secret("WEATHER_KEY") is not None}
+
+def look(path: str) -> list[str]:
+    return sorted(os.listdir(path))
+
+def read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+def reach(port: int) -> str:
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    return "reached"
+
+def breed() -> int:
+    return len([subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(3)])
+"""
+
+
+@pytest.fixture
+def mark() -> str:
+    return f"sandbox-story-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def start(folder: Path, mark: str) -> AbstractContextManager[RunningGateway]:
+    (folder / "boxed.py").write_text(worker_file(TOOLS))
+    config = CONFIG.replace("MARKED", mark)
+    return running_gateway(folder, config, env={"WEATHER_KEY": "sunny-side-up"})
+
+
+def call(gateway: RunningGateway, tool: str, **arguments: Any) -> dict[str, Any]:
+    url = f"{gateway.url}/api/v1/tools/{tool}/execute"
+    answer = httpx2.post(url, json={"arguments": arguments}, headers=gateway.headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_a_sandboxed_tool_is_called_like_any_other_and_sees_nothing_of_the_gateway(tmp_path: Path, mark: str) -> None:
+    """The file lies in the config's own folder, beside the gateway's data and its key."""
+    with start(tmp_path, mark) as gateway:
+        done = run_cli("call", "weather", "city=Oslo", cwd=tmp_path, env=gateway.environment)
+        assert json.loads(done.stdout) == {"city": "Oslo", "units": "metric", "has_key": True}, done.stderr
+        assert ".jackfield" in call(gateway, "look", path=str(tmp_path))["result"]
+        inside = call(gateway, "look", path=str(tmp_path / ".jackfield"))["result"]
+        assert inside == ["workers"], "only the folder that holds this version's own text"
+        assert len(call(gateway, "look", path=str(tmp_path / ".jackfield" / "workers"))["result"]) == 1
+        assert call(gateway, "read", path=str(tmp_path / "jackfield.toml"))["result"] == ""
+        refused = call(gateway, "reach", port=int(gateway.url.rpartition(":")[2]))
+        assert refused["error"]["message"].startswith("ConnectionRefusedError")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@requirement("CON-worker-no-orphan")
+def test_a_sandbox_and_all_in_it_are_gone_with_the_gateway(tmp_path: Path, mark: str, how: signal.Signals) -> None:
+    with start(tmp_path, mark) as gateway:
+        assert call(gateway, "breed")["result"] == 3
+        assert len(marked(mark)) == 4
+        os.kill(gateway.pid, how)
+        gateway.process.wait(15)
+        eventually(lambda: not marked(mark), within=2)
+
+
+def test_the_doctor_says_which_sandbox_there_is(tmp_path: Path) -> None:
+    (tmp_path / "jackfield.toml").write_text(f"[server]\nport = {free_port()}\n", encoding="utf-8")
+    findings = json.loads(run_cli("doctor", "--json", cwd=tmp_path).stdout)["findings"]
+    (said,) = [finding for finding in findings if finding["subject"] == "sandbox"]
+    assert said["level"] == "ok"
+    assert said["says"].partition(":")[0] in ("namespaces", "bubblewrap")
+
+
+def test_the_doctor_names_a_source_that_cannot_have_its_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "boxed.py").write_text(worker_file("def hello() -> int:\n    return 1\n"))
+    config = '[sources.boxed]\nkind = "files"\npath = "boxed.py"\nsandbox = { kind = "container" }\n'
+    (tmp_path / "jackfield.toml").write_text(f"[server]\nport = {free_port()}\n{config}", encoding="utf-8")
+    findings = json.loads(run_cli("doctor", "--json", cwd=tmp_path).stdout)["findings"]
+    assert 'A sandbox of kind "container" needs the command that runs one: container = […].' in [
+        finding["says"] for finding in findings if finding["subject"] == "source boxed"
+    ]
