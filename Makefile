@@ -14,17 +14,20 @@ CODE := src tests bench stress conformance examples
 
 export PYTHON
 
-.PHONY: help serve test check format bench stress conformance requirements requirements-tick lock clean run-env dev-env
+.PHONY: help serve console test check format bench stress conformance requirements requirements-tick lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-serve: run-env ## set up what is missing, then serve the demo project at http://127.0.0.1:8420
+serve: run-env console ## set up what is missing, then serve the demo project at http://127.0.0.1:8420
 	@$(BIN)/jackfield serve --config examples/demo/jackfield.toml $(ARGS)
 
-test: dev-env ## every test
+console: ## build the console, where npm is there and something has changed
+	@make/console
+
+test: dev-env console ## every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: dev-env ## format, lint, types, import layers

@@ -15,6 +15,7 @@ from stress.kills import kill_under_load
 from stress.race import race_at_the_deadline
 from stress.report import Report
 from stress.stores import a_folder, a_postgres
+from stress.streams import cut_streams
 from stress.upstreams import restart_upstreams
 
 
@@ -41,10 +42,12 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
         Part(name="chaos", act=chaos, counts={"calls": counts.chaos}, shared=False),
         Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
+        Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
         Part(name="doubles-shared", act=submit_twice, counts={"pairs": counts.doubles}, shared=True),
+        Part(name="streams-shared", act=cut_streams, counts={"cuts": counts.cuts}, shared=True),
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
     )
     return {part.name: part for part in (*alone, *shared)}

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -59,6 +60,7 @@ from jackfield.spaces.room import SpaceRoom
 from jackfield.store import open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.mind_moves import AGENTS_TOPIC
+from jackfield.store.opening import database_files
 from jackfield.store.preferences import PREFERENCES_TOPIC
 from jackfield.workers.workshop import Workshop
 
@@ -125,8 +127,9 @@ class Gateway:
         self.house = ""
         """What other gateways know this one by, and all that share its database."""
         self.callbacks = Callbacks(secrets.token_hex(32))
-        hidden = [path for path in (settings.data, settings.path) if path is not None]
-        self.workshop = Workshop(settings.data / "workers", redact=redactor.text, base=settings.folder, hidden=hidden)
+        self.workshop = Workshop(
+            settings.data / "workers", redact=redactor.text, base=settings.folder, hidden=_hidden(settings)
+        )
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
             store=self.store,
@@ -410,6 +413,12 @@ def _catalog_of(settings: Settings) -> Catalog:
         prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
         pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
     )
+
+
+def _hidden(settings: Settings) -> list[Path]:
+    """What no sandboxed program sees, also where it may see the folder around it."""
+    database = database_files(settings.store_url, folder=settings.folder, data=settings.data)
+    return [path for path in (settings.data, settings.path, *database) if path is not None]
 
 
 def _without_server(status: SourceStatus) -> SourceStatus:

@@ -22,6 +22,7 @@ from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSch
 from jackfield.parsing import parse_config, snake_keys
 from jackfield.settings_agents import AgentSettings, check_agent_id
 from jackfield.settings_discovery import DiscoverySettings, services_in
+from jackfield.settings_models import with_environment_model
 from jackfield.settings_sessions import RelaySettings, SessionSettings
 
 MAX_BODY = 32 * 1024 * 1024
@@ -242,7 +243,7 @@ def load_settings(
         services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),
         responses=document.responses,
         mcp=document.mcp,
-        models=document.models,
+        models=with_environment_model(document.models, env, secret=secrets.get),
         sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
         tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),
         agents=document.agents,

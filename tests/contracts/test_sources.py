@@ -23,6 +23,7 @@ from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
+from tests.sources.manifest import scene as manifests
 from tests.sources.mcp.scene import eventually, plain, scene
 from tests.sources.openapi.scene import document, json_body, operation, service
 from tests.sources.toolbox import BOUND, Toolbox
@@ -152,6 +153,39 @@ async def openapi(folder: Path) -> AsyncIterator[Case]:
 
 
 @asynccontextmanager
+async def manifest(folder: Path) -> AsyncIterator[Case]:
+    def echo(request: Received) -> bytes:
+        return json_reply({"success": True, "status": "completed", "result": request.json})
+
+    async with manifests.scene(folder, follow=False) as far:
+        upstream, at = far.upstream, manifests.TOOLS
+        tools = [
+            manifests.tool("echo"),
+            manifests.tool("fail", parameters=NOTHING),
+            manifests.tool("hang", parameters=NOTHING),
+        ]
+        upstream.answers |= {
+            at: manifests.published(manifests.manifest(*tools)),
+            f"{at}/echo/execute": echo,
+            f"{at}/fail/execute": json_reply({"success": False, "status": "failed", "error": "no luck"}),
+            f"{at}/hang/execute": never,
+        }
+
+        async def hangs() -> None:
+            while f"{at}/hang/execute" not in upstream.targets:  # noqa: ASYNC110 - the manifest's request came before
+                await asyncio.sleep(0.005)
+
+        yield Case(
+            source=far.source,
+            kind="manifest",
+            tools=frozenset({"echo", "fail", "hang"}),
+            result={"arguments": {"text": "hello"}},
+            hanging=hangs,
+            stopped=partial(upstream.hung_up, f"{at}/hang/execute"),
+        )
+
+
+@asynccontextmanager
 async def internal(_: Path) -> AsyncIterator[Case]:
     echo = Tool(source="internal", name="echo", input_schema=TEXT, execution_type=ExecutionType.INTERNAL)
     yield Case(
@@ -232,8 +266,8 @@ async def mcp(folder: Path) -> AsyncIterator[Case]:
         )
 
 
-ALL: list[Maker] = [files, http, internal, mcp, openapi, registry]
-THAT_RUN_SOMETHING: list[Maker] = [files, http, mcp, openapi, registry]
+ALL: list[Maker] = [files, http, internal, manifest, mcp, openapi, registry]
+THAT_RUN_SOMETHING: list[Maker] = [files, http, manifest, mcp, openapi, registry]
 
 
 @pytest.fixture(params=ALL, ids=lambda maker: maker.__name__)

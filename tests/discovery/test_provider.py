@@ -127,6 +127,18 @@ async def test_a_tool_that_takes_too_long_is_a_failure_with_the_code_timeout() -
     assert answer["error"] == {"code": "timeout", "message": "Tool timed out after 50ms"}
 
 
+async def test_a_call_takes_no_longer_than_the_gateway_that_asks_waits_for_it() -> None:
+    async def slow() -> None:
+        """Take for ever."""
+        await asyncio.Event().wait()
+
+    reply = await ask(provider(slow), "/slow/execute", method="POST", jackfield_timeout_ms="40")
+    assert msgspec.json.decode(reply.body)["error"] == {"code": "timeout", "message": "Tool timed out after 40ms"}
+    for nonsense in ("", "-1", "soon", "²"):
+        fine = await ask(provider(nothing), "/nothing/execute", method="POST", jackfield_timeout_ms=nonsense)
+        assert msgspec.json.decode(fine.body)["success"] is True
+
+
 async def test_arguments_that_do_not_fit_are_refused_before_the_function_runs() -> None:
     ran: list[int] = []
 

@@ -51,6 +51,16 @@ def travel(
 
 
 class TestDefinitions:
+    def test_a_choice_of_texts_says_that_they_are_texts(self) -> None:
+        properties = one(travel).definition()["inputSchema"]["properties"]
+        assert properties["mood"] == {"type": "string", "enum": ["calm", "wild"], "default": "calm"}
+
+    def test_a_name_with_any_character_and_a_category_are_told_as_they_are(self) -> None:
+        definition = one(travel, name="go to (Rome)", category="trips").definition()
+        assert (definition["name"], definition["category"]) == ("go to (Rome)", "trips")
+        assert definition["inputSchema"]["required"] == ["place", "day"]
+        assert "category" not in one(travel).definition()
+
     def test_hints_make_a_schema_that_a_validator_takes_and_the_docstring_the_description(self) -> None:
         definition = one(travel).definition()
         schema = definition["inputSchema"]

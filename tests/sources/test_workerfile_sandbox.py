@@ -4,11 +4,14 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from jackfield.errors import ConfigError
 from jackfield.model.call import Failed
+from jackfield.sources.base import Surroundings
+from jackfield.sources.files import files_source
 from tests.sources.test_workerfile_environments import DEPENDS, slow_package
 from tests.sources.toolbox import Toolbox
 from tests.sources.workers import worker_box, worker_file
@@ -147,15 +150,19 @@ async def test_a_file_that_would_run_outside_is_not_offered(tmp_path: Path) -> N
 
 
 async def test_a_sandbox_that_is_missing_is_a_fault_of_the_source_and_of_each_call(tmp_path: Path) -> None:
-    options = {"kind": "container"}
-    async with worker_box(tmp_path, sandbox=options) as box:
+    async with worker_box(tmp_path, sandbox={"kind": "none", "readable": ["models"]}) as box:
         box.write("boxed.py", worker_file("def hello() -> int:\n    return 1\n"))
         listing = await box.refresh()
-        said = 'A sandbox of kind "container" needs the command that runs one: container = […].'
+        said = "The sandbox is to show 'models', which is not there. Make it or leave it out."
         assert listing.faults == (said,)
         for _ in range(3):
             assert await box.failure("hello") == Failed("sandbox_unavailable", said)
         assert box.workshop.statuses()[0].restarts == 0
+
+
+def test_a_container_of_ones_own_is_not_for_tool_files(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^sources\.local\.sandbox: a tool file's worker speaks over a socket"):
+        files_source("local", {"path": "*.py", "sandbox": {"kind": "container"}}, cast("Surroundings", None))
 
 
 async def test_limits_hold_without_a_sandbox_where_the_operator_wants_only_them(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ class Upstream:
         while not all(reader.at_eof() for reader in self._readers):  # noqa: ASYNC110 - nothing tells of an EOF
             await asyncio.sleep(0.005)
 
+    async def hung_up(self, target: str) -> None:
+        """Comes back when the client that asked for `target` has closed its connection."""
+        [request] = [request for request in self.received if request.target == target]
+        while not self._readers[request.connection - 1].at_eof():  # noqa: ASYNC110 - nothing tells of an EOF
+            await asyncio.sleep(0.005)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

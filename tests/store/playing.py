@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import Phase, settings
 from msgspec import Raw, Struct
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
+from jackfield.model.space import call_message_id
 from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite_words
 from jackfield.store.cycle_moves import cycle_from
 from jackfield.store.rows import Row as StoredRow
@@ -29,6 +31,9 @@ from tests.store.protocol import Cycle, Event, Lease, Row
 
 EPOCH = 1_000_000
 AGENTS = ("ada", "bob")
+SPACE = "lobby"
+"""Where every call is shown."""
+TABLES = ("calls", "inbox", "gateways", "cycles", "steps", "consciousness", "spaces", "space_messages", "space_events")
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 CLOCK = "(SELECT now FROM test_clock)"
@@ -44,8 +49,9 @@ class Bench:
 
     def clear(self) -> None:
         """An empty database at the beginning of time."""
-        for table in ("calls", "inbox", "gateways", "cycles", "steps", "consciousness"):
+        for table in TABLES:
             self._write(f"DELETE FROM {table}")
+        self.run(self.stores[0].spaces.ensure(SPACE, name="Lobby"))
         self.set_clock(EPOCH)
         self.run(known(self.stores[0], *AGENTS))
 
@@ -70,6 +76,7 @@ class Bench:
         """As if this call had never been made."""
         self._write("DELETE FROM calls WHERE id = :id", id=call_id)
         self._write("DELETE FROM inbox WHERE event_id = :id", id=f"tr:{call_id}")
+        self._write("DELETE FROM space_messages WHERE id = :id", id=call_message_id(call_id))
 
     async def look(self, *, tools: Sequence[str], clients: Sequence[str]) -> "Sight":
         """All there is to see now, by every query of the sweeper and the tool servers."""
@@ -91,6 +98,7 @@ class Bench:
             cycles=await self._read("SELECT * FROM cycles"),
             steps=await self._read("SELECT * FROM steps"),
             minds=await self._read("SELECT * FROM consciousness"),
+            shown=[Shown.read(row["metadata"]) for row in await self._read("SELECT metadata FROM space_messages")],
             gateways={row["id"]: Lease(row["alive_until"], bool(row["dead"])) for row in gateways},
             found=found,
         )
@@ -105,6 +113,18 @@ class Bench:
         return make_statement("of the test", sql, self.stores[0].placeholder)
 
 
+class Shown(Struct, frozen=True, rename="camel"):
+    """What a space sees of a call."""
+
+    tool_call_id: str
+    status: str
+    args: Raw
+
+    @classmethod
+    def read(cls, metadata: str) -> "Shown":
+        return msgspec.json.decode(metadata, type=cls)
+
+
 class Sight(Struct, frozen=True, kw_only=True):
     """A database as it is seen after one step."""
 
@@ -113,6 +133,7 @@ class Sight(Struct, frozen=True, kw_only=True):
     cycles: list[StoredRow]
     steps: list[StoredRow]
     minds: list[StoredRow]
+    shown: list[Shown]
     gateways: dict[str, Lease]
     found: dict[str, set[str]]
     """What each query finds."""
@@ -195,6 +216,8 @@ def to_call(row: Row) -> Call:
         principal="ops",
         status=CallStatus(row.status),
         agent=row.agent,
+        space_id=SPACE,
+        shown="whole",
         delivery=Delivery(row.delivery) if row.delivery else None,
         first_reply=FirstReply(row.first_reply) if row.first_reply else None,
         idempotent=row.idempotent,

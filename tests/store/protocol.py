@@ -347,3 +347,11 @@ def slot(row: Row) -> Any:
     if row.delivery == "inbox" and row.first_reply:
         return row.first_reply
     return row.outcome if row.delivery is not None and row.status in FINAL else None
+
+
+def shown_status(row: Row) -> str:
+    """What a space sees of the call (contract §7, §14): whether somebody is asked, and how it ended."""
+    if row.status in FINAL:
+        return "complete" if row.status == "completed" else "error"
+    is_asked = row.status == "pending_approval" or (row.status == "pending" and row.first_reply == "pending")
+    return "requires_action" if is_asked else "running"

@@ -198,6 +198,7 @@ class Moves(RuleBasedStateMachine):
         assert sight.found == self.expected_finds()
         self.check_events(sight.events, rows)
         self.check_cycles(sight)
+        self.check_shown(sight, rows)
         for stored in sight.stored:
             self.check_history(rows[stored["id"]], slot_in(stored))
 
@@ -231,6 +232,13 @@ class Moves(RuleBasedStateMachine):
             row = rows[event["event_id"].removeprefix("tr:")]
             assert event["agent"] == row.agent
             assert msgspec.json.decode(event["data"])["toolCallId"] == row.id
+
+    def check_shown(self, sight: Sight, rows: dict[str, Row]) -> None:
+        """The space sees each call once, where it is now. Built-ins it does not see."""
+        calls = [row for row in rows.values() if row.deadline is not None or row.delivery != "inline" or not row.cycle]
+        expected = [(row.id, protocol.shown_status(row), row.arguments) for row in calls]
+        seen = [(shown.tool_call_id, shown.status, bytes(shown.args).decode()) for shown in sight.shown]
+        assert sorted(seen) == sorted(expected)
 
     def check_cycles(self, sight: Sight) -> None:
         """Where nobody opens one there is none."""

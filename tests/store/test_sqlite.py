@@ -251,3 +251,40 @@ async def test_a_page_finds_its_calls_by_an_index(store: SqliteStore) -> None:
         steps = await store._read(partial(plan, f"SELECT * FROM calls WHERE {condition} ORDER BY id DESC LIMIT 20"))
         assert any("USING INDEX calls_" in step for step in steps), (condition, steps)
     assert (await store.list_calls(CallFilter(), limit=1)).calls == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "next_seq",
+        "messages_after",
+        "messages_before",
+        "space_events_after",
+        "begun_messages",
+        "presence_of_run",
+        "presence_of_agent",
+        "presence_in_space",
+        "spaces_of",
+        "tell_agents",
+        "members_of",
+        "live_in_space",
+        "prune_space_events",
+        "memories_of",
+        "goals_of",
+        "plans_of",
+        "due_plans",
+        "next_plan",
+        "fire_plan",
+    ],
+)
+async def test_what_spaces_and_agents_ask_often_walks_no_table(store: SqliteStore, name: str) -> None:
+    asked = store._statements[name]
+
+    def plan() -> Script[list[str]]:
+        wanted = Statement("plan", f"EXPLAIN QUERY PLAN {asked.sql}", asked.parameters)
+        rows = yield wanted, dict.fromkeys(asked.parameters)
+        return [row["detail"] for row in rows]
+
+    steps = await store._read(plan)
+    assert steps
+    assert [step for step in steps if step.startswith("SCAN") and "USING" not in step] == []

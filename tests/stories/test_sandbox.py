@@ -16,6 +16,9 @@ from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli
 from tests.workers.processes import marked
 
 CONFIG = """
+[store]
+url = "sqlite:///calls.db"
+
 [sources.boxed]
 kind = "files"
 path = "boxed.py"
@@ -67,7 +70,7 @@ def call(gateway: RunningGateway, tool: str, **arguments: Any) -> dict[str, Any]
 
 
 def test_a_sandboxed_tool_is_called_like_any_other_and_sees_nothing_of_the_gateway(tmp_path: Path, mark: str) -> None:
-    """The file lies in the config's own folder, beside the gateway's data and its key."""
+    """The file lies in the config's own folder, beside the gateway's data, key and database."""
     with start(tmp_path, mark) as gateway:
         done = run_cli("call", "weather", "city=Oslo", cwd=tmp_path, env=gateway.environment)
         assert json.loads(done.stdout) == {"city": "Oslo", "units": "metric", "has_key": True}, done.stderr
@@ -75,7 +78,9 @@ def test_a_sandboxed_tool_is_called_like_any_other_and_sees_nothing_of_the_gatew
         inside = call(gateway, "look", path=str(tmp_path / ".jackfield"))["result"]
         assert inside == ["workers"], "only the folder that holds this version's own text"
         assert len(call(gateway, "look", path=str(tmp_path / ".jackfield" / "workers"))["result"]) == 1
-        assert call(gateway, "read", path=str(tmp_path / "jackfield.toml"))["result"] == ""
+        for name in ("jackfield.toml", "calls.db"):
+            assert (tmp_path / name).stat().st_size > 0
+            assert call(gateway, "read", path=str(tmp_path / name))["result"] == ""
         refused = call(gateway, "reach", port=int(gateway.url.rpartition(":")[2]))
         assert refused["error"]["message"].startswith("ConnectionRefusedError")
 
@@ -101,9 +106,9 @@ def test_the_doctor_says_which_sandbox_there_is(tmp_path: Path) -> None:
 
 def test_the_doctor_names_a_source_that_cannot_have_its_sandbox(tmp_path: Path) -> None:
     (tmp_path / "boxed.py").write_text(worker_file("def hello() -> int:\n    return 1\n"))
-    config = '[sources.boxed]\nkind = "files"\npath = "boxed.py"\nsandbox = { kind = "container" }\n'
+    config = '[sources.boxed]\nkind = "files"\npath = "boxed.py"\nsandbox = { readable = ["models"] }\n'
     (tmp_path / "jackfield.toml").write_text(f"[server]\nport = {free_port()}\n{config}", encoding="utf-8")
     findings = json.loads(run_cli("doctor", "--json", cwd=tmp_path).stdout)["findings"]
-    assert 'A sandbox of kind "container" needs the command that runs one: container = […].' in [
+    assert "The sandbox is to show 'models', which is not there. Make it or leave it out." in [
         finding["says"] for finding in findings if finding["subject"] == "source boxed"
     ]

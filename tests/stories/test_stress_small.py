@@ -44,3 +44,11 @@ def test_mcp_servers_that_are_killed_work_again_soon_and_their_calls_end_in_clea
 @pytest.mark.parametrize("name", ["kills", "kills-shared"])
 def test_no_acknowledged_result_is_lost_doubled_or_stuck_when_gateways_are_killed(name: str) -> None:
     run(name)
+
+
+@requirement("CON-spaces-stream-resume")
+@pytest.mark.parametrize("name", ["streams", "streams-shared"])
+def test_who_follows_a_busy_space_has_everything_once_in_order_and_the_right_texts_however_often_cut_off(
+    name: str,
+) -> None:
+    run(name)

@@ -204,7 +204,8 @@ class StepTaker:
 
 def told_in_cycle(call: Call) -> Told:
     """What the agent is told of a call: its slot. It goes on although somebody else has still to answer."""
-    return msgspec.structs.replace(told_of(call), waits=False, ends=_is(call, ENDS_THE_CYCLE))
+    ends = _is(call, ENDS_THE_CYCLE) and isinstance(call.outcome, Done)
+    return msgspec.structs.replace(told_of(call), waits=False, ends=ends)
 
 
 def whereabouts_after(space_id: str | None, call: Call) -> str | None:

@@ -8,6 +8,7 @@ here too.
 
 import asyncio
 import hmac
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -25,6 +26,7 @@ from jackfield.discovery.replies import CACHED, Reply, empty_reply, json_reply, 
 from jackfield.errors import InvalidArguments, NotFound, Refused, TooLarge, ToolNotFound, Unauthenticated
 from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
+from jackfield.model.journey import TIMEOUT_HEADER
 from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.parsing import nearest
 from jackfield.sdk.functions import Callee, Servable, callees_of
@@ -184,7 +186,7 @@ class Provider:
         if faults:
             raise InvalidArguments(f"Tool '{name}' cannot take these arguments: {told(faults)}", details=faults)
         began = time.monotonic()
-        result, error = await _run(offered, arguments)
+        result, error = await _run(offered, arguments, _time_left(headers))
         executed = Executed(
             success=error is None,
             call_id=new_id("call"),
@@ -246,14 +248,20 @@ def _arguments(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     return read.arguments
 
 
-async def _run(offered: _Offered, arguments: dict[str, Any]) -> tuple[Raw | None, CallError | None]:
+def _time_left(headers: Mapping[str, str]) -> float:
+    """How many milliseconds a gateway still waits for this call; for ever, where nobody says."""
+    said = headers.get(TIMEOUT_HEADER, "")
+    return max(int(said), 1) if said.isascii() and said.isdecimal() else math.inf
+
+
+async def _run(offered: _Offered, arguments: dict[str, Any], time_left: float) -> tuple[Raw | None, CallError | None]:
     """The result, or the error. What is cancelled because its time is over may run on in its thread, unheard."""
-    limit = offered.tool.deadline_ms
+    limit = min(offered.tool.deadline_ms, time_left)
     try:
         async with asyncio.timeout(limit / 1000):
             answer = await offered.callee.run(arguments)
     except TimeoutError:
-        return None, CallError("timeout", f"Tool timed out after {limit}ms")
+        return None, CallError("timeout", f"Tool timed out after {round(limit)}ms")
     if answer.error is not None:
         return None, CallError("tool_error", answer.error)
     return answer.result, None

@@ -15,6 +15,7 @@ that a program needs no gateway code to talk to one.
 """
 
 from jackfield.errors import (
+    AgentNotFound,
     AlreadyResolved,
     BadRequest,
     CallNotFound,
@@ -41,6 +42,18 @@ from jackfield.errors import (
     Unauthenticated,
     Unavailable,
     WrongMediaType,
+)
+from jackfield.sdk.agent_types import (
+    AgentInfo,
+    CycleInfo,
+    CyclePage,
+    Goal,
+    Memory,
+    Plan,
+    RunEvent,
+    RunInfo,
+    RunPage,
+    RunStep,
 )
 from jackfield.sdk.client import Client
 from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, ToolFailed
@@ -75,6 +88,8 @@ from jackfield.sdk.types import (
 )
 
 __all__ = [
+    "AgentInfo",
+    "AgentNotFound",
     "AlreadyResolved",
     "BadRequest",
     "CallAnswer",
@@ -86,6 +101,8 @@ __all__ = [
     "CallRecord",
     "Client",
     "Conflict",
+    "CycleInfo",
+    "CyclePage",
     "DefinitionChanged",
     "DefinitionDiff",
     "EffectiveTool",
@@ -94,23 +111,30 @@ __all__ = [
     "Forbidden",
     "GatewayFault",
     "GatewayUnreachable",
+    "Goal",
     "InboxEvent",
     "InboxPage",
     "InvalidArguments",
     "JackfieldError",
     "LargeResult",
+    "Memory",
     "Misdirected",
     "NoAnswer",
     "NotFound",
     "NotReady",
     "Notice",
+    "Plan",
     "Progress",
     "RateLimited",
     "Readiness",
     "Receipt",
     "Refused",
     "ResultPage",
+    "RunEvent",
+    "RunInfo",
     "RunNotFound",
+    "RunPage",
+    "RunStep",
     "ServedTool",
     "Session",
     "SessionEvent",

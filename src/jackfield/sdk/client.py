@@ -13,6 +13,7 @@ from jackfield.sdk.agents import Agents
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Patience, get
 from jackfield.sdk.pins import Sources
+from jackfield.sdk.runs import Runs
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
@@ -46,6 +47,7 @@ class Client:
         self.tools = Tools(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
+        self.runs = Runs(self._connection)
         self.spaces = Spaces(self._connection)
         self.workers = Workers(self._connection)
         self.sources = Sources(self._connection)

@@ -151,10 +151,23 @@ class Callee:
                 f"the type hints of '{self.name}' make no JSON schema ({_last_line(fault)}); "
                 "use types that JSON knows, or give input_schema"
             ) from None
-        schema = {
-            key: value for key, value in parts.pop(root["$ref"].removeprefix("#/$defs/")).items() if key != "title"
-        }
-        return {**schema, "$defs": parts} if parts else schema
+        whole = parts.pop(root["$ref"].removeprefix("#/$defs/"))
+        schema = {key: value for key, value in whole.items() if key != "title"}
+        typed: dict[str, Any] = _typed({**schema, "$defs": parts} if parts else schema)
+        return typed
+
+
+def _typed(schema: Any) -> Any:
+    """The schema with the type of each choice of texts said too, as not every reader infers it."""
+    if isinstance(schema, list):
+        return [_typed(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: inner if key in ("enum", "default", "examples") else _typed(inner) for key, inner in schema.items()}
+    choices = made.get("enum")
+    if isinstance(choices, list) and "type" not in made and all(isinstance(choice, str) for choice in choices):
+        return {"type": "string", **made}
+    return made
 
 
 def callees_of(functions: Mapping[str, Servable] | Iterable[Servable]) -> dict[str, Callee]:

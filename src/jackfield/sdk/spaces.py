@@ -116,7 +116,7 @@ class Spaces:
 
         `entity` is for administrators: other keys speak as themselves.
         """
-        body = {"entityId": entity, "content": content, "metadata": metadata, "id": id or f"msg_{uuid4().hex}"}
+        body = {"entityId": entity, "content": content, "metadata": metadata, "id": id or f"sent_{uuid4().hex}"}
         message = _send("POST", f"{_path_of(space)}/messages", body)
         return (await self._ask(msgspec.structs.replace(message, repeatable=True), _OneMessage)).message
 

@@ -6,36 +6,18 @@ Every method is the asynchronous one, run to its end on a private event loop's t
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from jackfield.sdk.agents import Agents
 from jackfield.sdk.client import Client
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.pins import DefinitionDiff, Sources
+from jackfield.sdk.sync_agents import SyncAgents, SyncRuns
 from jackfield.sdk.sync_calls import SyncCalls
 from jackfield.sdk.sync_sessions import SyncSessions
 from jackfield.sdk.sync_spaces import SyncSpaces
 from jackfield.sdk.sync_tools import SyncTools
-from jackfield.sdk.types import InboxPage, Readiness, ToolInfo, Triggered
+from jackfield.sdk.types import Readiness, ToolInfo
 from jackfield.sdk.workers import WorkerInfo, WorkerLine, Workers
-
-
-class SyncAgents:
-    """`Agents`, blocking."""
-
-    def __init__(self, agents: Agents, loop: LoopThread) -> None:
-        self._agents = agents
-        self._loop = loop
-
-    def inbox(
-        self, name: str, status: str | None = None, *, limit: int | None = None, cursor: str | None = None
-    ) -> InboxPage:
-        """Events in the order they came: all of them, or those that are `pending`, `processing` or `processed`."""
-        return self._loop.run(self._agents.inbox(name, status, limit=limit, cursor=cursor))
-
-    def trigger(self, name: str, service: str, payload: Any = None) -> Triggered:
-        """Put an event of `service` into the agent's inbox; `payload` is anything that JSON holds."""
-        return self._loop.run(self._agents.trigger(name, service, payload))
 
 
 class SyncWorkers:
@@ -87,6 +69,7 @@ class SyncClient:
         self.tools = SyncTools(self._client.tools, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
+        self.runs = SyncRuns(self._client.runs, self._loop)
         self.spaces = SyncSpaces(self._client.spaces, self._loop)
         self.workers = SyncWorkers(self._client.workers, self._loop)
         self.sources = SyncSources(self._client.sources, self._loop)

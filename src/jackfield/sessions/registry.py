@@ -110,7 +110,7 @@ class Sessions:
         session.touch()
         if declared.tools is not None:
             self._lend(session, self._lent(declared, caller_id=declared.caller_id or session.lent.caller_id))
-        if text is not None:
+        if text:
             assert session.inhabitant is not None
             session.inhabitant.tell(text)
 

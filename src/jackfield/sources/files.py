@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
+from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.parsing import parse_config
@@ -77,7 +78,11 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def files_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "FilesSource":
     """The factory of this kind."""
-    return FilesSource(name, parse_config(options, FilesOptions, where=f"sources.{name}"), surroundings)
+    parsed = parse_config(options, FilesOptions, where=f"sources.{name}")
+    if isinstance(parsed.sandbox, SandboxSettings) and (parsed.sandbox.kind == "container" or parsed.sandbox.container):
+        said = f"sources.{name}.sandbox: a tool file's worker speaks over a socket that no container runtime passes on."
+        raise ConfigError(f'{said} Leave container out, and take kind = "auto".')
+    return FilesSource(name, parsed, surroundings)
 
 
 class FilesSource:

@@ -18,18 +18,30 @@ def open_store(url: str, *, folder: Path, data: Path, large_result: int = LARGE_
     Relative files (three slashes) start at `folder`, four slashes make
     a full path, and no file means the one in `data`. Results of more than `large_result` bytes are kept apart.
     """
-    scheme, _, rest = url.partition(":")
+    scheme = url.partition(":")[0]
     if scheme == "memory":
         return MemoryStore(large_result=large_result)
     if scheme == "sqlite":
-        file = rest.removeprefix("//").removeprefix("/")
-        return SqliteStore(folder / file if file else data / DEFAULT_FILE, large_result=large_result)
+        return SqliteStore(_sqlite_file(url, folder=folder, data=data), large_result=large_result)
     if scheme in {"postgresql", "postgres"}:
         return PostgresStore(url, large_result=large_result)
     raise ConfigError(
         f"The store url '{_without_password(url)}' is not one this version knows. "
         "Use sqlite:///FILE, sqlite:///, postgresql://USER:PASSWORD@HOST/DATABASE or memory:."
     )
+
+
+def database_files(url: str, *, folder: Path, data: Path) -> tuple[Path, ...]:
+    """The files on this machine that hold what the store keeps; none where a server does."""
+    if not url.startswith("sqlite:"):
+        return ()
+    file = _sqlite_file(url, folder=folder, data=data)
+    return (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm")))
+
+
+def _sqlite_file(url: str, *, folder: Path, data: Path) -> Path:
+    file = url.partition(":")[2].removeprefix("//").removeprefix("/")
+    return folder / file if file else data / DEFAULT_FILE
 
 
 def _without_password(url: str) -> str:

@@ -42,7 +42,7 @@ WRITERS = 4
 READERS = 4
 TRIES = 3
 GIVE_WAY = 0.05
-"""Seconds before a script that gave way in a deadlock goes again: who won it has to wake and take what it waited for."""
+"""Seconds before a script that gave way in a deadlock goes again: who won must wake and take what it waited for."""
 CLOSE_SECONDS = 10.0
 
 

@@ -51,9 +51,9 @@ class Runs:
         with_responses: bool = True,
     ) -> RunPage:
         """A page of the cycles of these agents (None: of all) and the responses of this principal (None: of all)."""
-        wanted = {"cursor": cursor or AFTER_ALL, "limit": limit + 1}
-        script = partial(_newest, wanted, None if agents is None else [*agents], principal, with_responses)
-        found = await self._read(script)
+        wanted: dict[str, str | int] = {"cursor": cursor or AFTER_ALL, "limit": limit + 1}
+        script = partial(_newest, wanted, agents=None if agents is None else [*agents], principal=principal)
+        found = await self._read(partial(script, with_responses=with_responses))
         newest = sorted(found, key=lambda one: _place(one.id), reverse=True)
         shown = newest[:limit]
         return RunPage(shown, _place(shown[-1].id) if len(newest) > limit else None)
@@ -64,7 +64,7 @@ class Runs:
 
 
 def _newest(
-    wanted: dict[str, str | int], agents: list[str] | None, principal: str | None, with_responses: bool
+    wanted: dict[str, str | int], *, agents: list[str] | None, principal: str | None, with_responses: bool
 ) -> Script[list[Cycle | ResponseRun]]:
     of_cycles = wanted | {"cursor": f"cycle_{wanted['cursor']}"}
     of_responses = wanted | {"cursor": f"resp_{wanted['cursor']}"}

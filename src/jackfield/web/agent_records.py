@@ -26,8 +26,8 @@ Words = Annotated[str, Meta(max_length=100_000, pattern="^[^\\u0000]*(?![\\s\\S]
 class AgentChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What is to be another; the rest stays. Lists and `mcp` are replaced as a whole. snake_case is taken too."""
 
-    model: Name | None | UnsetType = UNSET
-    name: Name | None | UnsetType = UNSET
+    model: Name | UnsetType | None = UNSET
+    name: Name | UnsetType | None = UNSET
     description: Words | UnsetType = UNSET
     instructions: Words | UnsetType = UNSET
     tools: tuple[Name, ...] | UnsetType = UNSET
@@ -176,9 +176,7 @@ def read_change(given: dict[str, Any]) -> AgentChange:
 
 def changed(settings: AgentSettings, change: AgentChange) -> AgentSettings:
     """The settings after a change."""
-    given = {
-        name: value for name in AgentChange.__struct_fields__ if (value := getattr(change, name)) is not UNSET
-    }
+    given = {name: value for name in AgentChange.__struct_fields__ if (value := getattr(change, name)) is not UNSET}
     return msgspec.structs.replace(settings, **given)
 
 
@@ -220,8 +218,8 @@ def _from_config_json(config: dict[str, Any] | str) -> dict[str, Any]:
             config = msgspec.json.decode(config, type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError):
             raise BadRequest("'configJson' is not a JSON object. Correct it.", param="configJson") from None
-    about = config.get("agent") if isinstance(config.get("agent"), dict) else {}
-    told = {**about, **config}
+    about = config.get("agent")
+    told = {**(about if isinstance(about, dict) else {}), **config}
     found: dict[str, Any] = {}
     instructions = next((told[key] for key in ("instructions", "systemPrompt", "system") if key in told), None)
     if instructions is not None:

@@ -47,7 +47,7 @@ async def show_asset(visit: Visit) -> Answer:
     if media is None or body is None:
         raise NotFound(f"The console has no file '{name[:120]}'. Reload the page; after an update, build it anew.")
     headers = ((b"content-type", media.encode()), *_ASSET_HEADERS)
-    if len(body) > _WORTH_ZIPPING and b"gzip" in (visit.header(b"accept-encoding") or b""):
+    if len(body) > _WORTH_ZIPPING and "gzip" in (visit.header(b"accept-encoding") or ""):
         return Reply(200, (*headers, (b"content-encoding", b"gzip")), _zipped(f"assets/{name}"))
     return Reply(200, headers, body)
 

@@ -10,8 +10,8 @@ from jackfield.web.answers import Answer, Reply
 from jackfield.web.visit import Handler, Visit
 
 _POLICY = (
-    b"default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
-    b"require-trusted-types-for 'script'"
+    b"default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    b"object-src 'none'; require-trusted-types-for 'script'"
 )
 PAGE_HEADERS = (
     (b"content-security-policy", _POLICY),

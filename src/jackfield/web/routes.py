@@ -15,6 +15,7 @@ from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
 from jackfield.web.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
+from jackfield.web.routes_agents import AGENT_DOORS
 from jackfield.web.routes_pending import PENDING_DOORS
 from jackfield.web.routes_pins import PIN_DOORS
 from jackfield.web.routes_sessions import SESSION_DOORS
@@ -169,6 +170,7 @@ DOORS: tuple[Door, ...] = (
         refusals=(404, 409),
     ),
     *PENDING_DOORS,
+    *AGENT_DOORS,
     *SESSION_DOORS,
     *SPACE_DOORS,
     *WORKER_DOORS,

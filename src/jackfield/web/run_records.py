@@ -4,7 +4,7 @@ Above: `runs.py`, `run_stream.py`. Below: the records of calls. Pure.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -16,9 +16,9 @@ from jackfield.store.cycle_moves import Journal, Step
 from jackfield.store.runs import ResponseRun
 from jackfield.web.inboxes import InboxEventRecord
 from jackfield.web.records import CallRecord, Time, call_record
+from jackfield.web.responses.resource import Resource
 
 RunKind = Literal["cycle", "response", "calls"]
-JsonObject = Annotated[Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
 _CYCLE_STATUS = {CycleStatus.OPEN: "running", CycleStatus.DONE: "completed", CycleStatus.FAILED: "failed"}
 
 
@@ -76,10 +76,10 @@ class RunEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     type: str
     run_id: str
     stream_id: str | UnsetType = UNSET
-    agent_entity_id: str | None | UnsetType = UNSET
+    agent_entity_id: str | UnsetType | None = UNSET
     tool_name: str | UnsetType = UNSET
     args: Raw | UnsetType = UNSET
-    result: Raw | None | UnsetType = UNSET
+    result: Raw | UnsetType | None = UNSET
     error: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
 
@@ -105,8 +105,17 @@ def whole_cycle(journal: Journal) -> WholeRun:
     )
 
 
-def whole_response(run: ResponseRun, resource: dict[str, Any], calls: Sequence[Call]) -> WholeRun:
-    return WholeRun(**_of_response(run), response=resource, calls=[call_record(call) for call in calls])
+def whole_response(resource: Resource, calls: Sequence[Call]) -> WholeRun:
+    return WholeRun(
+        id=resource.id,
+        kind="response",
+        agent_entity_id=None,
+        status=resource.status,
+        created_at=iso_time(resource.created_at * 1000),
+        finished_at=None if resource.completed_at is None else iso_time(resource.completed_at * 1000),
+        response=msgspec.to_builtins(resource),
+        calls=[call_record(call) for call in calls],
+    )
 
 
 def whole_calls(run_id: str, calls: Sequence[Call]) -> WholeRun:
@@ -131,23 +140,25 @@ def status_of(calls: Sequence[Call]) -> str:
 
 
 def begun_events(call: Call) -> tuple[RunEvent, RunEvent]:
-    started = RunEvent(
-        type="tool.started",
+    started = _call_event("tool.started", call)
+    return started, msgspec.structs.replace(started, type="tool.ready", args=call.arguments)
+
+
+def ended_event(call: Call) -> RunEvent:
+    if call.error is None:
+        return msgspec.structs.replace(_call_event("tool.done", call), result=call.result)
+    event = _call_event("tool.error", call)
+    return msgspec.structs.replace(event, result=call.result, error=call.error.message)
+
+
+def _call_event(kind: str, call: Call) -> RunEvent:
+    return RunEvent(
+        type=kind,
         run_id=call.run_id,
         stream_id=call.id,
         agent_entity_id=call.agent,
         tool_name=call.tool,
         status=call.status.value,
-    )
-    return started, msgspec.structs.replace(started, type="tool.ready", args=call.arguments)
-
-
-def ended_event(call: Call) -> RunEvent:
-    about = {"run_id": call.run_id, "stream_id": call.id, "agent_entity_id": call.agent, "tool_name": call.tool}
-    if call.error is None:
-        return RunEvent(type="tool.done", **about, status=call.status.value, result=call.result)
-    return RunEvent(
-        type="tool.error", **about, status=call.status.value, result=call.result, error=call.error.message
     )
 
 

@@ -159,7 +159,9 @@ class Supervisor:
             return
         del self._children[report["id"]]
         if "failed" in report:
-            child.end(NEVER_RAN, fault=CouldNotStart(why_not(child.program, *report["failed"])))
+            step, number = report["failed"]
+            log.info("%s did not start: %s: %s", child.program, step, os.strerror(number))
+            child.end(NEVER_RAN, fault=CouldNotStart(why_not(child.program, step, number)))
         else:
             fault = CouldNotStart(f"'{child.program}' was killed while it started. Try again.")
             child.end(report["exited"], fault=fault)
@@ -188,7 +190,7 @@ def why_not(program: str, step: str, number: int) -> str:
         case "cwd", _:
             return f"Could not start '{program}': its working directory cannot be entered ({os.strerror(number)})."
         case str(), _ if step.startswith("sandbox "):
-            what = step.removeprefix("sandbox ")
+            what = step.removeprefix("sandbox ").partition(": ")[0]  # which path it was is in the log
             return f"Could not start '{program}' in a sandbox: {what} failed ({os.strerror(number)})."
         case "program", errno.ENOENT | errno.ENOTDIR:
             missing = "there is no such program, or the one that its first line names is missing"

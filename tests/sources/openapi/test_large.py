@@ -6,6 +6,9 @@ from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.pins import Pins
 from jackfield.keys import ADMIN
+from jackfield.sources.openapi.operations import METHODS
+from jackfield.web.openapi import openapi_document
+from jackfield.web.routes import DOORS
 from tests.sources.openapi.scene import echo, offered, service
 
 OPERATIONS = 600
@@ -35,6 +38,20 @@ async def test_a_large_document_becomes_tools_that_can_be_listed_found_checked_a
         shop.upstream.answers["/v1/ticket5"] = echo
         made = await shop.result("create_ticket5", **arguments)
         assert (made["method"], made["target"]) == ("POST", "/v1/ticket5")
+
+
+def test_the_gateways_own_document_becomes_a_tool_for_each_of_its_doors() -> None:
+    document = openapi_document(DOORS)
+    listing = offered(document, base_url="https://gateway.example").listing
+
+    described = {
+        item[method]["operationId"] for item in document["paths"].values() for method in item if method in METHODS
+    }
+    assert {tool.name for tool in listing.tools} == described
+    assert listing.faults == ()
+    catalog = Catalog()
+    catalog.update([("shop", listing)])
+    assert len(catalog.view(ADMIN).entries) == len(listing.tools)
 
 
 def test_what_a_tool_brings_along_is_what_its_own_input_refers_to() -> None:

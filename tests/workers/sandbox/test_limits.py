@@ -81,9 +81,17 @@ async def test_an_ordinary_users_program_is_walled_in_and_limited_in_its_process
 
 
 def _as_nobody(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    become: dict[str, int] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+    other = NOBODY if os.getuid() == 0 else None
     return subprocess.run(
-        command, cwd="/", capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL, **become
+        command,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        user=other,
+        group=other,
     )
 
 

@@ -96,12 +96,12 @@ def test_the_kernels_own_settings_say_why(tmp_path: Path, setting: str, value: s
     ("given", "says"),
     [
         ({"readable": ("/",)}, "A sandbox that shows '/' hides nothing."),
-        ({"writable": ("missing",)}, "which is not there. Make it, or take it out."),
+        ({"writable": ("missing",)}, "The sandbox is to show 'missing', which is not there."),
         ({"readable": ("../..",), "kind": "container"}, "needs the command that runs one"),
         ({"kind": "container", "container": ECHO}, "container command lacks {command}."),
         ({"kind": "container", "container": (*ECHO, "{command}"), "memory": 1}, "container command lacks {memory}."),
         (
-            {"kind": "container", "container": (*ECHO, "{command}"), "readable": ("x",)},
+            {"kind": "container", "container": (*ECHO, "{command}"), "readable": (".",)},
             "Take readable and writable away.",
         ),
         ({"kind": "none", "processes": 3}, "Run the gateway as an ordinary user and with namespaces"),

@@ -7,7 +7,6 @@ is idempotent is asked again after a connection broke.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -22,6 +21,7 @@ from jackfield.sources.base import Begun, Invocation
 from jackfield.sources.http import outcome_of
 from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of
 from jackfield.sources.manifest.answers import executed, notice_in, page_in
+from jackfield.sources.manifest.exchange import exchange
 from jackfield.sources.manifest.options import ManifestOptions
 from jackfield.sources.outgoing import (
     MAX_BYTES,
@@ -91,11 +91,12 @@ class Peer:
     async def ask(self, method: str, path: str, *, tool: Tool, timeout: float) -> Answer:
         """One request about a call at the service. Raises `SourceUnavailable` where it cannot be asked."""
         try:
-            return await self._outgoing.request(
+            return await exchange(
+                self._outgoing,
                 method,
                 self._options.at(path),
                 headers={"accept": "application/json", **self._options.headers},
-                timeout=timeout,
+                seconds=timeout,
                 max_bytes=LARGEST_ANSWER,
                 named_by=self._options.url,
             )
@@ -129,9 +130,9 @@ class Peer:
             template.method,
             message.url,
             invocation,
-            headers={**_trace(), **template.headers},
+            headers={"accept": "application/json", "content-type": "application/json", **_trace(), **template.headers},
             params=message.params,
-            json=message.json,
+            content=None if message.json is None else msgspec.json.encode(message.json),
         )
         outcome = outcome_of(answer)
         assert isinstance(outcome, (Done, Failed))
@@ -145,21 +146,20 @@ class Peer:
         *,
         headers: Mapping[str, str],
         params: tuple[tuple[str, str], ...] = (),
-        json: Any = None,
         content: bytes | None = None,
     ) -> Answer:
         """The answer to one request; an idempotent tool's is asked for again when the connection broke."""
         pauses = RETRY_PAUSES if invocation.tool.metadata.idempotent else ()
         for pause in (*pauses, None):
             try:
-                return await self._outgoing.request(
+                return await exchange(
+                    self._outgoing,
                     method,
                     url,
                     headers=headers,
                     params=params,
-                    json=json,
                     content=content,
-                    timeout=invocation.timeout_ms / 1000,
+                    seconds=invocation.timeout_ms / 1000,
                     max_bytes=LARGEST_ANSWER,
                     named_by=self._options.url,
                 )

@@ -4,7 +4,7 @@ Above: `source.py`, and whoever finds services elsewhere. Below: `http_requests.
 """
 
 from typing import Annotated, Any
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, urljoin, urlsplit
 
 from msgspec import Meta, Struct
 
@@ -62,6 +62,10 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         execution = self.executions.get(tool.name) or self.execution
         if execution is None:
             return None
+        if "://" in execution.url and "{" in urlsplit(execution.url).netloc:
+            raise ConfigError(
+                f"The execution of '{tool.name}' has a {{place}} in its host. Use places in the path only."
+            )
         path = execution.url.replace("{tool}", quote(tool.name, safe=""))
         url = path if "://" in path else urljoin(f"{self.base}/", path.lstrip("/"))
         filled = HttpExecution(url=url, method=execution.method, headers={**self.headers, **execution.headers})
@@ -78,10 +82,9 @@ def parse_options(options: dict[str, Any], *, where: str) -> ManifestOptions:
     if url.userinfo:
         raise ConfigError(f"{where}.url has a user or password in it. Put them into headers.")
     check_headers(parsed.headers, where=f"{where}:", key="headers")
-    probe = Tool(source="probe", name="tool")
     for name in ("tool", *parsed.executions):
         try:
-            parsed.template(Tool(source=probe.source, name=name))
+            parsed.template(Tool(source=where, name=name))
         except ConfigError as fault:
             raise ConfigError(f"{where}: {fault}") from None
     return parsed

@@ -117,6 +117,10 @@ WHERE inbox.status = 'pending' AND inbox.not_before <= clock_ms()
     AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = inbox.agent AND cycles.status = 'open')
 GROUP BY inbox.agent ORDER BY MIN(inbox.seq) LIMIT :limit
 
+-- name: pending_events
+-- What the agent will find in its inbox when its open cycle is over.
+SELECT * FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms() ORDER BY seq
+
 -- name: events_of_cycle
 SELECT * FROM inbox WHERE cycle_id = :cycle_id ORDER BY seq
 

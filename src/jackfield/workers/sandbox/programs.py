@@ -18,6 +18,7 @@ LONGEST_FIRST_LINE = 256
 def followed(path: Path) -> tuple[dict[str, str], Path]:
     """The symbolic links on the way, each with where it leads, and the real place at the end of the way."""
     links: dict[str, str] = {}
+    count = 0
     real = Path("/")
     ahead = deque(path.absolute().parts[1:])
     while ahead:
@@ -29,7 +30,8 @@ def followed(path: Path) -> tuple[dict[str, str], Path]:
         else:
             target = (real / part).readlink()
             links[str(real / part)] = str(target)
-            if len(links) > MOST_LINKS:
+            count += 1
+            if count > MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
             if target.is_absolute():
                 real = Path("/")
@@ -61,7 +63,8 @@ def python_needs(python: Path) -> tuple[Path, ...]:
     environment = python.parent.parent
     own = (environment,) if (environment / "pyvenv.cfg").is_file() else (python,)
     prefix = followed(python)[1].parent.parent
-    return (*own, python, prefix) if any(prefix.glob("lib*/python3*")) else (*own, python)
+    is_home = prefix != Path("/") and any(prefix.glob("lib*/python3*/os.py"))
+    return (*own, python, prefix) if is_home else (*own, python)
 
 
 def own_needs() -> tuple[Path, ...]:

@@ -28,6 +28,7 @@ BY_STRENGTH: tuple[Kind, ...] = ("namespaces", "bubblewrap")
 TRY_SECONDS = 10.0
 SOCKETS = "/run/jackfield"
 PROC_SYS = Path("/proc/sys")
+SHOWS_ALL = "A sandbox that shows '/' hides nothing. Name the folders that are needed."
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -77,11 +78,16 @@ class Sandboxes:
             sockets=dict(sockets or {}),
             name=name,
         )
-        return await asyncio.to_thread(self._plan, kind, settings, wanted)
+        try:
+            return await asyncio.to_thread(self._plan, kind, settings, wanted)
+        except OSError as error:
+            said = f"What the sandbox is to show cannot be looked at: {error.strerror}."
+            raise SandboxUnavailable(f"{said} See that the gateway may read it.") from error
 
     async def choose(self, settings: SandboxSettings) -> Kind:
         """The kind that will be used. Raises `SandboxUnavailable`."""
         kind = await self._choose(settings)
+        self._check_folders(settings)
         if settings.processes and kind != "container" and (kind != "namespaces" or os.geteuid() == 0):
             whose = "root's" if os.geteuid() == 0 else "the whole user's"
             said = f"With a sandbox of kind '{kind}' the kernel would not count this program's processes but {whose}."
@@ -113,6 +119,15 @@ class Sandboxes:
             return "container"
         anyway = 'To run without one, say so: sandbox = { kind = "none" }.'
         raise SandboxUnavailable(f"This machine has no sandbox. {' '.join(faults)} {anyway}")
+
+    def _check_folders(self, settings: SandboxSettings) -> None:
+        for word in (*settings.readable, *settings.writable):
+            if self._at(word) == Path("/"):
+                raise SandboxUnavailable(SHOWS_ALL)
+            if not self._at(word).exists():
+                raise SandboxUnavailable(
+                    f"The sandbox is to show '{word}', which is not there. Make it or leave it out."
+                )
 
     async def fault(self, settings: SandboxSettings) -> str | None:
         """Why the settings cannot be kept here; None if they can."""
@@ -180,12 +195,8 @@ class Sandboxes:
         return kinds.in_bubblewrap(program, settings, view=view, bwrap=bwrap)
 
     def _wishes(self, settings: SandboxSettings, wanted: Wanted, *, home: str, inside: Mapping[str, str]) -> Wishes:
-        asked = [*settings.readable, *settings.writable]
-        for path in (*(self._at(word) for word in asked), *wanted.readable, *wanted.writable):
-            if path == Path("/"):
-                raise SandboxUnavailable("A sandbox that shows '/' hides nothing. Name the folders that are needed.")
-            if not path.exists():
-                raise SandboxUnavailable(f"The sandbox is to show {path}, which is not there. Make it, or take it out.")
+        if Path("/") in (wanted.folder, *wanted.readable, *wanted.writable):
+            raise SandboxUnavailable(SHOWS_ALL)
         needs = needs_of(wanted.command[0], env=wanted.env, folder=wanted.folder)
         folders = () if wanted.folder is None else (wanted.folder.absolute(),)
         return Wishes(

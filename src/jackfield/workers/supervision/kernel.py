@@ -5,7 +5,6 @@ Above: `namespaces.py`, `mounts.py`, `command.py`. Below: the C library; on Linu
 
 import errno
 import os
-import platform
 import sys
 from typing import Any
 
@@ -68,7 +67,7 @@ def restrict_mount(at: str, attributes: int, *, recursive: bool = True) -> None:
 
 
 def pivot_root(new: str, old: str) -> None:
-    number = _SYS_PIVOT_ROOT.get(platform.machine())
+    number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _syscall(number, new.encode(), old.encode())

@@ -44,7 +44,7 @@ def take_root(wanted: Namespaces) -> None:
         _go_on_stage(wanted["scratch"])
     closing = [NEW]
     for number, item in enumerate(wanted["mounts"]):
-        with trying(f"showing {item['at']}"):
+        with trying(f"showing its part of the machine: {item['at']}"):
             _place(item, number=number)
         if item["kind"] == "empty":
             closing.append(NEW + item["at"])

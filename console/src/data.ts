@@ -1,0 +1,72 @@
+import useSWR, { type SWRResponse } from "swr";
+import { Client, GatewayError } from "@jackfield/react";
+
+export const client = new Client();
+
+/** What stands at a path, kept and shown at once when one comes back, read anew in the background. */
+export function useData<T>(path: string | null, options: { every?: number } = {}): SWRResponse<T, GatewayError> {
+  return useSWR<T, GatewayError>(path, (where: string) => client.get<T>(where), {
+    refreshInterval: options.every ?? 0,
+    keepPreviousData: true,
+    shouldRetryOnError: (fault: GatewayError) => fault.status === 0 || fault.status >= 500,
+  });
+}
+
+export interface CallRecord {
+  id: string;
+  run_id: string;
+  tool: string;
+  source: string;
+  arguments: Record<string, unknown>;
+  principal: string;
+  agent: string | null;
+  space_id: string | null;
+  status: string;
+  result: unknown;
+  error: { code: string; message: string } | null;
+  created_at: string;
+  finished_at: string | null;
+  deadline: string | null;
+  expires_at: string | null;
+  execution_time_ms: number | null;
+  callback_url: string | null;
+}
+
+export interface SourceStatus {
+  name: string;
+  kind: string;
+  status: string;
+  error: string | null;
+  tools: number;
+}
+
+export interface Readiness {
+  status: string;
+  store: string;
+  sources: SourceStatus[];
+}
+
+export interface ToolDefinition {
+  name: string;
+  description: string;
+  category: string | null;
+  source: string;
+  version: string;
+  parameters: Record<string, unknown>;
+  metadata: Record<string, unknown>;
+}
+
+export interface SpaceRecord {
+  id: string;
+  name: string;
+  description: string;
+  lastSeq: number;
+  updatedAt: string;
+}
+
+export interface AgentRecord {
+  id: string;
+  name: string;
+  description: string;
+  [field: string]: unknown;
+}

@@ -1,0 +1,44 @@
+import { useEffect, useState } from "react";
+import { Client, type ToolComponent, type ToolRegistry } from "@jackfield/react";
+import * as React from "react";
+import { Fallback } from "./tools/fallback";
+import { SHIPPED } from "./tools/shipped";
+
+const client = new Client();
+
+/** What a user's own module is given to register its components with. */
+export interface ToolModule {
+  default: (jackfield: { React: typeof React; registerTool: (name: string, component: ToolComponent) => void }) => void;
+}
+
+const START: ToolRegistry = { by_name: SHIPPED, Fallback };
+
+/** The shipped components and those of the modules in the config's folder; the latter win. */
+export function useOwnTools(isSignedIn: boolean): ToolRegistry {
+  const [registry, setRegistry] = useState<ToolRegistry>(START);
+  useEffect(() => {
+    if (!isSignedIn) return;
+    void loadModules().then((own) => {
+      if (Object.keys(own).length > 0) setRegistry({ by_name: { ...SHIPPED, ...own }, Fallback });
+    });
+  }, [isSignedIn]);
+  return registry;
+}
+
+async function loadModules(): Promise<Record<string, ToolComponent>> {
+  const own: Record<string, ToolComponent> = {};
+  try {
+    const { modules } = await client.get<{ modules: string[] }>("/api/console/tools");
+    for (const address of modules) {
+      try {
+        const module = (await import(/* @vite-ignore */ address)) as ToolModule;
+        module.default({ React, registerTool: (name, component) => (own[name] = component) });
+      } catch (fault) {
+        console.error(`The tool component ${address} could not be loaded`, fault);
+      }
+    }
+  } catch {
+    // A gateway without such a folder has none.
+  }
+  return own;
+}

@@ -1,0 +1,86 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { ToolUI, useToolResult, type ToolCallData } from "@jackfield/react";
+import type { CallRecord } from "../data";
+import { left, took, useNow } from "../time";
+import { ApprovalCard } from "./approval";
+import { safeText } from "../safe-text";
+
+/** All that a card needs to know, wherever the call is shown. */
+export interface ShownCall extends ToolCallData {
+  needsApproval?: boolean;
+  tookMs?: number | null;
+  until?: string | null;
+  by?: string | null;
+}
+
+const WORDS: Record<string, string> = { running: "running", requires_action: "waiting", complete: "done", error: "failed" };
+
+/** One call, one card, everywhere: its name, its state in words and colour, its time, then the component of its name. */
+export function CallCard({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }): ReactNode {
+  const { submit, isSending, error } = useToolResult(call);
+  const isWaiting = call.status === "requires_action";
+  const state = isWaiting ? waitingFor(call, canAnswer) : (WORDS[call.status] ?? call.status);
+  return (
+    <article className={`card ${call.status}`} aria-label={`${call.toolName}: ${state}`} data-call={call.toolCallId}>
+      <header>
+        <Link href={`/tools/${encodeURIComponent(call.toolName)}`}>{safeText(call.toolName, 80)}</Link>
+        <span className="card-state">
+          <Time call={call} />
+          <span className={`state-word ${call.status}`}>{state}</span>
+        </span>
+      </header>
+      <div className="card-body">
+        {call.needsApproval === true && isWaiting ? (
+          <ApprovalCard call={call} canAnswer={canAnswer} />
+        ) : (
+          <ToolUI call={call} canAnswer={canAnswer && isWaiting} submit={submit} isSending={isSending} />
+        )}
+        {error !== null && (
+          <p className="fault" role="alert">
+            {error.message}
+          </p>
+        )}
+      </div>
+    </article>
+  );
+}
+
+function waitingFor(call: ShownCall, canAnswer: boolean): string {
+  if (call.needsApproval === true) return canAnswer ? "needs your approval" : "needs approval";
+  return canAnswer ? "waiting for you" : "waiting";
+}
+
+function Time({ call }: { call: ShownCall }): ReactNode {
+  const isCounting = call.status === "requires_action" && typeof call.until === "string";
+  const now = useNow(isCounting);
+  if (isCounting) return <span className="quiet">{left(call.until!, now)}</span>;
+  return typeof call.tookMs === "number" ? <span className="quiet">{took(call.tookMs)}</span> : null;
+}
+
+const STATES: Record<string, ToolCallData["status"]> = {
+  running: "running",
+  waiting: "requires_action",
+  pending: "requires_action",
+  pending_approval: "requires_action",
+  completed: "complete",
+};
+
+/** A record of the gateway as a card shows it. */
+export function shownRecord(record: CallRecord): ShownCall {
+  const shown: ShownCall = {
+    type: "tool_call",
+    toolCallId: record.id,
+    toolName: record.tool,
+    args: record.arguments,
+    result: record.result,
+    status: STATES[record.status] ?? "error",
+    runId: record.run_id,
+    needsApproval: record.status === "pending_approval",
+    tookMs: record.execution_time_ms,
+    until: record.deadline ?? record.expires_at,
+    by: record.agent ?? record.principal,
+  };
+  if (record.error !== null) shown.error = record.error.message;
+  return shown;
+}

@@ -1,0 +1,35 @@
+import type { ReactNode } from "react";
+import ReactMarkdown, { type Components } from "react-markdown";
+import { safeText } from "../safe-text";
+
+const SCHEMES = /^(https?:|mailto:|#)/i;
+
+// No HTML gets through react-markdown; what is left to do is to keep images of foreign hosts and odd links out.
+const COMPONENTS: Components = {
+  img: ({ alt, src }) => <span className="quiet">[image{alt ? `: ${alt}` : ""} {typeof src === "string" ? host(src) : ""}]</span>,
+  a: ({ href, children }) =>
+    href !== undefined && SCHEMES.test(href) ? (
+      <a href={href} target="_blank" rel="noopener noreferrer nofollow">
+        {children}
+      </a>
+    ) : (
+      <span>{children}</span>
+    ),
+};
+
+/** What people and agents write: markdown without HTML, foreign images or addresses that run something. */
+export default function Markdown({ text }: { text: string }): ReactNode {
+  return (
+    <div className="markdown">
+      <ReactMarkdown components={COMPONENTS}>{safeText(text)}</ReactMarkdown>
+    </div>
+  );
+}
+
+function host(address: string): string {
+  try {
+    return new URL(address).host;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,96 @@
+import { useEffect, useState, type ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+import { client, useData, type Readiness } from "../data";
+import type { Known } from "../identity";
+import { Palette } from "./palette";
+import { useWaiting } from "../waiting-list";
+
+const PLACES = [
+  { path: "/spaces", name: "Spaces" },
+  { path: "/tools", name: "Tools" },
+  { path: "/waiting", name: "Waiting" },
+  { path: "/runs", name: "Runs" },
+  { path: "/agents", name: "Agents" },
+] as const;
+
+/** The frame of every page: where one can go, what the sources are doing, who one is. */
+export function Shell({ identity, children }: { identity: Known; children: ReactNode }): ReactNode {
+  const [location] = useLocation();
+  const [isOpen, setIsOpen] = useState(false);
+  const waiting = useWaiting();
+  const { data: ready } = useData<Readiness>("/readyz", { every: 5000 });
+  useEffect(() => {
+    document.title = waiting.calls.length > 0 ? `(${waiting.calls.length}) Jackfield` : "Jackfield";
+  }, [waiting.calls.length]);
+  useEffect(() => setIsOpen(false), [location]);
+  const counts: Record<string, number | undefined> = {
+    "/waiting": waiting.calls.length || undefined,
+    "/tools": ready?.sources?.reduce((sum, source) => sum + source.tools, 0),
+  };
+  return (
+    <div className={isOpen ? "shell open" : "shell"}>
+      <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+        Skip to the page
+      </a>
+      <header className="top">
+        <button type="button" className="menu" aria-expanded={isOpen} aria-controls="side" onClick={() => setIsOpen(!isOpen)}>
+          ☰<span className="hidden"> Menu</span>
+        </button>
+        <strong>Jackfield</strong>
+        {waiting.calls.length > 0 && <Link href="/waiting">{waiting.calls.length} waiting</Link>}
+      </header>
+      <aside id="side" className="side">
+        <strong className="brand">Jackfield</strong>
+        <nav aria-label="Pages">
+          <ul>
+            {PLACES.map(({ path, name }) => (
+              <li key={path}>
+                <Link href={path} aria-current={location.startsWith(path) ? "page" : undefined}>
+                  <span>{name}</span>
+                  {counts[path] !== undefined && <span className="count">{counts[path]}</span>}
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <Sources ready={ready} />
+        <footer>
+          <Palette />
+          <div className="who">
+            <span title={identity.scopes.join(", ")}>{identity.principal}</span>
+            <button type="button" className="plain" onClick={() => void signOut(identity)}>
+              Sign out
+            </button>
+          </div>
+        </footer>
+      </aside>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
+  if (ready?.sources === undefined) return null;
+  const shown = ready.sources.filter((source) => source.tools > 0 || source.status !== "up");
+  return (
+    <section className="sources" aria-labelledby="sources-title">
+      <h2 id="sources-title">sources</h2>
+      <ul>
+        {shown.map((source) => (
+          <li key={source.name} title={source.error ?? undefined}>
+            <span className={`dot ${source.status}`} aria-hidden="true" />
+            <span className="name">{source.name}</span>
+            <span className="quiet">{source.status === "up" ? source.tools : source.status}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+async function signOut(identity: Known): Promise<void> {
+  await client.post("/api/logout");
+  identity.refresh();
+}

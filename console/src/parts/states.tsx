@@ -1,0 +1,41 @@
+import type { ReactNode } from "react";
+
+/** Something is on its way. Shown late, so that what comes at once does not flicker. */
+export function Loading({ what }: { what: string }): ReactNode {
+  return (
+    <div className="state loading" role="status">
+      Loading {what} …
+    </div>
+  );
+}
+
+/** There is nothing yet; the children say how to get the first one. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }): ReactNode {
+  return (
+    <div className="state">
+      <h2>{title}</h2>
+      {children !== undefined && <div className="quiet">{children}</div>}
+    </div>
+  );
+}
+
+export function Fault({ error, onRetry }: { error: Error; onRetry?: () => void }): ReactNode {
+  return (
+    <div className="state fault" role="alert">
+      <p>{error.message}</p>
+      {onRetry !== undefined && (
+        <button type="button" onClick={onRetry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+export function NotHere(): ReactNode {
+  return (
+    <Empty title="There is nothing here">
+      <a href="#/spaces">Go to the spaces</a>
+    </Empty>
+  );
+}

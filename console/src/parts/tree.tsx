@@ -1,0 +1,64 @@
+import { useState, type ReactNode } from "react";
+import { safeText } from "../safe-text";
+
+const FOLDED = 12;
+const LONG = 600;
+
+/** A value of JSON, readable: short ones at once, long ones folded. All of it is text. */
+export function Tree({ value, depth = 0 }: { value: unknown; depth?: number }): ReactNode {
+  if (value === null) return <span className="json-word">null</span>;
+  if (typeof value === "string") return <LongText text={value} />;
+  if (typeof value !== "object") return <span className="json-word">{String(value)}</span>;
+  const entries: [string, unknown][] = Array.isArray(value) ? value.map((item, place) => [String(place), item]) : Object.entries(value);
+  if (entries.length === 0) return <span className="json-word">{Array.isArray(value) ? "[ ]" : "{ }"}</span>;
+  return <Branch entries={entries} isList={Array.isArray(value)} depth={depth} />;
+}
+
+function Branch({ entries, isList, depth }: { entries: [string, unknown][]; isList: boolean; depth: number }): ReactNode {
+  const [shown, setShown] = useState(FOLDED);
+  const rows = (
+    <dl className="tree">
+      {entries.slice(0, shown).map(([key, item]) => (
+        <div key={key} className={isBranch(item) ? "branch" : "leaf"}>
+          <dt>{safeText(key, 200)}</dt>
+          <dd>
+            <Tree value={item} depth={depth + 1} />
+          </dd>
+        </div>
+      ))}
+      {entries.length > shown && (
+        <button type="button" className="plain" onClick={() => setShown(shown + 100)}>
+          {entries.length - shown} more
+        </button>
+      )}
+    </dl>
+  );
+  if (depth < 2) return rows;
+  return (
+    <details>
+      <summary>{isList ? `${entries.length} items` : `${entries.length} fields`}</summary>
+      {rows}
+    </details>
+  );
+}
+
+function isBranch(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length > 0;
+}
+
+/** Text that somebody else wrote: as it is, folded when it is long, with its direction marks made visible. */
+export function LongText({ text, most = LONG }: { text: string; most?: number }): ReactNode {
+  const [isWhole, setIsWhole] = useState(false);
+  if (text.length <= most) return <span className="text">{safeText(text)}</span>;
+  return (
+    <span className="text">
+      {safeText(isWhole ? text : text.slice(0, most), 200_000)}
+      {!isWhole && "… "}
+      {!isWhole && (
+        <button type="button" className="plain" onClick={() => setIsWhole(true)}>
+          show all {text.length.toLocaleString()} characters
+        </button>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,55 @@
+import { lazy, Suspense, type ReactNode } from "react";
+import type { ToolProps } from "@jackfield/react";
+import { Copy } from "../parts/copy";
+import { LongText, Tree } from "../parts/tree";
+import { inOneLine } from "../safe-text";
+import { Images, imagesIn } from "./images";
+
+const SchemaForm = lazy(() => import("./schema-form"));
+
+/** Any tool without a component of its own: arguments and result as they are, and a form where somebody is asked. */
+export function Fallback(props: ToolProps): ReactNode {
+  const { call, canAnswer } = props;
+  if (canAnswer) {
+    return (
+      <>
+        <Tree value={call.args} />
+        <Suspense fallback={<p className="quiet">Loading the form …</p>}>
+          <SchemaForm {...props} />
+        </Suspense>
+      </>
+    );
+  }
+  return (
+    <>
+      {call.status === "error" && <p className="fault">{<LongText text={call.error ?? inOneLine(call.result)} />}</p>}
+      {call.status === "complete" && <Outcome value={call.result} />}
+      <details>
+        <summary>
+          details <span className="quiet">{inOneLine(call.args, 80)}</span>
+        </summary>
+        <h4>Arguments</h4>
+        <Tree value={call.args} />
+        <Copy text={JSON.stringify(call.args, null, 2)}>Copy arguments</Copy>
+        {call.status === "complete" && <Copy text={JSON.stringify(call.result, null, 2)}>Copy result</Copy>}
+      </details>
+    </>
+  );
+}
+
+/** What a call came to: text as text, images as images, the rest as a tree. */
+export function Outcome({ value }: { value: unknown }): ReactNode {
+  const images = imagesIn(value);
+  if (images.length > 0) return <Images images={images} />;
+  const text = textIn(value);
+  return text === null ? <Tree value={value} /> : <LongText text={text} />;
+}
+
+/** The texts of MCP content, where a result is that. */
+function textIn(value: unknown): string | null {
+  if (typeof value === "string") return value;
+  const content = (value as { content?: unknown } | null)?.content;
+  if (!Array.isArray(content)) return null;
+  const texts = content.map((block: unknown) => (block as { text?: unknown } | null)?.text);
+  return texts.length > 0 && texts.every((text) => typeof text === "string") ? texts.join("\n") : null;
+}

@@ -1,0 +1,75 @@
+import { useSyncExternalStore } from "react";
+import { follow } from "@jackfield/react";
+import { client, type CallRecord } from "./data";
+
+export interface WaitingList {
+  calls: readonly CallRecord[];
+  isKnown: boolean;
+  error: string | null;
+}
+
+/** Everything that waits for somebody, followed once for all who look. */
+class Waiting {
+  private list: WaitingList = { calls: [], isKnown: false, error: null };
+  private readonly listeners = new Set<() => void>();
+  private stop: (() => void) | null = null;
+  private reading: Promise<void> | null = null;
+  private isStale = false;
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    this.stop ??= this.begin();
+    return () => {
+      this.listeners.delete(listener);
+      if (this.listeners.size === 0) {
+        this.stop?.();
+        this.stop = null;
+      }
+    };
+  };
+
+  now = (): WaitingList => this.list;
+
+  private begin(): () => void {
+    return follow(client, "/api/v1/calls/stream?status=pending", {
+      onFrame: () => this.read(),
+      onState: (state) => {
+        if (state.is === "live") this.read();
+        if (state.is === "refused") this.show({ ...this.list, isKnown: true, error: state.error.message });
+      },
+    });
+  }
+
+  /** The stream says that something changed; the records say what. */
+  private read(): void {
+    this.isStale = true;
+    this.reading ??= this.readAll().finally(() => (this.reading = null));
+  }
+
+  private async readAll(): Promise<void> {
+    while (this.isStale) {
+      this.isStale = false;
+      try {
+        const { calls } = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,waiting&limit=500");
+        this.show({ calls: calls.sort((one, other) => end(one) - end(other)), isKnown: true, error: null });
+      } catch (fault) {
+        this.show({ ...this.list, error: (fault as Error).message });
+      }
+    }
+  }
+
+  private show(list: WaitingList): void {
+    this.list = list;
+    for (const listener of this.listeners) listener();
+  }
+}
+
+function end(call: CallRecord): number {
+  return Date.parse(call.deadline ?? call.expires_at ?? "9999-12-31");
+}
+
+const waiting = new Waiting();
+
+export function useWaiting(): WaitingList {
+  return useSyncExternalStore(waiting.subscribe, waiting.now);
+}

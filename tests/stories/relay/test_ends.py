@@ -1,0 +1,198 @@
+"""When nobody answers: the deadline, a caller that is gone, a gateway that stops. Never silence."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from jackfield.settings import load_settings
+from jackfield.settings_sessions import RelaySettings
+from tests.requirement import requirement
+from tests.stories.gateway import RunningGateway, clean_environment, eventually, running_gateway, start_gateway
+from tests.stories.mcp_clients import text_of
+from tests.stories.relay.scene import ANT, CONFIG, ENVIRONMENT, FILES, HttpCaller, bridge, next_event, on_socket
+
+SHORT = "\n[relay]\ntimeout = 0.6\ngrace = 0.5\n"
+CALLER = """
+import sys
+from jackfield.sdk import SyncClient
+import time
+
+def slow_tool() -> str:
+    print("asked", flush=True)
+    time.sleep(600)
+    return "too late"
+
+with SyncClient() as client:
+    session = client.sessions.open("helper", tools=[slow_tool], caller_id="ant")
+    print(session.id, session.info.socket, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """A gateway whose callers have 0.6 s to answer and 0.5 s to come back."""
+    with running_gateway(tmp_path_factory.mktemp("hasty"), CONFIG + SHORT, files=FILES, env=ENVIRONMENT) as running:
+        yield running
+
+
+@pytest.fixture
+async def hurried(hasty: RunningGateway) -> AsyncIterator[HttpCaller]:
+    made = HttpCaller(hasty)
+    await made.open("helper")
+    yield made
+    await made.close()
+
+
+@requirement("CTR-001-timeout-error")
+async def test_a_request_that_nobody_answers_ends_as_a_timeout_and_a_late_answer_is_refused(
+    hurried: HttpCaller,
+) -> None:
+    async with on_socket(hurried.record["socket"]) as inside:
+        await inside.hear()
+        inside.ask(1, "slow_tool")
+        request = await next_event(hurried, "caller_tool_request")
+        told = await inside.hear()
+        assert (told["id"], told["error"]["code"]) == (1, -32000)
+        assert told["error"]["message"] == "Caller tool request timed out after 0.6 s"
+        assert (await next_event(hurried, "caller_tool_settled"))["status"] == "failed"
+        assert (await hurried.answer(request["request_id"], result=1))[:3] == "409"
+        record = (await hurried.http.get(f"/api/v1/calls/{request['request_id']}")).json()["call"]
+        assert (record["status"], record["error"]["code"]) == ("failed", "timeout")
+
+
+@requirement("CTR-001-timeout-60s")
+async def test_the_deadline_is_a_minute_on_record_unless_the_operator_says_otherwise(
+    gateway: RunningGateway, caller: HttpCaller, tmp_path: Path
+) -> None:
+    (tmp_path / "jackfield.toml").write_text("", encoding="utf-8")
+    assert load_settings(tmp_path / "jackfield.toml").relay == RelaySettings(timeout=60, grace=0)
+    async with bridge("--socket", caller.record["socket"], mode="legacy") as client:
+        calling = asyncio.create_task(client.session.call_tool("ant_slow_tool", {}))
+        request = await next_event(caller, "caller_tool_request")
+        record = (await caller.http.get(f"/api/v1/calls/{request['request_id']}")).json()["call"]
+        listed = (await caller.http.get("/api/v1/calls?status=waiting")).json()["calls"]
+        assert request["request_id"] in [call["id"] for call in listed]
+        assert seconds(record["deadline"]) - seconds(record["created_at"]) == 60
+        await caller.answer(request["request_id"], result="in time")
+        assert text_of(await calling) == "in time"
+
+
+def seconds(moment: str) -> float:
+    hours, minutes, rest = moment.removesuffix("Z").partition("T")[2].split(":")
+    return (int(hours) * 60 + int(minutes)) * 60 + float(rest)
+
+
+@requirement("CTR-001-disconnect-error")
+async def test_a_caller_that_is_killed_mid_call_is_a_connection_error_within_a_second(
+    gateway: RunningGateway, tmp_path: Path
+) -> None:
+    (tmp_path / "caller.py").write_text(CALLER, encoding="utf-8")
+    env = clean_environment({"JACKFIELD_URL": gateway.url, "JACKFIELD_KEY": ANT})
+    process = subprocess.Popen([sys.executable, "caller.py"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        _, socket = (await asyncio.to_thread(process.stdout.readline)).split()
+        async with on_socket(socket) as inside:
+            await inside.hear()
+            inside.ask(1, "slow_tool")
+            assert (await asyncio.to_thread(process.stdout.readline)).strip() == "asked"
+            process.send_signal(signal.SIGKILL)
+            killed = time.monotonic()
+            told = await inside.hear()
+            took = time.monotonic() - killed
+        assert told["error"]["data"]["code"] == "caller_disconnected"
+        assert "disconnected" in told["error"]["message"]
+        assert took < 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+@requirement("CON-relay-presence", "CTR-001-disconnect-error")
+async def test_an_absent_caller_is_an_error_at_once_and_one_that_comes_back_is_asked_again(caller: HttpCaller) -> None:
+    async with on_socket(caller.record["socket"]) as inside:
+        await inside.hear()
+        await caller.hang_up()
+        await until_gone(caller)
+        inside.ask(1, "slow_tool")
+        told = await inside.hear()
+        assert (told["error"]["code"], told["error"]["data"]["code"]) == (-32000, "caller_disconnected")
+        # A poll is a sign of life.
+        polled = await caller.http.get(f"/api/sessions/{caller.session_id}/events?since_index=-1")
+        inside.ask(2, "slow_tool")
+        since = polled.json()["last_index"]
+        page = (await caller.http.get(f"/api/sessions/{caller.session_id}/events?since_index={since}&wait=10")).json()
+        (request,) = [event for event in page["events"] if event["type"] == "caller_tool_request"]
+        assert await caller.answer(request["request_id"], result="back") == "ok"
+        assert (await inside.hear())["result"] == "back"
+
+
+async def until_gone(caller: HttpCaller) -> None:
+    """Asked as an administrator, who is not the caller."""
+    path = f"/api/sessions/{caller.session_id}"
+    for _ in range(500):
+        record = await caller.http.get(path, headers={"Authorization": f"Bearer {ENVIRONMENT['JACKFIELD_ADMIN_KEY']}"})
+        if not record.json()["session"]["caller_is_present"]:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the caller is still counted as present")
+
+
+@requirement("CON-relay-presence")
+async def test_within_the_grace_a_caller_may_come_back_and_answer(hurried: HttpCaller) -> None:
+    async with on_socket(hurried.record["socket"]) as inside:
+        await inside.hear()
+        inside.ask(1, "slow_tool")
+        request = await next_event(hurried, "caller_tool_request")
+        await hurried.hang_up()
+        await hurried.follow(**{"Last-Event-ID": str(request["index"])})
+        assert await hurried.answer(request["request_id"], result="here again") == "ok"
+        assert (await inside.hear())["result"] == "here again"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("by", ["socket", "url"])
+async def test_a_gateway_that_stops_mid_call_is_a_clear_error_for_the_agent(
+    tmp_path: Path, how: signal.Signals, by: str
+) -> None:
+    gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
+    caller = HttpCaller(gateway)
+    try:
+        await caller.open("helper")
+        record = caller.record
+        args = ("--socket", record["socket"]) if by == "socket" else ("--url", gateway.url, "--token", record["token"])
+        async with bridge(*args, mode="legacy") as client, asyncio.timeout(30):
+            calling = asyncio.create_task(client.session.call_tool("ant_slow_tool", {}))
+            request = await next_event(caller, "caller_tool_request")
+            os.kill(gateway.pid, how)
+            told = await outcome(calling)
+            assert any(word in told for word in ("session", "gateway", "Interrupted"))
+            await asyncio.to_thread(gateway.process.wait, 15)
+            gateway = await asyncio.to_thread(start_gateway, tmp_path, env=ENVIRONMENT)
+            assert (await caller.answer(request["request_id"], result=1))[:3] == "404"
+    finally:
+        await caller.http.aclose()
+        gateway.kill()
+
+
+async def outcome(calling: "asyncio.Task[object]") -> str:
+    """What the agent is told, as a result or as an error of the protocol."""
+    try:
+        result = await calling
+    except Exception as fault:
+        return str(fault)
+    assert getattr(result, "is_error", False)
+    return text_of(result)
+
+
+def test_the_gateway_leaves_no_socket_behind(gateway: RunningGateway) -> None:
+    folder = gateway.folder / ".jackfield/sessions"
+    eventually(lambda: not folder.exists() or not list(folder.iterdir()))
