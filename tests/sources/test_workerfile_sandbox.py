@@ -17,7 +17,7 @@ from tests.sources.toolbox import Toolbox
 from tests.sources.workers import worker_box, worker_file
 
 TOOLS = """
-import os, socket, sys
+import os, socket, sys, time
 from jackfield_tool import call_tool, get_config, get_secret, log, report_progress
 import beside
 
@@ -48,9 +48,13 @@ def environment() -> dict:
 def hoard(count: int) -> int:
     return len(bytes(count))
 
-def compute() -> None:
-    while True:
+def compute(seconds: float = 100) -> int:
+    while time.process_time() < seconds:
         pass
+    return 1
+
+def hello() -> str:
+    return "hello"
 """
 
 
@@ -117,6 +121,17 @@ async def test_limits_of_the_config_bite_and_are_told(tmp_path: Path) -> None:
         assert crashed.code == "worker_crashed"
         assert "it used more than the 1 s of CPU time that its sandbox allows" in crashed.message
         assert await box.call("hoard", count=1000) == 1000
+
+
+async def test_a_worker_that_has_used_half_of_its_cpu_time_is_replaced_between_calls(tmp_path: Path) -> None:
+    async with sandboxed(tmp_path, sandbox={"cpu": 1}) as box:
+        await box.call("hello")
+        (first,) = box.workshop.statuses()[0].processes
+        await box.call("compute", seconds=0.6)
+        await box.call("hello")
+        (second,) = [process for process in box.workshop.statuses()[0].processes if process.pid != first.pid]
+        assert second.calls == 1
+        assert box.workshop.statuses()[0].restarts == 0
 
 
 async def test_a_script_that_speaks_for_itself_is_sandboxed_too(tmp_path: Path) -> None:

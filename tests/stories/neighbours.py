@@ -6,18 +6,22 @@ async with neighbourhood(tmp_path) as at:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
+import uvicorn
 
 from jackfield.app import Gateway
+from jackfield.web.server import build_app
+from jackfield.web.streams import Streams
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.upstream import Received, Upstream, json_reply, reply
-from tests.web.inside import doors
+from tests.web.inside import KEY, doors, make_gateway
 
 WITHIN = 10.0
 Act = Callable[[dict[str, Any]], Any]
@@ -70,9 +74,12 @@ class Service:
     async def _execute(self, name: str, act: Act | None, request: Received) -> bytes:
         body: dict[str, Any] = msgspec.json.decode(request.body)
         self.calls.append((name, body["arguments"]))
-        result = None if act is None else act(body["arguments"])
-        if isinstance(result, Awaitable):
-            result = await result
+        try:
+            result = None if act is None else act(body["arguments"])
+            if isinstance(result, Awaitable):
+                result = await result
+        except ValueError as fault:
+            return json_reply({"success": False, "status": "failed", "result": None, "error": str(fault)})
         return json_reply({"success": True, "status": "completed", "result": result, "error": None})
 
 
@@ -133,3 +140,60 @@ async def eventually(ask: Callable[[], Awaitable[Any]], *, within: float = WITHI
         while not (answer := await ask()):  # noqa: ASYNC110 - nothing here tells of it
             await asyncio.sleep(0.02)
     return answer
+
+
+class _Quiet(uvicorn.Server):
+    """uvicorn that leaves the signals to pytest."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class Served:
+    """A gateway of this process that others reach over HTTP."""
+
+    def __init__(self, gateway: Gateway, url: str, client: httpx2.AsyncClient) -> None:
+        self.gateway = gateway
+        self.url = url
+        self.client = client
+
+
+@asynccontextmanager
+async def served(folder: Path, config: str = "", *, listener: socket.socket | None = None) -> AsyncIterator[Served]:
+    """Open a gateway in `folder` and serve it on a port of its own, or on `listener`."""
+    folder.mkdir(exist_ok=True)  # noqa: ASYNC240 - once, before anything runs
+    bound = listener or listening()
+    streams = Streams()
+    async with make_gateway(folder, config) as gateway:
+        app = build_app(gateway, streams=streams)
+        server = _Quiet(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False))
+        serving = asyncio.create_task(server.serve(sockets=[bound]))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        try:
+            async with httpx2.AsyncClient(base_url=url, headers={"x-api-key": KEY}, timeout=WITHIN) as client:
+                yield Served(gateway, url, client)
+        finally:
+            streams.close()
+            server.should_exit = server.force_exit = True
+            await serving
+
+
+def listening() -> socket.socket:
+    """A socket that takes connections from now on."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    bound.listen(100)
+    return bound
+
+
+def knows(name: str, url: str, key: str = KEY, *, more: str = "") -> str:
+    """The config of a source: another gateway, and the key for it."""
+    return f'[sources.{name}]\nkind = "manifest"\nurl = "{url}"\nheaders = {{ Authorization = "Bearer {key}" }}\n{more}'
+
+
+def tool_file(folder: Path, name: str) -> str:
+    """Write a tool that says its own name, and give the config that finds it."""
+    (folder / "tools").mkdir(parents=True, exist_ok=True)
+    (folder / "tools" / f"{name}.py").write_text(f'def {name}() -> str:\n    """Say who."""\n    return "{name}"\n')
+    return '[sources.local]\nkind = "files"\npath = "tools/*.py"\n'

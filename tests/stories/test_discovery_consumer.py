@@ -208,7 +208,7 @@ async def test_a_tool_that_wants_approval_runs_only_after_a_person_said_yes(tmp_
             assert at.service.calls == [("spend", {"text": "much"})]
 
 
-@requirement("DISC-meta-timeout-acts", "DISC-meta-rate-acts")
+@requirement("DISC-meta-timeout-acts", "DISC-meta-rate-limit-acts")
 async def test_a_services_timeout_and_rate_limit_hold_here(tmp_path: Path) -> None:
     async with neighbourhood(tmp_path) as at:
         at.service.offer("slow", lambda _: asyncio.sleep(30), metadata={"timeout_seconds": 1})

@@ -20,7 +20,7 @@ description = "Takes whatever an object can hold."
 executionType = "internal"
 inputSchema = { type = "object" }
 """
-ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream))$"
+ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream|(smart-)?spaces/\{id\}/stream))$"
 """Their good answers never end; `test_http_streams.py` reads them. Their refusals are asked for below.
 
 `/mcp` speaks a protocol of its own, of which `tests/web/mcp` knows more than the document."""

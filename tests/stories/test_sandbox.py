@@ -2,14 +2,20 @@
 
 import json
 import os
+import re
 import signal
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import httpx2
 import pytest
 
+from jackfield.parsing import parse_config
+from jackfield.settings import load_settings
+from jackfield.settings_sessions import SandboxSettings
+from jackfield.sources.files import FilesOptions
 from tests.requirement import requirement
 from tests.sources.workers import worker_file
 from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway
@@ -112,3 +118,14 @@ def test_the_doctor_names_a_source_that_cannot_have_its_sandbox(tmp_path: Path) 
     assert "The sandbox is to show 'models', which is not there. Make it or leave it out." in [
         finding["says"] for finding in findings if finding["subject"] == "source boxed"
     ]
+
+
+def test_the_configuration_that_is_explained_is_taken_and_no_key_is_left_out(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/sandbox.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "jackfield.toml").write_text("\n".join(map(dedent, blocks)), encoding="utf-8")
+    settings = load_settings(tmp_path / "jackfield.toml", environment={})
+    assert [source.name for source in settings.sources] == ["untrusted", "crunching"]
+    for source in settings.sources:
+        assert parse_config(source.options, FilesOptions, where="docs").sandbox
+    assert [name for name in SandboxSettings.__struct_fields__ if f"`{name}`" not in text] == []

@@ -67,10 +67,11 @@ def test_members_join_and_leave(lobby: Lobby, space: str, root: str) -> None:
     assert [each["entityId"] for each in lobby.made("GET", path)["members"]] == ["robot"]
 
 
-def test_ids_are_taken_once_and_names_are_needed(lobby: Lobby) -> None:
+def test_ids_are_taken_once_and_are_names_where_none_is_given(lobby: Lobby) -> None:
     answer = lobby.ask("POST", "/api/spaces", json={"id": "lobby"})
     assert (answer.status_code, error_of(answer)["code"]) == (409, "conflict")
-    assert lobby.ask("POST", "/api/spaces", json={}).status_code == 400
+    space = lobby.made("POST", "/api/spaces", status=201, json={})["space"]
+    assert space["id"] == space["name"]
     assert lobby.ask("POST", "/api/spaces", json={"id": "no slash/es"}).status_code == 400
     assert lobby.ask("POST", "/api/spaces/nowhere/members", json={"entityId": "x"}).status_code == 404
     assert lobby.ask("PATCH", "/api/spaces/nowhere", json={"name": "x"}).status_code == 404
@@ -258,6 +259,17 @@ async def test_comings_and_goings_are_events_and_a_deleted_space_ends_its_stream
         lobby.made("DELETE", f"/api/spaces/{space}")
         with pytest.raises(EOFError):
             await stream.next()
+
+
+async def test_an_agent_that_is_taken_out_of_a_space_hears_no_more_of_it(lobby: Lobby, space: str) -> None:
+    lobby.join("ada", space=space, kind="agent")
+    async with followed(lobby, space=space, key="ada") as stream, followed(lobby, space=space, key="reader") as other:
+        lobby.made("DELETE", f"/api/spaces/{space}/members/ada")
+        lobby.say("among us", space=space)
+        assert (await stream.next())["type"] == "member.left"
+        with pytest.raises(EOFError):
+            await stream.next()
+        assert (await other.event("space.message"))["message"]["content"] == "among us"
 
 
 @requirement("CON-spaces-stream-resume")

@@ -1,9 +1,195 @@
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
+import { Link } from "wouter";
+import { follow } from "@jackfield/react";
+import { client, useData, type CallRecord } from "../data";
+import { CallCard, shownRecord } from "../parts/call-card";
+import { Empty, Fault, Loading } from "../parts/states";
+import { LongText, Tree } from "../parts/tree";
+import { inOneLine, safeText } from "../safe-text";
+import { clock, took } from "../time";
 
-export default function RunsPage(_props: { id?: string | undefined; name?: string | undefined }): ReactNode {
+interface RunRecord {
+  id: string;
+  kind: "cycle" | "response" | "calls";
+  agentEntityId: string | null;
+  status: string;
+  cycleNumber?: number | null;
+  summary?: string | null;
+  reason?: string | null;
+  inputTokens?: number | null;
+  outputTokens?: number | null;
+  createdAt: string;
+  finishedAt: string | null;
+}
+
+interface Step {
+  n: number;
+  items: { type: string; [field: string]: unknown }[];
+  usage: Record<string, unknown> | null;
+  calls: CallRecord[];
+}
+
+interface WholeRun extends RunRecord {
+  events?: { event_id?: string; eventId?: string; type: string; data: unknown }[];
+  steps?: Step[];
+  calls?: CallRecord[];
+  response?: Record<string, unknown>;
+}
+
+/** What made calls: agents' cycles and responses, each as a timeline of steps and calls. */
+export default function RunsPage({ id }: { id?: string | undefined }): ReactNode {
+  return id === undefined ? <All /> : <One key={id} id={id} />;
+}
+
+function All(): ReactNode {
+  const { data, error, mutate } = useData<{ runs: RunRecord[] }>("/api/runs?limit=100", { every: 5000 });
+  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
+  if (data === undefined) return <Loading what="runs" />;
   return (
     <div className="page">
       <h1>Runs</h1>
+      {data.runs.length === 0 && <Empty title="Nothing has run yet">An agent's cycle or a request to /v1/responses appears here with all of its steps.</Empty>}
+      <ul className="list">
+        {data.runs.map((run) => (
+          <li key={run.id}>
+            <Link href={`/runs/${encodeURIComponent(run.id)}`}>
+              <span className="run-line">
+                <strong>{title(run)}</strong>
+                <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
+                <span className="quiet">{duration(run)}</span>
+                <time className="quiet" dateTime={run.createdAt}>
+                  {clock(run.createdAt)}
+                </time>
+              </span>
+              <span className="quiet one-line">{inOneLine(run.reason ?? run.summary ?? "", 200)}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
     </div>
   );
+}
+
+function One({ id }: { id: string }): ReactNode {
+  const path = `/api/runs/${encodeURIComponent(id)}`;
+  const { data, error, mutate } = useData<{ run: WholeRun }>(path);
+  const isOpen = data !== undefined && data.run.finishedAt === null;
+  useEffect(() => {
+    if (!isOpen) return;
+    return follow(client, `${path}/stream`, { onFrame: () => void mutate() });
+  }, [isOpen, path, mutate]);
+  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
+  if (data === undefined) return <Loading what="the run" />;
+  const { run } = data;
+  const calls = run.steps?.flatMap((step) => step.calls) ?? run.calls ?? [];
+  return (
+    <div className="page">
+      <nav aria-label="Way back">
+        <Link href="/runs">Runs</Link>
+      </nav>
+      <h1>{title(run)}</h1>
+      <p className="facts">
+        <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
+        <span>{clock(run.createdAt)}</span>
+        <span>{duration(run)}</span>
+        {typeof run.inputTokens === "number" && (
+          <span>
+            {run.inputTokens.toLocaleString()} tokens in, {(run.outputTokens ?? 0).toLocaleString()} out
+          </span>
+        )}
+      </p>
+      {(run.reason ?? run.summary) != null && (
+        <p className={run.reason != null ? "fault" : ""}>
+          <LongText text={run.reason ?? run.summary ?? ""} />
+        </p>
+      )}
+      <Timeline run={run} calls={calls} />
+      {run.events !== undefined && run.events.length > 0 && (
+        <details>
+          <summary>
+            What it woke for <span className="quiet">{run.events.length}</span>
+          </summary>
+          <Tree value={run.events} />
+        </details>
+      )}
+      <ol className="steps">
+        {run.steps?.map((step) => (
+          <li key={step.n}>
+            <h2>Step {step.n}</h2>
+            <Said items={step.items} />
+            {step.calls.map((call) => (
+              <div key={call.id} id={call.id}>
+                <CallCard call={shownRecord(call)} canAnswer />
+              </div>
+            ))}
+          </li>
+        ))}
+        {run.steps === undefined &&
+          calls.map((call) => (
+            <li key={call.id} id={call.id}>
+              <CallCard call={shownRecord(call)} canAnswer />
+            </li>
+          ))}
+      </ol>
+    </div>
+  );
+}
+
+function Said({ items }: { items: Step["items"] }): ReactNode {
+  const texts = items.flatMap((item) => {
+    const content = item["content"];
+    if (!Array.isArray(content)) return [];
+    return content.map((part: { text?: unknown; refusal?: unknown }) => ({ kind: item.type, text: String(part.text ?? part.refusal ?? "") }));
+  });
+  return texts.map(({ kind, text }, place) => (
+    <p key={place} className={kind === "reasoning" ? "quiet" : ""}>
+      <LongText text={text} />
+    </p>
+  ));
+}
+
+/** All calls on one axis of time, parallel ones below each other. */
+function Timeline({ run, calls }: { run: RunRecord; calls: CallRecord[] }): ReactNode {
+  if (calls.length === 0) return null;
+  const start = Date.parse(run.createdAt);
+  const end = Math.max(Date.parse(run.finishedAt ?? ""), ...calls.map((call) => Date.parse(call.finished_at ?? call.created_at))) || Date.now();
+  const whole = Math.max(end - start, 1);
+  const percent = (moment: number): number => Math.min(100, Math.max(0, ((moment - start) / whole) * 100));
+  return (
+    <figure className="timeline" aria-label={`Timeline of ${calls.length} calls in ${took(whole)}`}>
+      {calls.slice(0, 200).map((call) => {
+        const from = percent(Date.parse(call.created_at));
+        const to = percent(Date.parse(call.finished_at ?? new Date(end).toISOString()));
+        return (
+          <a key={call.id} href={`#${call.id}`} onClick={(event) => (event.preventDefault(), document.getElementById(call.id)?.scrollIntoView({ block: "center" }))} title={safeText(call.tool, 80)}>
+            <span className="lane-name">{safeText(call.tool, 40)}</span>
+            <span className="lane">
+              <span className={`bar ${shownRecord(call).status}`} ref={(bar) => place(bar, from, Math.max(to - from, 0.6))} />
+            </span>
+          </a>
+        );
+      })}
+      <figcaption className="quiet">{took(whole)}</figcaption>
+    </figure>
+  );
+}
+
+function place(bar: HTMLElement | null, from: number, width: number): void {
+  if (bar === null) return;
+  bar.style.insetInlineStart = `${from}%`;
+  bar.style.width = `${Math.min(width, 100 - from)}%`;
+}
+
+function title(run: RunRecord): string {
+  if (run.kind === "cycle") return `${safeText(run.agentEntityId ?? "", 60)}, cycle ${run.cycleNumber ?? ""}`;
+  return run.kind === "response" ? `Response ${run.id.slice(-8)}` : `Calls ${run.id.slice(-8)}`;
+}
+
+function duration(run: RunRecord): string {
+  return run.finishedAt === null ? "" : took(Date.parse(run.finishedAt) - Date.parse(run.createdAt));
+}
+
+function stateOf(run: RunRecord): string {
+  if (run.status === "completed") return "complete";
+  return ["failed", "cancelled", "incomplete"].includes(run.status) ? "error" : "running";
 }

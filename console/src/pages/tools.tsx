@@ -1,9 +1,218 @@
-import type { ReactNode } from "react";
+import { lazy, Suspense, useDeferredValue, useMemo, useState, type ReactNode } from "react";
+import { Link } from "wouter";
+import { VList } from "virtua";
+import { client, useData, type CallRecord, type ToolDefinition } from "../data";
+import { CallCard, shownRecord } from "../parts/call-card";
+import { Copy } from "../parts/copy";
+import { Empty, Fault, Loading } from "../parts/states";
+import { Tree } from "../parts/tree";
+import { safeText } from "../safe-text";
 
-export default function ToolsPage(_props: { id?: string | undefined; name?: string | undefined }): ReactNode {
+const TryIt = lazy(() => import("../parts/try-it"));
+
+export interface EffectiveTool {
+  scenario: string;
+  tool: ToolDefinition;
+  enabled: boolean;
+  requires_approval: boolean;
+  approval_override: "" | "require" | "skip";
+}
+
+/** The catalog: found by typing, grouped by source; one tool whole, to be tried, switched and understood. */
+export default function ToolsPage({ name }: { name?: string | undefined }): ReactNode {
+  const { data, error, mutate } = useData<{ tools: EffectiveTool[] }>("/api/v1/tools/set", { every: 15_000 });
+  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
+  if (data === undefined) return <Loading what="tools" />;
+  if (name !== undefined) return <OneTool key={name} name={name} tool={data.tools.find((one) => one.tool.name === name)} onChanged={() => void mutate()} />;
+  return <Catalog tools={data.tools} />;
+}
+
+type Row = { heading: string; count: number } | EffectiveTool;
+
+function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
+  const [words, setWords] = useState("");
+  const wanted = useDeferredValue(words.trim().toLowerCase());
+  const rows = useMemo(() => grouped(tools.filter((one) => fits(one.tool, wanted))), [tools, wanted]);
+  return (
+    <div className="page tall">
+      <header className="page-head">
+        <h1>Tools</h1>
+        <input type="search" aria-label="Search tools" placeholder={`Search ${tools.length} tools`} value={words} onChange={(event) => setWords(event.target.value)} />
+      </header>
+      {tools.length === 0 && (
+        <Empty title="No tool yet">
+          Put a Python file into the config's <code>tools/</code> folder, or add a source. <code>jackfield doctor</code> says what is wrong with one.
+        </Empty>
+      )}
+      {tools.length > 0 && rows.length === 0 && <Empty title={`No tool has “${safeText(words, 60)}”`} />}
+      <VList className="vlist" role="list" aria-label="Tools">
+        {rows.map((row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />))}
+      </VList>
+    </div>
+  );
+}
+
+function fits(tool: ToolDefinition, wanted: string): boolean {
+  if (wanted === "") return true;
+  const text = `${tool.name} ${tool.description} ${tool.category ?? ""} ${tool.source}`.toLowerCase();
+  return wanted.split(/\s+/).every((word) => text.includes(word));
+}
+
+function grouped(tools: EffectiveTool[]): Row[] {
+  const groups = Map.groupBy(tools, (one) => one.tool.source);
+  return [...groups].flatMap(([heading, members]) => [{ heading, count: members.length }, ...members]);
+}
+
+function Heading({ heading, count }: { heading: string; count: number }): ReactNode {
+  return (
+    <h2 className="group">
+      {safeText(heading, 60)} <span className="quiet">{count}</span>
+    </h2>
+  );
+}
+
+function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
+  return (
+    <div role="listitem" className="row">
+      <Link href={`/tools/${encodeURIComponent(one.tool.name)}`}>
+        <code>{safeText(one.tool.name, 80)}</code>
+        <span className="quiet one-line">{safeText(one.tool.description, 300)}</span>
+        <span className="marks">
+          {!one.enabled && <span className="mark">off</span>}
+          {one.requires_approval && <span className="mark">asks first</span>}
+        </span>
+      </Link>
+    </div>
+  );
+}
+
+function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool | undefined; onChanged: () => void }): ReactNode {
+  const { data: history, mutate } = useData<{ calls: CallRecord[] }>(`/api/v1/calls?tool=${encodeURIComponent(name)}&limit=20`);
   return (
     <div className="page">
-      <h1>Tools</h1>
+      <nav aria-label="Way back">
+        <Link href="/tools">Tools</Link>
+      </nav>
+      <h1>
+        <code>{safeText(name, 80)}</code>
+      </h1>
+      <Held name={name} onChanged={onChanged} />
+      {tool !== undefined && (
+        <>
+          <p>{safeText(tool.tool.description, 5000)}</p>
+          <Switches one={tool} onChanged={onChanged} />
+          <section aria-labelledby="try-title">
+            <h2 id="try-title">Try it</h2>
+            <Suspense fallback={<p className="quiet">Loading the form …</p>}>
+              <TryIt tool={tool.tool} onCalled={() => void mutate()} />
+            </Suspense>
+          </section>
+          <AsCode tool={tool.tool} />
+          <details>
+            <summary>Schema, metadata and version</summary>
+            <Tree value={{ version: tool.tool.version, source: tool.tool.source, category: tool.tool.category, parameters: tool.tool.parameters, metadata: tool.tool.metadata }} />
+          </details>
+        </>
+      )}
+      <section aria-labelledby="history-title">
+        <h2 id="history-title">Its calls</h2>
+        {history?.calls.length === 0 && <p className="quiet">Nobody has called it yet.</p>}
+        <ol className="cards">
+          {history?.calls.map((call) => (
+            <li key={call.id}>
+              <CallCard call={shownRecord(call)} canAnswer />
+            </li>
+          ))}
+        </ol>
+      </section>
     </div>
+  );
+}
+
+function Switches({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }): ReactNode {
+  const [fault, setFault] = useState<Error | null>(null);
+  const send = async (path: string, body: Record<string, unknown>): Promise<void> => {
+    try {
+      await client.post(path, { scenario: one.scenario, tool_name: one.tool.name, ...body });
+      setFault(null);
+      onChanged();
+    } catch (refusal) {
+      setFault(refusal as Error);
+    }
+  };
+  return (
+    <div className="switches">
+      <label>
+        <input type="checkbox" checked={one.enabled} onChange={(event) => void send("/api/v1/tools/config", { enabled: event.target.checked })} /> enabled
+      </label>
+      <label>
+        approval{" "}
+        <select value={one.approval_override} onChange={(event) => void send("/api/v1/tools/config/approval", { approval_override: event.target.value })}>
+          <option value="">as the tool says{one.requires_approval && one.approval_override === "" ? " (ask first)" : ""}</option>
+          <option value="require">always ask first</option>
+          <option value="skip">never ask</option>
+        </select>
+      </label>
+      {fault !== null && <Fault error={fault} />}
+    </div>
+  );
+}
+
+interface Diff {
+  diff: string | string[];
+}
+
+/** A definition that changed is held back until somebody has seen the difference and accepts it. */
+function Held({ name, onChanged }: { name: string; onChanged: () => void }): ReactNode {
+  const { data, mutate } = useData<Diff>(`/api/v1/tools/${encodeURIComponent(name)}/diff`);
+  const [fault, setFault] = useState<Error | null>(null);
+  const lines = data === undefined ? [] : Array.isArray(data.diff) ? data.diff : data.diff.split("\n");
+  if (lines.filter((line) => line !== "").length === 0) return null;
+  const accept = async (): Promise<void> => {
+    try {
+      await client.post(`/api/v1/tools/${encodeURIComponent(name)}/accept`, {});
+      await mutate();
+      onChanged();
+    } catch (refusal) {
+      setFault(refusal as Error);
+    }
+  };
+  return (
+    <section className="card requires_action" aria-labelledby="held-title">
+      <header>
+        <h2 id="held-title">Its definition has changed</h2>
+      </header>
+      <div className="card-body">
+        <p>Nobody is offered this tool until somebody accepts what it has become.</p>
+        <pre className="diff">
+          {lines.map((line, place) => (
+            <span key={place} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : ""}>
+              {safeText(line, 1000)}
+              {"\n"}
+            </span>
+          ))}
+        </pre>
+        <div className="actions">
+          <button type="button" className="primary" onClick={() => void accept()}>
+            Accept the change
+          </button>
+        </div>
+        {fault !== null && <Fault error={fault} />}
+      </div>
+    </section>
+  );
+}
+
+function AsCode({ tool }: { tool: ToolDefinition }): ReactNode {
+  const curl = `curl -s -H "x-api-key: $KEY" -H "content-type: application/json" \\\n  -d '{"arguments": {}}' ${location.origin}/api/v1/tools/${tool.name}/execute`;
+  const python = `from jackfield.sdk import Client\n\nasync with Client("${location.origin}", key=KEY) as client:\n    result = await client.tools.call("${tool.name}")`;
+  return (
+    <details>
+      <summary>As curl and as Python</summary>
+      <pre className="code">{curl}</pre>
+      <Copy text={curl}>Copy curl</Copy>
+      <pre className="code">{python}</pre>
+      <Copy text={python}>Copy Python</Copy>
+    </details>
   );
 }

@@ -1,9 +1,64 @@
-import type { ReactNode } from "react";
+import { type ReactNode } from "react";
+import { Link } from "wouter";
+import { useData, type CallRecord } from "../data";
+import { CallCard, shownRecord } from "../parts/call-card";
+import { Phone } from "../parts/phone";
+import { Empty, Fault, Loading } from "../parts/states";
+import { safeText } from "../safe-text";
+import { useWaiting } from "../waiting-list";
 
-export default function WaitingPage(_props: { id?: string | undefined; name?: string | undefined }): ReactNode {
+/** Everything that needs a person, what ends first on top, answered in place. */
+export default function WaitingPage({ id }: { id?: string | undefined }): ReactNode {
+  return id === undefined ? <All /> : <One id={id} />;
+}
+
+function All(): ReactNode {
+  const { calls, isKnown, error } = useWaiting();
+  if (!isKnown) return <Loading what="what waits" />;
   return (
     <div className="page">
       <h1>Waiting</h1>
+      {error !== null && <Fault error={new Error(error)} />}
+      {calls.length === 0 && <Empty title="Nothing waits for anybody">Calls that need an answer or an approval appear here, the most urgent first.</Empty>}
+      <ol className="cards" aria-label="Waiting calls">
+        {calls.map((call) => (
+          <li key={call.id}>
+            <Waiting call={call} />
+          </li>
+        ))}
+      </ol>
     </div>
+  );
+}
+
+function One({ id }: { id: string }): ReactNode {
+  const { data, error, mutate } = useData<{ call: CallRecord }>(`/api/v1/calls/${encodeURIComponent(id)}`, { every: 2000 });
+  if (error !== undefined) return <Fault error={error} onRetry={() => void mutate()} />;
+  if (data === undefined) return <Loading what="the call" />;
+  return (
+    <div className="page">
+      <h1>{safeText(data.call.tool, 80)}</h1>
+      <Waiting call={data.call} />
+    </div>
+  );
+}
+
+function Waiting({ call }: { call: CallRecord }): ReactNode {
+  return (
+    <>
+      <p className="quiet asked-by">
+        Asked by {safeText(call.agent ?? call.principal, 80)}
+        {call.space_id !== null && (
+          <>
+            {" in "}
+            <Link href={`/spaces/${encodeURIComponent(call.space_id)}`}>{safeText(call.space_id, 80)}</Link>
+          </>
+        )}
+        {" · "}
+        <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>its run</Link>
+      </p>
+      <CallCard call={shownRecord(call)} canAnswer />
+      {call.callback_url !== null && call.status !== "pending_approval" && <Phone call={call} />}
+    </>
   );
 }

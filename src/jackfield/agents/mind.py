@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from jackfield.model.items import InputText, Item, Message, text_of
+from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, text_of
 
 CHARACTERS_PER_TOKEN = 4
 """A rough measure that needs no tokenizer and is the same for every model."""
 SUMMARY_CHARACTERS = 400
+SHORTER_AND_SHORTER = (8_000, 2_000, 400)
+"""Characters that stay of an inbox or an output in a cycle that is longer than all the room."""
 SHARE_OF_SUMMARIES = 4
 """Of all the room, a fourth may go to summaries of cycles that are no longer kept word by word."""
 
@@ -57,7 +59,7 @@ def written(mind: Consciousness) -> str:
 
 def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) -> Consciousness:
     """The mind after one more cycle, with at most about `room` tokens: the oldest are summed up first."""
-    cycles = [*mind.cycles, past]
+    cycles = [*mind.cycles, _fitted(past, room)]
     sizes = [tokens_of(one.items) for one in cycles]
     total = sum(sizes)
     for place, size in enumerate(sizes[:-1]):
@@ -85,6 +87,27 @@ def summary_of(items: Sequence[Item], *, said: str, called: Sequence[str], ended
 def tokens_of(items: Sequence[Item]) -> int:
     """About how many tokens these take."""
     return sum(len(msgspec.json.encode(item)) for item in items) // CHARACTERS_PER_TOKEN
+
+
+def _fitted(past: PastCycle, room: int) -> PastCycle:
+    """The newest cycle; what is too long for all the room is cut short, for else no model could read it again."""
+    for most in SHORTER_AND_SHORTER:
+        if tokens_of(past.items) <= room:
+            return past
+        past = msgspec.structs.replace(past, items=tuple(_cut(item, most) for item in past.items))
+    return past if tokens_of(past.items) <= room else msgspec.structs.replace(past, items=())
+
+
+def _cut(item: Item, most: int) -> Item:
+    if isinstance(item, FunctionCallOutput) and isinstance(item.output, str):
+        return msgspec.structs.replace(item, output=_shortened(item.output, most))
+    if isinstance(item, Message) and item.role == "user":
+        return msgspec.structs.replace(item, content=(InputText(text=_shortened(text_of(item), most)),))
+    return item
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… (the rest is forgotten)"
 
 
 def _with_room(cycles: list[PastCycle], room: int) -> tuple[PastCycle, ...]:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
+from jackfield.model.journey import via
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, Invocation, LogNote, Progress
 from jackfield.sources.keeper import Panel
@@ -87,7 +89,13 @@ class Executor:
     def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
         """Run a call that is on record and claimed, for which nobody waits here."""
         running = self.admit(call, principal=principal, depth=0, recorded=True)
-        self._adopt(self.carry_out(running, entry, msgspec.json.decode(call.arguments)))
+        self._adopt(self._carry_on(running, entry, msgspec.json.decode(call.arguments)))
+
+    async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
+        """As `carry_out`, for a call whose request is long over: it still knows which gateways it came through."""
+        with suppress(Unavailable):
+            via.set(await self._store.operations.way_of(running.call.id))
+        return await self.carry_out(running, entry, arguments)
 
     async def _finish(self, running: Running, entry: Entry) -> Call:
         """From a started tool to a settled call. Can be entered again after it was cut off."""

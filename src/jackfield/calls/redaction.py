@@ -7,14 +7,13 @@ and more are replaced; shorter ones would match by chance.
 from collections.abc import Callable, Collection
 
 import msgspec
-from msgspec import Raw
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
+from jackfield.model.redaction import REDACTED, without_secrets
 from jackfield.sources.base import Progress
 
 SHORTEST = 8
-REPLACEMENT = "[redacted]"
 
 
 class Redactor:
@@ -24,14 +23,13 @@ class Redactor:
         self._secrets = secrets
         self._known = -1
         self._texts: tuple[str, ...] = ()
-        self._in_json: tuple[bytes, ...] = ()
 
     def outcome(self, outcome: Done | Failed) -> Done | Failed:
         """The same outcome without any secret in it."""
         self._refresh()
         if not self._texts:
             return outcome
-        result = None if outcome.result is None else self._json(outcome.result)
+        result = None if outcome.result is None else without_secrets(outcome.result, self._texts)
         if isinstance(outcome, Failed):
             return Failed(outcome.code, self.text(outcome.message), result)
         assert result is not None
@@ -44,7 +42,7 @@ class Redactor:
     def text(self, text: str) -> str:
         self._refresh()
         for secret in self._texts:
-            text = text.replace(secret, REPLACEMENT)
+            text = text.replace(secret, REDACTED)
         return text
 
     def progress(self, progress: Progress) -> Progress:
@@ -53,18 +51,9 @@ class Redactor:
             return progress
         return msgspec.structs.replace(progress, message=self.text(progress.message))
 
-    def _json(self, raw: Raw) -> Raw:
-        body = bytes(raw)
-        if not any(secret in body for secret in self._in_json):
-            return raw
-        for secret in self._in_json:
-            body = body.replace(secret, REPLACEMENT.encode())
-        return Raw(body)
-
     def _refresh(self) -> None:
         secrets = self._secrets()
         if len(secrets) != self._known:
             self._known = len(secrets)
             # The longest first, so that a secret within another does not leave half of it behind.
             self._texts = tuple(sorted((s for s in secrets if len(s) >= SHORTEST), key=len, reverse=True))
-            self._in_json = tuple(msgspec.json.encode(secret)[1:-1] for secret in self._texts)

@@ -92,7 +92,7 @@ class SessionLine:
             self._writer.close()
 
     async def _reached(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        for pause in CONNECT_PAUSES:
+        for pause in (0.0,) if self.is_told.is_set() else CONNECT_PAUSES:  # what was there and is gone stays gone
             try:
                 return await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
             except OSError as fault:

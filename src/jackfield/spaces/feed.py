@@ -33,14 +33,19 @@ AGAIN_AFTER = 1.0
 REMEMBERED = 1_000
 """Streams of which it is known that they are over."""
 _STARTED = "tool.started"
+_LEFT = "member.left"
 _ENDING = frozenset({"space.message", "tool.done", "tool.error"})
+_NOTED = _ENDING | {_STARTED, _LEFT}
 
 
-class _OfStream(Struct, frozen=True, rename="camel"):
+class _About(Struct, frozen=True, rename="camel"):
+    """What an event is about, as far as it matters here."""
+
     stream_id: str = ""
+    entity_id: str = ""
 
 
-_stream_of = msgspec.json.Decoder(_OfStream).decode
+_about = msgspec.json.Decoder(_About).decode
 
 
 class Feed:
@@ -76,9 +81,9 @@ class Feed:
         """There may be durable events that it has not handed out."""
         self._written.set()
 
-    def subscribe(self, *, after: int) -> Subscription:
+    def subscribe(self, *, after: int, agents: tuple[str, ...] = ()) -> Subscription:
         """From now on: everything that is handed out, but for durable events up to `after`."""
-        subscription = Subscription(after=after)
+        subscription = Subscription(after=after, agents=agents)
         self._subscriptions.add(subscription)
         if self.is_over:
             subscription.close()
@@ -151,8 +156,7 @@ class Feed:
                 self._tell(event)
             if len(page) < PAGE:
                 break
-        for flight in hidden:
-            self._show(flight)
+        self._show_all(hidden)
         if not found:
             last = await self._store.spaces.last_seq(self.space_id)
             if last is None or last < self.position:  # it was deleted, and perhaps made again
@@ -166,29 +170,35 @@ class Feed:
 
     def _tell(self, event: SpaceEvent) -> None:
         frame, seq = durable(event), event.seq
-        ends = event.type in _ENDING
-        stream_id = _stream_of(event.data).stream_id if ends or event.type == _STARTED else ""
-        if ends and stream_id:
-            self._remember_end(stream_id)
+        about = _about(event.data) if event.type in _NOTED else _About()
+        if about.stream_id and event.type in _ENDING:
+            self._remember_end(about.stream_id)
         self.position = seq
         for subscription in self._subscriptions:
             if seq > subscription.after:
                 subscription.put(frame)
         if event.type == _STARTED:
-            for flight in self._hidden():
-                if flight.stream_id == stream_id:
-                    self._show(flight)
+            self._show_all(flight for flight in self._hidden() if flight.stream_id == about.stream_id)
+        elif event.type == _LEFT:
+            self._cut_off(about.entity_id)
+
+    def _cut_off(self, entity_id: str) -> None:
+        """Who was a member and followed as one may ask again, and is refused."""
+        for subscription in self._subscriptions:
+            if entity_id in subscription.agents:
+                subscription.close()
 
     def _hidden(self) -> list[Flight]:
         return [flight for flight in self.in_flight() if not flight.is_shown]
 
-    def _show(self, flight: Flight) -> None:
-        if flight.is_shown:
-            return
-        if flight in self._elsewhere.flights:
-            self._hand_out_all(self._elsewhere.show(flight))
-        else:
-            self._live.show(flight)
+    def _show_all(self, flights: Iterable[Flight]) -> None:
+        for flight in flights:
+            if flight.is_shown:
+                continue
+            if flight in self._elsewhere.flights:
+                self._hand_out_all(self._elsewhere.show(flight))
+            else:
+                self._live.show(flight)
 
     def _hand_out_all(self, pieces: Iterable[Passing]) -> None:
         for piece in pieces:

@@ -23,10 +23,13 @@ class SpaceRoom:
         self._sharing = Sharing(store, gateway_id) if store.is_shared else None
         self.live = Live(self._feeds, sharing=self._sharing)
 
-    async def follow(self, space_id: str, *, after: int | None = None) -> AsyncGenerator[bytes]:
+    async def follow(
+        self, space_id: str, *, after: int | None = None, agents: tuple[str, ...] = ()
+    ) -> AsyncGenerator[bytes]:
         """The frames of a space: `connected`, what came after `after`, what is in flight, then all that comes.
 
-        None begins now. Ends when the space is gone, and for one who reads too slowly.
+        None begins now. Ends when the space is gone, for one who reads too slowly, and when one of `agents`, as
+        whom it is followed, is taken out of the space.
         """
         feed = self._feed_of(space_id)
         feed.followers += 1
@@ -38,10 +41,12 @@ class SpaceRoom:
             self.live.catch_up(space_id)
             position = feed.position
             begins = position if after is None else after
-            subscription = feed.subscribe(after=max(begins, position))
+            subscription = feed.subscribe(after=max(begins, position), agents=agents)
             flights = feed.in_flight()
             snapshot = b"".join(passing(piece) for flight in flights for piece in flight.snapshot())
             try:
+                if agents and not await self._is_member(space_id, agents):
+                    return  # taken out between the door and here
                 present = await self._store.spaces.present(space_id)
                 streams = [flight.stream_id for flight in flights]
                 yield connected(
@@ -72,6 +77,9 @@ class SpaceRoom:
             feed = Feed(space_id, store=self._store, live=self.live, gateway_id=self._gateway_id)
             self._feeds[space_id] = feed
         return feed
+
+    async def _is_member(self, space_id: str, agents: tuple[str, ...]) -> bool:
+        return any([await self._store.spaces.get_member(space_id, agent) for agent in agents])
 
     async def _leave(self, feed: Feed) -> None:
         feed.followers -= 1

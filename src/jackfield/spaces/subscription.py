@@ -13,11 +13,13 @@ MOST_BYTES = 8 * 1024 * 1024
 class Subscription:
     """The backlog of one follower. Nothing in it grows but what waits to be sent."""
 
-    __slots__ = ("_frames", "_is_closed", "_size", "_waiter", "after")
+    __slots__ = ("_frames", "_is_closed", "_size", "_waiter", "after", "agents")
 
-    def __init__(self, *, after: int) -> None:
+    def __init__(self, *, after: int, agents: tuple[str, ...] = ()) -> None:
         self.after = after
         """Durable events up to here are not wanted."""
+        self.agents = agents
+        """As whom it follows, if only members may."""
         self._frames: list[bytes] = []
         self._size = 0
         self._is_closed = False

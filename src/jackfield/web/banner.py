@@ -25,6 +25,7 @@ def banner(gateway: Gateway) -> str:
     ]
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
+    lines += _chat(gateway)
     for source in gateway.panel.statuses():
         if source.status is SourceState.DOWN:
             lines.append(f"  down  source '{source.name}': {source.error}")
@@ -33,6 +34,15 @@ def banner(gateway: Gateway) -> str:
         lines += [f"  fault source '{source.name}': {fault}" for fault in source.faults]
     lines += [f"  note  {notice.message}" for notice in gateway.catalog.notices]
     return "\n".join(lines) + "\n"
+
+
+def _chat(gateway: Gateway) -> list[str]:
+    """How to meet the first agent of the config that is anywhere."""
+    for agent_id, settings in gateway.settings.agents.items():
+        if settings.spaces:
+            where = f"JACKFIELD_DATA={shlex.quote(str(gateway.settings.data))}"
+            return [f"  chat  {where} jackfield chat {settings.spaces[0]}   ({settings.name or agent_id} is there)"]
+    return []
 
 
 def _simplest(entries: tuple[Entry, ...]) -> Entry:

@@ -20,7 +20,7 @@ from jackfield.web.space_records import (
     Success,
     message_record,
 )
-from jackfield.web.space_rights import no_such_space, space_in, speaker
+from jackfield.web.space_rights import agents_of, no_such_space, space_in, speaker
 from jackfield.web.sse import EventStream
 from jackfield.web.visit import Visit
 
@@ -60,7 +60,7 @@ async def follow_space(visit: Visit) -> Answer:
     """The stream of a space: from now on, or after the number that the client has seen."""
     after = _last_event_id(visit) if b"last-event-id" in visit.headers else visit.query(SpaceStreamQuery).after_seq
     space = await space_in(visit)
-    frames = visit.gateway.spaces.follow(space.id, after=after)
+    frames = visit.gateway.spaces.follow(space.id, after=after, agents=agents_of(visit.principal))
     return EventStream(frames, streams=visit.reception.streams, ping_every=PING_EVERY)
 
 

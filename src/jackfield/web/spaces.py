@@ -3,7 +3,8 @@
 Above: `routes_spaces.py`. Below: the store. What is said in a space is in `space_messages.py`.
 """
 
-from jackfield.errors import BadRequest, NotFound
+from jackfield.errors import NotFound
+from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.space_records import (
@@ -40,11 +41,9 @@ async def list_spaces(visit: Visit) -> Answer:
 async def create_space(visit: Visit) -> Answer:
     """A new space."""
     body = await _space.read(visit)
-    name = body.name or body.id
-    if name is None:
-        raise BadRequest("A space needs a name. Give it one, or an id.", param="name")
+    space_id = body.id or new_id("space")
     space = await visit.gateway.store.spaces.create(
-        body.id, name=name, description=body.description, metadata=body.metadata
+        space_id, name=body.name or space_id, description=body.description, metadata=body.metadata
     )
     return json_reply(OneSpace(space=space_record(space)), status=201)
 

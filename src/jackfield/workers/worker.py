@@ -21,6 +21,7 @@ from jackfield.model.call import NULL, Done, Failed
 from jackfield.workers.channel import Channel, Garbage, Message, ProgressPart, decode_message
 from jackfield.workers.logs import LogPipe, WorkerLog
 from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.supervision.tree import cpu_seconds
 from jackfield.workers.supervisor import Child, Supervisor
 
 logger = logging.getLogger("jackfield.workers")
@@ -174,6 +175,8 @@ class Worker:
             self._last_used = self._loop.time()
             if self._turn is not None:
                 self._turn.release()
+            if self._launch.plan.limits.cpu:
+                self._retire_if_spent(self._launch.plan.limits.cpu)
 
     async def _take_turn(self, turn: asyncio.Lock) -> None:
         self._queued += 1
@@ -189,6 +192,11 @@ class Worker:
         """Take no more calls, finish those it has, then end."""
         self._is_retired = True
         self._end_if_done()
+
+    def _retire_if_spent(self, allowed: float) -> None:
+        """The limit is for the whole life of a process, and the next call should not have to pay for those before."""
+        if self.pid and not self._is_gone and cpu_seconds(self.pid) > allowed / 2:
+            self.retire()
 
     def kill(self) -> None:
         """End it now; what it has fails."""

@@ -134,13 +134,13 @@ def test_json_that_is_no_document_is_refused_in_a_sentence(value: Any) -> None:
     check(read(msgspec.json.encode(value)))
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(DOCUMENTS)
 def test_a_document_with_anything_anywhere_offers_what_can_be_offered_and_tells_the_rest(value: dict[str, Any]) -> None:
     check(read(msgspec.json.encode(value)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_a_good_document_with_a_few_bytes_changed_is_read_or_refused(data: st.DataObject) -> None:
     content = bytearray(GOOD)
@@ -182,6 +182,26 @@ def test_parts_within_parts_that_are_all_referred_to_are_bounded() -> None:
     made = document({"/x": {"post": operation("x", requestBody=body)}}, components={"schemas": {"A": inner}})
 
     check(read(msgspec.json.encode(made)))
+
+
+def test_a_document_of_which_nothing_can_be_used_is_not_read_to_its_end() -> None:
+    chain = {f"S{n}": {"properties": {"n": {"$ref": f"#/components/schemas/S{n + 1}"}}} for n in range(200)}
+    body = json_body({"$ref": "#/components/schemas/S0"})
+    paths = {f"/p{n}": {"post": operation(f"o{n}", requestBody=body)} for n in range(20_000)}
+    offer = read(msgspec.json.encode(document(paths, components={"schemas": chain})))
+
+    assert offer is not None
+    assert offer.listing.tools == ()
+    assert offer.listing.faults[0] == "So many operations cannot be used that the rest is not looked at."
+    assert offer.listing.faults[-1] == "And 902 more of the kind."
+    assert len(offer.listing.faults) == 101
+
+
+def test_names_that_many_would_have_are_given_without_end_to_end_search() -> None:
+    paths = {f"/{chr(0x4E00 + n % 150)}{chr(0x4E00 + n // 150)}": {"get": {}} for n in range(20_000)}
+    offer = read(msgspec.json.encode(document(paths)))
+    assert offer is not None
+    assert len({tool.name for tool in offer.listing.tools}) == len(offer.listing.tools) == 5_000
 
 
 def test_a_schema_that_is_nested_absurdly_deep_is_left_out() -> None:

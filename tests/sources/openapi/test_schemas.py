@@ -106,7 +106,7 @@ def test_a_schema_that_is_too_large_is_left_open_at_its_far_ends_and_stays_usabl
     offer = offered(made)
     (tool,) = offer.listing.tools
 
-    assert offer.listing.faults == ("The schema of POST /x is too large; its far ends are left open.",)
+    assert offer.listing.faults == ("Schemas that are too large are left open at their far ends: POST /x.",)
     assert LEFT_OPEN in tool.input_schema["$defs"].values()
     assert tool.definition is not None
     assert len(bytes(tool.definition)) < 2 * MAX_SCHEMA

@@ -39,7 +39,7 @@ async def act(client: Client, command: dict[str, Any], changed: asyncio.Event) -
         told["tools"] = [[tool.name, tool.description, tool.input_schema] for tool in listed.tools]
     elif command["do"] == "call":
         result = await client.session.call_tool(command["name"], command["arguments"])
-        told |= {"is_error": bool(result.is_error), "text": result.content[0].text}
+        told |= {"is_error": bool(result.is_error), "text": getattr(result.content[0], "text", "")}
         told["structured"] = result.structured_content
     elif command["do"] == "changed":
         await asyncio.wait_for(changed.wait(), 10)

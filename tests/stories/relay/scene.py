@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from jackfield.sdk.sse import EventParser
 from tests.stories.gateway import RunningGateway, clean_environment
-from tests.stories.mcp_clients import http_client
+from tests.stories.mcp_clients import http_client, text_of
 
 WITHIN = 15.0
 ANT, BEE, OPS = "ants-key-0001", "bees-key-0001", "operators-key-0001"
@@ -190,7 +190,7 @@ class McpCaller:
     async def call(self, name: str, **arguments: Any) -> Any:
         result = await self.client.session.call_tool(name, arguments)
         if result.is_error:
-            raise AssertionError(result.content[0].text)
+            raise AssertionError(text_of(result))
         return result.structured_content
 
     async def open(self, agent: str, tools: list[dict[str, Any]] = TOOLS, *, message: str | None = None) -> None:
@@ -217,7 +217,7 @@ class McpCaller:
     async def answer(self, request_id: str, **answer: Any) -> str:
         arguments = {"session_id": self.session_id, "request_id": request_id, **answer}
         result = await self.client.session.call_tool("caller_tool_response", arguments)
-        return str(result.content[0].text) if result.is_error else "ok"
+        return text_of(result) if result.is_error else "ok"
 
     async def close(self) -> None:
         if self._asking is not None:

@@ -1,6 +1,7 @@
 """`jackfield bridge`, driven by the SDK's MCP client: by socket and by url, in both eras."""
 
 import asyncio
+import inspect
 import json
 import random
 import subprocess
@@ -102,7 +103,7 @@ def test_a_bridge_without_a_session_says_what_it_needs(tmp_path: Path) -> None:
 
 async def test_the_bridge_is_one_file_that_needs_nothing_but_python(tmp_path: Path, caller: HttpCaller) -> None:
     copied = tmp_path / "copied.py"
-    copied.write_text(Path(jackfield.sessions.bridge.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    copied.write_text(inspect.getsource(jackfield.sessions.bridge), encoding="utf-8")
     script = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n{"broken\n[1]\n{"jsonrpc":"2.0","id":[],"method":"x"}\n'
 
     def run() -> "subprocess.CompletedProcess[str]":

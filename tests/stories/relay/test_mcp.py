@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway
@@ -39,7 +40,7 @@ async def test_the_four_tools_are_listed_and_do_what_they_say(gateway: RunningGa
         opened = await call("session_message", agent="helper", message="hello", **CONTEXT)
         session_id = opened["session_id"]
         assert opened == {"session_id": session_id, "spawned": True, "last_event_index": -1}
-        page = {"completed": False, "events": [], "last_index": -1}
+        page: dict[str, Any] = {"completed": False, "events": [], "last_index": -1}
         while "completion" not in [event["type"] for event in page["events"]]:
             page = await call("session_events", session_id=session_id, since_index=-1, wait=5)
         assert set(page) == {
@@ -56,7 +57,8 @@ async def test_the_four_tools_are_listed_and_do_what_they_say(gateway: RunningGa
         assert (again["spawned"], again["last_event_index"] >= 0) == (False, True)
         async with on_socket(await socket_of(gateway, session_id)) as inside:
             await inside.hear()
-            for number, answer in enumerate(({"result": {"status": "sent"}, "error": None}, {"result": None})):
+            answers: list[dict[str, Any]] = [{"result": {"status": "sent"}, "error": None}, {"result": None}]
+            for number, answer in enumerate(answers):
                 inside.ask(number, "slow_tool")
                 request = await next_request(call, session_id, number)
                 taken = await call("caller_tool_response", session_id=session_id, request_id=request, **answer)
@@ -88,7 +90,7 @@ async def test_a_request_is_pushed_to_a_client_that_wants_to_hear_nothing(gatewa
 
     async with http_client(gateway.url, ANT, mode="legacy", logging_callback=hear) as client, asyncio.timeout(20):
         if level is not None:
-            with pytest.warns(DeprecationWarning):
+            with pytest.warns(MCPDeprecationWarning):
                 await client.session.set_logging_level(level)
         opened = await client.session.call_tool("session_message", {"agent": "helper", "message": "", **CONTEXT})
         session_id = (opened.structured_content or {})["session_id"]
@@ -144,4 +146,4 @@ async def test_a_sessions_key_lists_and_calls_the_callers_tools_over_mcp(
             event = await caller.events.get()
         assert await caller.answer(event["request_id"], error="not today") == "ok"
         result = await calling
-        assert (result.is_error, "not today" in result.content[0].text) == (True, True)  # type: ignore[union-attr]
+        assert (result.is_error, "not today" in text_of(result)) == (True, True)

@@ -1,4 +1,4 @@
-"""The seed's scenarios: a program in a real sandbox, with the SDK's MCP client and the bridge, for each kind of caller."""
+"""The seed's scenarios: a program in a real sandbox, the SDK's MCP client and the bridge, for each kind of caller."""
 
 import pytest
 

@@ -17,6 +17,8 @@ from jackfield.sources.outgoing import Answer
 LONGEST_MESSAGE = 500
 MOST_PATHS = 200
 _MESSAGE_KEYS = ("message", "detail", "error_description", "title", "error", "errors", "reason", "description")
+_PAGE = "text/html"
+"""What comes from a login or an error page; no service answers an operation with it."""
 _TEXTUAL = ("text/", "application/xml", "application/yaml", "application/x-yaml", "application/javascript")
 
 
@@ -25,14 +27,16 @@ def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return _failure(answer)
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind.startswith(_TEXTUAL) or kind.endswith("+xml"):
+    if kind != _PAGE and (kind.startswith(_TEXTUAL) or kind.endswith("+xml")):
         return done(answer.content.decode("utf-8", "replace"))
     outcome = json_outcome(answer)
     if not fields or not isinstance(outcome, Done):
         return outcome
-    value = msgspec.json.decode(outcome.result)
-    trimmed = only(value, fields)
-    return done(value if trimmed is None else trimmed)
+    try:
+        trimmed = only(msgspec.json.decode(outcome.result), fields)
+        return outcome if trimmed is None else done(trimmed)
+    except (RecursionError, OverflowError):  # lists in lists in lists, or a number that cannot be written again
+        return outcome
 
 
 def only(value: Any, fields: Iterable[str]) -> Any:

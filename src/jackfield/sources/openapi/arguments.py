@@ -176,7 +176,9 @@ def _is_for_callers(place: Place, in_path: list[str], credentials: Credentials) 
         lower = place.name.lower()
         is_free = lower not in NOT_SET_BY_ARGUMENTS and lower not in credentials.header_names
         return is_free and _HEADER.fullmatch(place.name) is not None
-    return place.where is not Where.QUERY or place.name not in credentials.param_names
+    if place.where is Where.COOKIE:
+        return "cookie" not in credentials.header_names
+    return place.name not in credentials.param_names
 
 
 def _body(operation: Node, document: Document) -> _Body | None:

@@ -6,15 +6,14 @@ Above: `source.py` and `operations.py`. Below: `options.py`.
 from base64 import b64encode
 from urllib.parse import quote
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from jackfield.model.call import Done, Failed
+from jackfield.model.redaction import REDACTED, without_secrets
 from jackfield.sources.openapi.options import ApiKey, Auth, Basic, Bearer
 
 SHORTEST = 8
 """Shorter values would be found by chance."""
-REDACTED = "[redacted]"
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
@@ -36,20 +35,14 @@ class Credentials(Struct, frozen=True, kw_only=True):
     def cleaned(self, outcome: Done | Failed) -> Done | Failed:
         """The outcome without them. A service may show a request as it got it."""
         if isinstance(outcome, Done):
-            return Done(self._json(outcome.result))
-        result = None if outcome.result is None else self._json(outcome.result)
+            return Done(without_secrets(outcome.result, self.secrets))
+        result = None if outcome.result is None else without_secrets(outcome.result, self.secrets)
         return Failed(outcome.code, self.text(outcome.message), result)
 
     def text(self, text: str) -> str:
         for secret in self.secrets:
             text = text.replace(secret, REDACTED)
         return text
-
-    def _json(self, raw: Raw) -> Raw:
-        body = bytes(raw)
-        for secret in self.secrets:
-            body = body.replace(msgspec.json.encode(secret)[1:-1], REDACTED.encode())
-        return Raw(body)
 
 
 def credentials_of(auth: Auth | None, headers: dict[str, str]) -> Credentials:

@@ -38,6 +38,11 @@ MAX_DEFINITIONS = 32 * 1024 * 1024
 """Bytes that the definitions of all tools may have together."""
 LONGEST_DESCRIPTION = 2_000
 MOST_TAGS = 20
+MOST_LEFT_OUT = 1_000
+"""Faults after which a document is not read further."""
+MOST_FAULTS = 100
+"""Faults that are told."""
+MOST_NAMED = 10
 FIELDS = {
     "type": "array",
     "items": {"type": "string"},
@@ -60,6 +65,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     """The argument that says which fields of the answer are wanted."""
     select: tuple[str, ...] = ()
     """The fields that its answers are always trimmed to."""
+    definition: bytes = b""
+    """What the tool is pinned by. A call of any other version of it is not this operation's."""
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -111,6 +118,7 @@ class _Reading:
         self._include = _Chosen(options.include)
         self._exclude = _Chosen(options.exclude)
         self._faults: list[str] = []
+        self._cut: list[str] = []
         self._room = MAX_DEFINITIONS
 
     def offer(self) -> Offer:
@@ -127,19 +135,27 @@ class _Reading:
                 tools[found.name], operations[found.name] = self._tool(found)
             except Unusable as fault:
                 self._faults.append(f"The operation {found} is left out: {fault}.")
+            if len(self._faults) > MOST_LEFT_OUT:
+                self._faults.insert(0, "So many operations cannot be used that the rest is not looked at.")
+                break
         self._faults += self._unmatched(tools)
+        if self._cut:
+            self._faults.append(
+                f"Schemas that are too large are left open at their far ends: {', '.join(self._cut[:MOST_NAMED])}"
+                f"{f' and {len(self._cut) - MOST_NAMED:,} more' if len(self._cut) > MOST_NAMED else ''}."
+            )
         return Offer(
             listing=Listing(
                 tools=tuple(tools.values()),
                 categories=tuple(self._categories(tools.values())),
-                faults=tuple(self._faults),
+                faults=tuple(_shortened(self._faults)),
             ),
             operations=operations,
         )
 
     def _operations(self) -> Iterator[_Found]:
         """The chosen operations, each with a name of its own, in the order of the document."""
-        taken: set[str] = set()
+        taken: dict[str, int] = {}
         for path, raw in self._document.paths.items():
             try:
                 item = self._document.resolved(raw, what="path")
@@ -151,7 +167,6 @@ class _Reading:
                 if not isinstance(node, dict):
                     continue
                 found = _found(method, path, node, item, taken)
-                taken.add(found.name)
                 if self._include.fits_all(found) and not self._exclude.fits_any(found):
                     yield found
 
@@ -164,10 +179,17 @@ class _Reading:
             found.path, nodes, document=self._document, schemas=self._schemas, credentials=self._credentials
         )
         if inputs.is_cut:
-            self._faults.append(f"The schema of {found} is too large; its far ends are left open.")
+            self._cut.append(str(found))
         select = self._options.select.get(found.name, ())
         tool = self._described(found, base, inputs)
-        operation = Operation(method=found.method, path=found.path, base=base, inputs=inputs, select=select)
+        operation = Operation(
+            method=found.method,
+            path=found.path,
+            base=base,
+            inputs=inputs,
+            select=select,
+            definition=bytes(tool.definition or b""),
+        )
         if not self._options.fields or select:
             return tool, operation
         properties = inputs.schema["properties"]
@@ -273,14 +295,19 @@ class _Chosen:
         return {kind for kind, _ in fitting}
 
 
-def _found(method: str, path: str, node: Node, item: Node, taken: set[str]) -> _Found:
-    """The operation under its operationId, or under its method and path if it has none or another has the same."""
+def _found(method: str, path: str, node: Node, item: Node, taken: dict[str, int]) -> _Found:
+    """The operation under its operationId, or under its method and path if it has none or another has the same.
+
+    `taken` has the names so far, and how often each would have been given.
+    """
     made = _NOT_IN_NAMES.sub("_", f"{method} {path}").strip("_")
     name = cleaned(text_in(node, "operationId")).strip() or made
     if name in taken:
-        name, number = made, 2
+        name = made
         while name in taken:
-            name, number = f"{made}_{number}", number + 1
+            taken[made] = taken.get(made, 1) + 1
+            name = f"{made}_{taken[made]}"
+    taken[name] = 1
     return _Found(name=name, method=method.upper(), path=path, node=node, item=item)
 
 
@@ -290,6 +317,11 @@ def _description(found: _Found) -> str:
     if found.node.get("deprecated") is True:
         whole = f"Deprecated. {whole}"
     return whole if len(whole) <= LONGEST_DESCRIPTION else f"{whole[: LONGEST_DESCRIPTION - 1]}…"
+
+
+def _shortened(faults: list[str]) -> list[str]:
+    more = len(faults) - MOST_FAULTS
+    return faults if more <= 0 else [*faults[:MOST_FAULTS], f"And {more:,} more of the kind."]
 
 
 def _slug(tag: str) -> str:

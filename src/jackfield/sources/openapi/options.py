@@ -108,7 +108,7 @@ def parse_options(options: dict[str, Any], *, where: str) -> OpenApiOptions:
 
 
 def matcher(globs: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether one of the globs fits a text, whatever its case where it has none of its own."""
+    """Whether one of the globs fits a text."""
     compiled = re.compile("|".join(translate(glob) for glob in globs)) if globs else None
     return lambda text: compiled is not None and compiled.match(text) is not None
 

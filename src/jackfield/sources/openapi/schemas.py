@@ -76,6 +76,8 @@ _PLAIN = frozenset(
         "contentMediaType",
     }
 )
+_STEP = 8
+"""What it costs to bring one part along, as bytes written."""
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 80
 
@@ -110,7 +112,8 @@ class Schemas:
         self._parts: dict[str, _Part | str] = {}
         """A text: why the part cannot be used."""
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._taken: dict[str, int] = {}
+        """Names under `$defs`, and how often each would have been given."""
         self._work = 0
 
     def converted(self, schema: Any) -> Converted:
@@ -134,11 +137,13 @@ class Schemas:
         while waiting:
             reference = waiting.popleft()
             part = self._part(reference)
+            self._spend(_STEP)
             if part.size > left:
                 found[self._name(reference)] = LEFT_OPEN
                 is_cut = True
                 continue
             left -= part.size
+            self._spend(len(part.parts))
             found[self._name(reference)] = part.schema
             new = [inner for inner in part.parts if inner not in seen]
             seen.update(new)
@@ -182,11 +187,12 @@ class Schemas:
         known = self._names.get(reference)
         if known is None:
             plain = _NAME.sub("_", reference.rpartition("/")[2])[:_LONGEST_NAME] or "part"
-            known, number = plain, 2
+            known = plain
             while known in self._taken:
-                known, number = f"{plain}_{number}", number + 1
+                self._taken[plain] += 1
+                known = f"{plain}_{self._taken[plain]}"
+            self._taken[known] = 1
             self._names[reference] = known
-            self._taken.add(known)
         return known
 
 

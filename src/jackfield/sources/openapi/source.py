@@ -98,6 +98,9 @@ class OpenApiSource:
         operation = None if self._offer is None else self._offer.operations.get(invocation.tool.name)
         if operation is None:
             return Failed("tool_not_found", f"'{self.name}' has no operation '{invocation.tool.name}' any more.")
+        if bytes(invocation.tool.definition or b"") != operation.definition:
+            # Read anew a moment ago, and not in the catalog yet: nobody has seen what this would do now.
+            return Failed("definition_changed", f"'{invocation.tool.name}' has just changed. List the tools anew.")
         try:
             request = request_of(operation, invocation.arguments, self._credentials)
             answer = await self._ask(operation, request, invocation)

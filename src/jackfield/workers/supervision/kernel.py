@@ -42,6 +42,8 @@ _CAPABILITY_VERSION = 0x20080522
 _SYS_MOUNT_SETATTR = 442
 """The same on every architecture; since Linux 5.12."""
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
+_SYS_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 
 _libc: Any = ctypes.CDLL(None, use_errno=True) if ctypes and sys.platform == "linux" else None
 
@@ -67,10 +69,12 @@ def restrict_mount(at: str, attributes: int, *, recursive: bool = True) -> None:
 
 
 def pivot_root(new: str, old: str) -> None:
-    number = _SYS_PIVOT_ROOT.get(os.uname().machine)
-    if number is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    _syscall(number, new.encode(), old.encode())
+    _syscall(_number(_SYS_PIVOT_ROOT), new.encode(), old.encode())
+
+
+def leave_keyring() -> None:
+    """The kernel's keys that this process came with are not its any more."""
+    _syscall(_number(_SYS_KEYCTL), _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def unmount(at: str) -> None:
@@ -103,6 +107,13 @@ def drop_capabilities() -> None:
 def be_untouchable() -> None:
     """Other processes of the same user cannot trace this one or look into it."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def _number(by_machine: dict[str, int]) -> int:
+    try:
+        return by_machine[os.uname().machine]
+    except KeyError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
 
 
 def _prctl(option: int, value: int) -> None:

@@ -53,6 +53,8 @@ def enter_namespaces(wanted: Namespaces, *, told: int) -> None:
         _be_first(program, tell_end=tell_end, told=told)
     os.close(tell_end)
     os.setsid()
+    with suppress(OSError):  # not every kernel keeps keys
+        kernel.leave_keyring()
 
 
 def _unshare(*, network: bool) -> None:

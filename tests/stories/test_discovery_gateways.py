@@ -1,0 +1,140 @@
+"""Gateways of gateways: each hop's policy holds, nothing goes in circles, and what a call brings along arrives."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.requirement import requirement
+from tests.sources.manifest.scene import TOOLS
+from tests.stories.neighbours import (
+    Served,
+    eventually,
+    execute,
+    knows,
+    listening,
+    names,
+    scenario,
+    served,
+    settled,
+    tool_file,
+)
+
+
+async def test_each_hops_policy_is_applied(tmp_path: Path) -> None:
+    """The middle gateway lets a key see one tool only; the last one asks a person before it passes that on."""
+    first_config = tool_file(tmp_path / "first", "greet")
+    tool_file(tmp_path / "first", "secret")
+    narrow = '[auth.keys.narrow]\nkey = "narrow-key-3"\ntools = ["greet"]\n'
+    asks = "[sources.middle.tools.greet]\nmetadata = { requires_approval = true }\n"
+    async with (
+        served(tmp_path / "first", first_config) as first,
+        served(tmp_path / "middle", knows("first", first.url) + narrow) as middle,
+        served(tmp_path / "last", knows("middle", middle.url, "narrow-key-3", more=asks)) as last,
+    ):
+        assert await names(middle.client) == ["greet", "secret"]
+        assert await names(last.client) == ["greet"]
+        asked = (await execute(last.client, "greet")).json()
+        assert asked["status"] == "pending_approval"
+        assert await calls_of(first) == []
+        await last.client.post(f"/api/v1/calls/{asked['call_id']}/approve", json={})
+        assert (await settled(last.client, asked["call_id"]))["result"] == "greet"
+        assert [call["principal"] for call in await calls_of(middle)] == ["narrow"]
+
+
+async def calls_of(at: Served) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await at.client.get("/api/v1/calls")).json()["calls"]
+    return found
+
+
+async def test_gateways_that_know_each_other_do_not_offer_tools_in_circles(tmp_path: Path) -> None:
+    """A ring of three: everybody has everybody's tools, once, however often they are read."""
+    sockets = {name: listening() for name in ("one", "two", "three")}
+    urls = {name: f"http://127.0.0.1:{bound.getsockname()[1]}" for name, bound in sockets.items()}
+    ring = {"one": "two", "two": "three", "three": "one"}
+    async with AsyncExitStack() as stack:
+        gateways = {}
+        for name, other in ring.items():
+            config = tool_file(tmp_path / name, f"from_{name}") + knows(other, urls[other], more="timeout = 1\n")
+            gateways[name] = await stack.enter_async_context(served(tmp_path / name, config, listener=sockets[name]))
+        clients = [gateway.client for gateway in gateways.values()]
+        everything = ["from_one", "from_three", "from_two"]
+        await eventually(lambda: _all_list(clients, everything))
+        for client in clients * 2:
+            await client.post(f"{TOOLS}/refresh")
+        assert [await names(client) for client in clients] == [everything] * 3
+        for name, gateway in gateways.items():
+            for wanted in everything:
+                answer = (await execute(gateway.client, wanted)).json()
+                assert answer["result"] == wanted, (name, wanted)
+
+
+async def _all_list(clients: list[httpx2.AsyncClient], wanted: list[str]) -> bool:
+    return all([await names(client) == wanted for client in clients])
+
+
+async def test_a_call_that_comes_back_or_has_come_too_far_is_refused_in_words(tmp_path: Path) -> None:
+    async with served(tmp_path / "here", tool_file(tmp_path / "here", "greet")) as here:
+        house = here.gateway.house
+        path = f"{TOOLS}/greet/execute"
+
+        async def via(*houses: str) -> httpx2.Response:
+            return await here.client.post(path, json={"arguments": {}}, headers={"jackfield-via": ", ".join(houses)})
+
+        assert (await via("house_a", "house_b")).json()["result"] == "greet"
+        back = await via("house_a", house, "house_b")
+        assert (back.status_code, back.json()["error"]["code"]) == (409, "loop")
+        assert "The call of 'greet' came back to this gateway" in back.json()["error"]["message"]
+        far = await via(*(f"house_{number}" for number in range(9)))
+        assert (far.status_code, far.json()["error"]["code"]) == (409, "loop")
+        assert "has come through 9 gateways" in far.json()["error"]["message"]
+
+
+async def test_the_time_that_is_left_travels_along(tmp_path: Path) -> None:
+    """A call never outlives whoever asked for it, however long its tool may take."""
+    slow = (
+        'import asyncio\n\nasync def slow() -> str:\n    """Take long."""\n    await asyncio.sleep(30)\n    return ""\n'
+    )
+    config = tool_file(tmp_path / "first", "greet")
+    (tmp_path / "first/tools/slow.py").write_text(slow)
+    async with (
+        served(tmp_path / "first", config) as first,
+        served(tmp_path / "last", knows("first", first.url)) as last,
+    ):
+        headers = {"jackfield-timeout-ms": "300"}
+        answer = await last.client.post(f"{TOOLS}/slow/execute", json={"arguments": {}}, headers=headers)
+        assert answer.json()["error"] == {"code": "timeout", "message": "Tool timed out after 300ms"}
+        [there] = await calls_of(first)
+        over = await settled(first.client, there["id"])
+        assert over["error"] == {"code": "timeout", "message": "Tool timed out after 300ms"}
+        wrong = await last.client.post(f"{TOOLS}/greet/execute", json={}, headers={"jackfield-timeout-ms": "soon"})
+        assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "jackfield-timeout-ms")
+
+
+async def test_a_call_that_waits_for_a_person_still_knows_which_gateways_it_came_through(tmp_path: Path) -> None:
+    """What is passed on when its request is long over carries the whole way, so that it cannot go in circles."""
+    asks = "[sources.first.tools.greet]\nmetadata = { requires_approval = true }\n"
+    async with (
+        served(tmp_path / "first", tool_file(tmp_path / "first", "greet")) as first,
+        served(tmp_path / "last", knows("first", first.url, more=asks)) as last,
+    ):
+        headers = {"jackfield-via": f"house_a, {first.gateway.house}"}
+        asked = await last.client.post(f"{TOOLS}/greet/execute", json={"arguments": {}}, headers=headers)
+        call_id = asked.json()["call_id"]
+        await last.client.post(f"/api/v1/calls/{call_id}/approve", json={})
+        over = await settled(last.client, call_id)
+        assert (over["status"], over["error"]["code"]) == ("failed", "loop")
+
+
+@requirement("DISC-client-merges", "DISC-consumer-merge-preferences")
+async def test_preferences_are_each_gateways_own(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path / "first", tool_file(tmp_path / "first", "greet")) as first,
+        served(tmp_path / "last", knows("first", first.url)) as last,
+    ):
+        off = {"scenario": "first", "tool_name": "greet", "enabled": False}
+        assert (await last.client.post(f"{TOOLS}/config", json=off)).status_code == 200
+        assert (await execute(last.client, "greet")).status_code == 403
+        assert (await execute(first.client, "greet")).status_code == 200
+        assert (await scenario(last.client, "first"))["available"] is True
