@@ -20,11 +20,23 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Calls of hostile tools."""
     upstreams: int
     """kill -9 of MCP servers behind one gateway."""
+    cycles: int
+    """kill -9 of a gateway whose agents are between inbox and commit, on each store."""
     cuts: int
     """Connections dropped under those who follow a busy space, on each store."""
 
 
 FULL = Counts(
-    races=10_000, shared_races=2_000, doubles=1_000, kills=200, shared_kills=200, chaos=5_000, upstreams=50, cuts=500
+    races=10_000,
+    shared_races=2_000,
+    doubles=1_000,
+    kills=200,
+    shared_kills=200,
+    chaos=5_000,
+    upstreams=50,
+    cycles=200,
+    cuts=500,
 )
-SMALL = Counts(races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4, cuts=25)
+SMALL = Counts(
+    races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4, cycles=3, cuts=25
+)

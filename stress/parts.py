@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from stress.chaos import chaos
 from stress.counts import Counts
+from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
 from stress.kills import kill_under_load
 from stress.race import race_at_the_deadline
@@ -42,11 +43,13 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
         Part(name="chaos", act=chaos, counts={"calls": counts.chaos}, shared=False),
         Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
+        Part(name="cycles", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
         Part(name="doubles-shared", act=submit_twice, counts={"pairs": counts.doubles}, shared=True),
+        Part(name="cycles-shared", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=True),
         Part(name="streams-shared", act=cut_streams, counts={"cuts": counts.cuts}, shared=True),
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
     )

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from tests.stories.gateway import RunningGateway, free_port, start_gateway
 
 KEY = "key-of-the-stress-run"
@@ -64,11 +66,22 @@ async def work_again(n: int) -> dict:
 '''
 
 
+class Project(Struct, frozen=True):
+    """What a gateway serves."""
+
+    config: str
+    files: dict[str, str]
+
+
+CALLS = Project(CONFIG, {"tools/work.py": TOOLS})
+
+
 class Victim:
     """One gateway process, always the same address, killed and started again."""
 
-    def __init__(self, folder: Path, *, store_url: str, starts: Path) -> None:
+    def __init__(self, folder: Path, *, store_url: str, starts: Path, project: Project = CALLS) -> None:
         self._folder = folder
+        self._project = project
         self._env = {
             "JACKFIELD_STORE": store_url,
             "JACKFIELD_ADMIN_KEY": KEY,
@@ -85,15 +98,18 @@ class Victim:
     async def start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._running = await asyncio.to_thread(
-            start_gateway, self._folder, CONFIG, env=self._env, files={"tools/work.py": TOOLS}
+            start_gateway, self._folder, self._project.config, env=self._env, files=self._project.files
         )
 
     async def kill_and_start(self) -> None:
+        await self.kill()
+        await self.start()
+
+    async def kill(self) -> None:
         assert self._running is not None
         self._running.process.kill()
         self.killed_at.append(time.monotonic())
         await asyncio.to_thread(self._running.kill)  # until it is gone
-        await self.start()
 
     def stop(self) -> None:
         if self._running is not None:

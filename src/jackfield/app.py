@@ -41,6 +41,7 @@ from jackfield.errors import ConfigError, Unavailable
 from jackfield.keys import ADMIN, Keyring
 from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
+from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
 from jackfield.pinning import Pinning
 from jackfield.services import Services
@@ -113,7 +114,7 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             offer=lambda call: self.store.wake(offer_topic(call.tool)),
-            find_key=lambda name: self.keyring.named(name),  # noqa: PLW0108 - the keyring is made later
+            find_key=self._principal_called,
         )
         self._elsewhere = Elsewhere(store=self.store, events=self._executor.events, stop=self._executor.stop)
         self._operations = Operations(
@@ -321,6 +322,12 @@ class Gateway:
             "categories": msgspec.to_builtins(settings.categories),
             "sources": [{"name": source.name, "kind": source.kind} for source in settings.sources],
         }
+
+    def _principal_called(self, name: str) -> Principal | None:
+        """Whose calls go under this name: a key's, or an agent's."""
+        kind, _, agent = name.partition(":")
+        persona = self.agents.get(agent) if kind == "agent" else None
+        return self.keyring.named(name) if persona is None else persona.principal
 
     def _listing_changed(self) -> None:
         self._listings_changed.set()

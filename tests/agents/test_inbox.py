@@ -31,7 +31,9 @@ def event(kind: str, data: object, *, seq: int = 1, age_ms: int = 0) -> InboxEve
     )
 
 
-def message(content: str, *, sender: str = "Husam", kind: str = "human", space: str = "Lobby", **more: Any) -> InboxEvent:
+def message(
+    content: str, *, sender: str = "Husam", kind: str = "human", space: str = "Lobby", **more: Any
+) -> InboxEvent:
     data = {"spaceId": "s1", "spaceName": space, "senderName": sender, "senderType": kind, "content": content}
     return event("space_message", data | {"hops": more.pop("hops", 0)}, **more)
 
@@ -130,7 +132,5 @@ def test_the_order_is_by_weight_and_within_it_as_they_came(kinds: list[str]) -> 
         ([event("cycle_failed", {}), message("x", kind="agent", hops=3)], 0, 3),
     ],
 )
-def test_agents_count_how_often_they_have_answered_each_other(
-    events: list[InboxEvent], before: int, hops: int
-) -> None:
+def test_agents_count_how_often_they_have_answered_each_other(events: list[InboxEvent], before: int, hops: int) -> None:
     assert hops_of(events, before=before) == hops

@@ -44,9 +44,7 @@ def test_nothing_on_record_is_the_beginning() -> None:
 
 def test_every_call_is_followed_by_its_own_output_in_the_order_of_the_step() -> None:
     replay = replayed([step(1, call("a", {"n": 1}), call("b", "two"), said="First."), step(2, call("c", None))])
-    told = [
-        (item.name if isinstance(item, FunctionCall) else getattr(item, "output", "says")) for item in replay.items
-    ]
+    told = [(item.name if isinstance(item, FunctionCall) else getattr(item, "output", "says")) for item in replay.items]
     assert told == ["says", "a", '{"n":1}', "b", "two", "c", "null"]
     ids = [item.call_id for item in replay.items if isinstance(item, FunctionCall | FunctionCallOutput)]
     assert ids == ["m1_0", "m1_0", "m1_1", "m1_1", "m2_0", "m2_0"]
@@ -56,9 +54,7 @@ def test_every_call_is_followed_by_its_own_output_in_the_order_of_the_step() -> 
 
 def test_the_active_space_is_where_the_last_step_left_the_agent() -> None:
     entered = call("enter_space", {"success": True}, arguments={"spaceId": "home"})
-    refused = call(
-        "enter_space", arguments={"spaceId": "away"}, status=CallStatus.FAILED, error=NO
-    )
+    refused = call("enter_space", arguments={"spaceId": "away"}, status=CallStatus.FAILED, error=NO)
     left = call("leave_space", {"success": True})
     assert replayed([step(1, entered)]).space_id == "home"
     assert replayed([step(1, entered), step(2, refused)]).space_id == "home"

@@ -4,8 +4,9 @@ from jackfield.sdk.space_texts import SpaceTexts
 from jackfield.sdk.space_types import SpaceEvent
 
 
-def piece(delta: str, offset: int, phase: str = "delta", **more: str) -> SpaceEvent:
-    return SpaceEvent(type="space.message.streaming", stream_id="s1", phase=phase, offset=offset, delta=delta, **more)
+def piece(delta: str, offset: int, phase: str = "delta", text: str | None = None) -> SpaceEvent:
+    kind = "space.message.streaming"
+    return SpaceEvent(type=kind, stream_id="s1", phase=phase, offset=offset, delta=delta, text=text)
 
 
 def taken(texts: SpaceTexts, *events: SpaceEvent) -> list[tuple[int | None, str, str | None] | None]:

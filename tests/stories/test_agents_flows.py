@@ -256,9 +256,7 @@ async def test_after_a_timeout_the_cycle_goes_on_and_the_late_result_opens_the_n
     assert f'[Tool Result: fetchExternalData] (callId: {call.id}) {{"count":2}}' in inbox_of(place.requests[-1])
 
 
-@requirement(
-    "SPACE-example-chart-rendered", "SPACE-visible-posted", "SPACE-event-done", "SPACE-message-render-by-name"
-)
+@requirement("SPACE-example-chart-rendered", "SPACE-visible-posted", "SPACE-event-done", "SPACE-message-render-by-name")
 async def test_a_chart_is_drawn_in_the_space_at_once(place: Village) -> None:
     await place.say("lobby", "Draw a chart")
     cycle = await place.cycle("concierge", 1)

@@ -68,7 +68,9 @@ async def did(folder: Path, *calls: tuple[str, dict[str, Any]], before: Any = No
         await place.trigger("ada")
         cycle = await place.cycle("ada", 1)
         await place.settled()
-        told_ada = [msgspec.json.decode(text) if text[:1] in "{[" else text for _, text in outputs_of(place.requests[-1])]
+        told_ada = [
+            msgspec.json.decode(text) if text[:1] in "{[" else text for _, text in outputs_of(place.requests[-1])
+        ]
         return Deeds(
             told=told_ada,
             calls=await place.calls(cycle),
@@ -100,7 +102,9 @@ def _toml(arguments: dict[str, Any]) -> str:
 
 async def forty_messages(place: Village) -> None:
     for number in range(40):
-        await place.store.spaces.post("home", sender=Sender("eve", "Eve", "person"), content=str(number), wakes_agents=False)
+        await place.store.spaces.post(
+            "home", sender=Sender("eve", "Eve", "person"), content=str(number), wakes_agents=False
+        )
 
 
 async def a_strange_space(place: Village) -> None:

@@ -52,9 +52,7 @@ class Village:
     async def trigger(self, agent: str, payload: object = "Go.", *, event_id: str = "evt_1") -> None:
         """A service tells the agent something."""
         data = {"serviceName": "clock", "payload": payload}
-        await self.store.inbox.push(
-            agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode()
-        )
+        await self.store.inbox.push(agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode())
 
     async def answer(self, call: Call, result: object) -> str:
         """Submit the result of a pending call as its program would; how it was delivered."""
@@ -132,7 +130,9 @@ class Village:
 
 
 @asynccontextmanager
-async def village(folder: Path, script: str, config: str, *, files: dict[str, str] | None = None) -> AsyncIterator[Village]:
+async def village(
+    folder: Path, script: str, config: str, *, files: dict[str, str] | None = None
+) -> AsyncIterator[Village]:
     """A gateway whose model `mind` plays `script`."""
     for name, text in ({"mind.toml": script} | (files or {})).items():
         path = folder / name
@@ -157,9 +157,7 @@ def inbox_of(request: ModelRequest) -> str:
 def outputs_of(request: ModelRequest) -> list[tuple[str, str]]:
     """Every tool with what the model was told of it."""
     names = {item.call_id: item.name for item in request.items if isinstance(item, FunctionCall)}
-    return [
-        (names[item.call_id], str(item.output)) for item in request.items if isinstance(item, FunctionCallOutput)
-    ]
+    return [(names[item.call_id], str(item.output)) for item in request.items if isinstance(item, FunctionCallOutput)]
 
 
 def told(request: ModelRequest, tool: str) -> Any:

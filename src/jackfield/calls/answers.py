@@ -79,8 +79,13 @@ class Answers:
         """The gateway's own word, where whoever should answer cannot: gone, too late, ended."""
         return self._settled(await self._store.settle_submitted(call_id, outcome), call_id)
 
-    async def approve(self, call_id: str, *, principal: Principal, arguments: dict[str, Any] | None = None) -> Call:
-        """A person says yes to exactly this call, perhaps with other arguments, which are checked again."""
+    async def approve(
+        self, call_id: str, *, principal: Principal | None, arguments: dict[str, Any] | None = None
+    ) -> Call:
+        """A person says yes to exactly this call, perhaps with other arguments, which are checked again.
+
+        None: whoever holds the call's signed url.
+        """
         call = await self._waiting_for_a_person(call_id, principal)
         entry = self.entry_as_asked(call)
         if arguments is not None:
@@ -95,7 +100,7 @@ class Answers:
         self._offer(approved)
         return approved
 
-    async def reject(self, call_id: str, *, principal: Principal, reason: str | None = None) -> Call:
+    async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
         await self._waiting_for_a_person(call_id, principal)
         return self._settled(await self._store.settle_rejected(call_id, texts.rejected(reason)), call_id)
@@ -139,9 +144,9 @@ class Answers:
         self._executor.begin(claimed.call, entry, principal=caller)
         return claimed.call
 
-    async def _waiting_for_a_person(self, call_id: str, principal: Principal) -> Call:
+    async def _waiting_for_a_person(self, call_id: str, principal: Principal | None) -> Call:
         call = still_there(await self._store.get_call(call_id), call_id)
-        if not in_reach(principal, call):
+        if principal is not None and not in_reach(principal, call):
             raise Forbidden(f"Key '{principal.name}' is limited to other tools than '{call.tool}'.")
         if call.status is not CallStatus.PENDING_APPROVAL:
             raise _too_late(call)

@@ -39,6 +39,11 @@ def may_answer(principal: Principal, call: Subject) -> bool:
     return in_reach(principal, call) and (principal.may(Scope.ANSWER) or principal.may_serve(call.tool))
 
 
+def may_allow(principal: Principal, call: Subject) -> bool:
+    """Whether this key may say yes or no to a call that waits for that."""
+    return principal.may(Scope.ANSWER) and in_reach(principal, call)
+
+
 def may_stop(principal: Principal, call: Subject) -> bool:
     """Whether this key may cancel the call: it made it, or is an administrator's."""
     return principal.is_admin or principal.on_record == call.principal

@@ -97,4 +97,9 @@ class SpaceEvent(Struct, frozen=True, kw_only=True, rename="camel"):
     active_agents: tuple[ActiveAgent, ...] = ()
     streams: tuple[str, ...] = ()
     """Of `connected`: what is in flight."""
-    space: SpaceInfo | None = None
+    kind: str | None = None
+    """Of `member.joined` and `member.left`: `person` or `agent`."""
+    name: str | None = None
+    """The member's, or with `space.updated` the space's."""
+    description: str | None = None
+    metadata: dict[str, Any] | None = None

@@ -41,8 +41,8 @@ _NOTED = _ENDING | {_STARTED, _LEFT}
 class _About(Struct, frozen=True, rename="camel"):
     """What an event is about, as far as it matters here."""
 
-    stream_id: str = ""
-    entity_id: str = ""
+    stream_id: str | None = None
+    entity_id: str | None = None
 
 
 _about = msgspec.json.Decoder(_About).decode
@@ -182,7 +182,7 @@ class Feed:
         elif event.type == _LEFT:
             self._cut_off(about.entity_id)
 
-    def _cut_off(self, entity_id: str) -> None:
+    def _cut_off(self, entity_id: str | None) -> None:
         """Who was a member and followed as one may ask again, and is refused."""
         for subscription in self._subscriptions:
             if entity_id in subscription.agents:

@@ -71,7 +71,7 @@ def _newest(
     if agents is None:
         cycles = yield from run("newest_cycles", **of_cycles)
     else:
-        cycles = yield from run("newest_cycles_among", **of_cycles, agents=msgspec.json.encode(agents).decode())
+        cycles = yield from run("newest_cycles_among", **of_cycles, ids=msgspec.json.encode(agents).decode())
     found: list[Cycle | ResponseRun] = [cycle_from(row) for row in cycles]
     if with_responses and principal is None:
         responses = yield from run("newest_responses", **of_responses)

@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
+from jackfield.calls.callbacks import Purpose
 from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
-from jackfield.calls.rights import may_answer, may_see
+from jackfield.calls.rights import may_allow, may_answer, may_see
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal, Scope
@@ -125,11 +127,16 @@ def one_call(visit: Visit, call: Call) -> Answer:
 def record_for(visit: Visit, call: Call) -> CallRecord:
     """The record as this key may see it: who may not answer the call is not shown the url that does."""
     if call.status in _ANSWERABLE and may_answer(visit.principal, call):
-        gateway = visit.gateway
-        return call_record(
-            call, callback_url=f"{gateway.settings.url}/api/v1/callbacks/{gateway.callbacks.token_for(call.id)}"
-        )
+        return call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
+    if call.status is CallStatus.PENDING_APPROVAL and may_allow(visit.principal, call):
+        record = call_record(call)
+        return msgspec.structs.replace(record, approval_url=_signed_url(visit, call, purpose="approval"))
     return call_record(call)
+
+
+def _signed_url(visit: Visit, call: Call, *, purpose: Purpose) -> str:
+    gateway = visit.gateway
+    return f"{gateway.settings.url}/api/v1/callbacks/{gateway.callbacks.token_for(call.id, purpose=purpose)}"
 
 
 def filter_for(

@@ -6,7 +6,7 @@ result passes as the bytes it came in.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -68,7 +68,12 @@ async def execute(visit: Visit) -> Answer:
         return await _stream(visit, request)
     call_id = new_id("call")
     call = await visit.gateway.pipeline.call(request, call_id=call_id)
-    answer = _answer(call)
+    return answered(visit, call, call_id, reply=_answer)
+
+
+def answered(visit: Visit, call: Call, call_id: str, *, reply: Callable[[Call], Reply]) -> Answer:
+    """The answer to who made the call; the store learns whether it arrived, where it must."""
+    answer = reply(call)
     return OwedAnswer(answer, call, visit.gateway.pipeline) if is_owed(call, call_id) else answer
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import BadRequest, Unauthenticated
 from jackfield.model.principal import Principal
-from jackfield.web.admission import key_in, recognise
+from jackfield.web.admission import key_in
 from jackfield.web.answers import Answer, Empty, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.logins import login_cookie, login_in
@@ -43,9 +43,7 @@ async def log_in(visit: Visit) -> Answer:
 
 async def show_login(visit: Visit) -> Answer:
     """Whose cookie or key this is."""
-    principal = await recognise(visit)
-    if principal is None:
-        raise Unauthenticated("You are not signed in. Use the link that the gateway printed, or paste a key.")
+    principal = visit.principal
     return json_reply(SignedIn(principal=principal.name, scopes=sorted(principal.scopes)))
 
 

@@ -42,6 +42,8 @@ def _speaks(principal: Principal) -> bool:
     return principal.may(Scope.CALL)
 
 
+ANYBODY_KNOWN = Need("a key", lambda principal: bool(principal.name))
+"""Whoever is signed in, whatever for."""
 SEES_CALLS = Need("the scope 'read' or 'answer'", _sees_calls)
 """Everybody with calls of their own, and who answers those of others."""
 ANSWERS = Need("the scope 'answer' or 'worker:TOOL'", _answers)

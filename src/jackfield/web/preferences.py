@@ -178,7 +178,7 @@ async def set_enabled(visit: Visit) -> Answer:
     """Switch a tool on or off. Whether it asks first stays as it was."""
     body = await _enabled.read(visit)
     whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
-    entry = _find(visit, whose, body.scenario, body.tool_name)
+    entry = find_tool(visit, whose, body.scenario, body.tool_name)
     await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), enabled=body.enabled)
     return await _changed(visit, entry, whose=whose, chat_id=chat_id)
 
@@ -187,7 +187,7 @@ async def set_approval(visit: Visit) -> Answer:
     """Override whether a tool asks first. Whether it is on stays as it was."""
     body = await _approval.read(visit)
     whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
-    entry = _find(visit, whose, body.scenario, body.tool_name)
+    entry = find_tool(visit, whose, body.scenario, body.tool_name)
     await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), approval=body.approval_override or None)
     return await _changed(visit, entry, whose=whose, chat_id=chat_id)
 
@@ -196,7 +196,7 @@ async def reset_preference(visit: Visit) -> Answer:
     """Forget both settings; a key that may not answer cannot take away that somebody is asked."""
     wanted = visit.query(ResetQuery)
     whose = _whose(visit, wanted.key)
-    entry = _find(visit, whose, wanted.scenario, wanted.tool_name)
+    entry = find_tool(visit, whose, wanted.scenario, wanted.tool_name)
     row = _row(entry, whose, wanted.chat_id)
     if visit.principal.may(Scope.ANSWER):
         await visit.gateway.store.preferences.delete(**row)
@@ -231,7 +231,7 @@ def _whose(visit: Visit, key: str | None) -> Principal:
     return found
 
 
-def _find(visit: Visit, whose: Principal, scenario: str, tool_name: str) -> Entry:
+def find_tool(visit: Visit, whose: Principal, scenario: str, tool_name: str) -> Entry:
     """The tool, by its public name or its owner's spelling, as long as the key may see it."""
     known = [entry for entry in visit.gateway.catalog.view(whose).entries if entry.tool.source == scenario]
     if not known:

@@ -55,6 +55,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     execution_time_ms: float | None
     callback_url: str | None
     """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
+    approval_url: str | None = None
+    """Where it can be allowed or refused without a key, once; for keys that may, while it waits for that."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):

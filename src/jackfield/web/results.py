@@ -5,15 +5,18 @@ Above: `routes.py`. Below: `calls/answers.py`, where the first answer wins. A 20
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.calls.answers import outcome_of
+from jackfield.calls.callbacks import Purpose
 from jackfield.errors import BadRequest, CallNotFound
-from jackfield.model.call import Call, Delivery, done
+from jackfield.model.call import Call, CallStatus, Delivery, done
+from jackfield.model.times import iso_time
 from jackfield.sources.base import Progress
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader, read_any
 from jackfield.web.calls import one_call
+from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
 
 
@@ -47,6 +50,33 @@ class ProgressBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     message: Annotated[str, Meta(max_length=10_000)] | None = None
 
 
+class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person says about a call by its signed url."""
+
+    approve: bool
+    arguments: dict[str, Any] | None = None
+    reason: Annotated[str, Meta(max_length=10_000)] | None = None
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a signed url is about."""
+
+    purpose: Purpose
+    tool: str
+    agent: str | None
+    arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    status: CallStatus
+    expires_at: Time | None
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """The call as the decision left it."""
+
+    success: Literal[True] = True
+    status: CallStatus
+
+
+_decision = BodyReader(DecisionBody)
 _result = BodyReader(ResultBody)
 _progress = BodyReader(ProgressBody)
 
@@ -65,11 +95,49 @@ async def submit_result(visit: Visit) -> Answer:
 
 
 async def submit_by_callback(visit: Visit) -> Answer:
-    """The result of the call whose signed url this is: the whole body, or null when there is none."""
-    call_id = visit.gateway.callbacks.call_id_in(visit.part("token"))
-    if call_id is None:
-        raise CallNotFound("This url answers no call. Take the 'callback_url' of the call's record as it is.")
+    """The result of the call whose signed url this is: the whole body, or null when there is none.
+
+    The url of an approval takes `{"approve": true}` or `{"approve": false}` instead.
+    """
+    call_id, purpose = _signed(visit)
+    if purpose == "approval":
+        return await _decide(visit, call_id)
     return _accepted(await visit.gateway.answers.submit(call_id, done(await read_any(visit)), principal=None))
+
+
+async def show_by_callback(visit: Visit) -> Answer:
+    """What whoever holds a signed url is asked: exactly what would run, and how far it is."""
+    call_id, purpose = _signed(visit)
+    call = await visit.gateway.store.get_call(call_id)
+    if call is None:
+        raise CallNotFound("The record of this call is gone.")
+    return json_reply(
+        Asked(
+            purpose=purpose,
+            tool=call.tool,
+            agent=call.agent,
+            arguments=call.arguments,
+            status=call.status,
+            expires_at=None if call.expires_at is None else iso_time(call.expires_at),
+        )
+    )
+
+
+async def _decide(visit: Visit, call_id: str) -> Answer:
+    body = await _decision.read(visit)
+    answers = visit.gateway.answers
+    if body.approve:
+        call = await answers.approve(call_id, principal=None, arguments=body.arguments)
+    else:
+        call = await answers.reject(call_id, principal=None, reason=body.reason)
+    return json_reply(Decided(status=call.status))
+
+
+def _signed(visit: Visit) -> tuple[str, Purpose]:
+    signed = visit.gateway.callbacks.read(visit.part("token"))
+    if signed is None:
+        raise CallNotFound("This url answers no call. Take the 'callback_url' of the call's record as it is.")
+    return signed
 
 
 async def report_progress(visit: Visit) -> Answer:

@@ -10,7 +10,7 @@ from jackfield.model.principal import Scope
 from jackfield.web import calls, changes, console, execute, health, large_results, login, tools
 from jackfield.web.door import SSE_MEDIA, Body, Door, HeaderParameter, SocketDoor
 from jackfield.web.mcp.routes import MCP_DOORS
-from jackfield.web.needs import SEES_CALLS
+from jackfield.web.needs import ANYBODY_KNOWN, SEES_CALLS
 from jackfield.web.openapi import give_document
 from jackfield.web.page import static_file
 from jackfield.web.records import CallPage, ExecuteAnswer, OneCall
@@ -190,12 +190,10 @@ DOORS: tuple[Door, ...] = (
         method="GET",
         path="/api/login",
         handler=login.show_login,
-        needs=None,
-        takes_key=True,
+        needs=ANYBODY_KNOWN,
         group="Identity",
         summary="Who you are, by the cookie or the key",
         answers={200: Body(says="Signed in", type=login.SignedIn)},
-        refusals=(401,),
     ),
     Door(
         method="POST",

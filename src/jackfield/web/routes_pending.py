@@ -36,6 +36,16 @@ PENDING_DOORS: tuple[Door, ...] = (
         refusals=(404, 409, 410),
     ),
     Door(
+        method="GET",
+        path="/api/v1/callbacks/{token}",
+        handler=results.show_by_callback,
+        needs=None,
+        group="Pending calls",
+        summary="What a signed url is about: exactly what would run or is asked",
+        answers={200: Body(says="The question", type=results.Asked)},
+        refusals=(404,),
+    ),
+    Door(
         method="POST",
         path="/api/v1/calls/{id}/progress",
         handler=results.report_progress,

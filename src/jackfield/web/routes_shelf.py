@@ -4,7 +4,7 @@ Above: `routes.py`, which puts all parts in order. Below: the doors themselves.
 """
 
 from jackfield.model.principal import Scope
-from jackfield.web import kept_tools, preferences
+from jackfield.web import by_scenario, kept_tools, preferences
 from jackfield.web.door import Body, Door
 from jackfield.web.needs import SERVES
 
@@ -59,6 +59,20 @@ PREFERENCE_DOORS: tuple[Door, ...] = (
         body=preferences.ApprovalBody,
         answers={200: Body(says="How the tool stands now", type=preferences.Changed)},
         refusals=(404,),
+    ),
+    Door(
+        method="POST",
+        path="/api/v1/tools/execute",
+        handler=by_scenario.execute_by_scenario,
+        needs=Scope.CALL,
+        group="Tools",
+        summary="Call a tool by its scenario and name",
+        body=by_scenario.ScenarioCallBody,
+        answers={
+            200: Body(says="The call is settled; a failed one too", type=by_scenario.ScenarioCallAnswer),
+            202: Body(says="Somebody else has to answer or approve first", type=by_scenario.ScenarioCallAnswer),
+        },
+        refusals=(404, 409, 429),
     ),
     Door(
         method="POST",

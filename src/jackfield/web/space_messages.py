@@ -58,7 +58,7 @@ async def post_message(visit: Visit) -> Answer:
 
 async def follow_space(visit: Visit) -> Answer:
     """The stream of a space: from now on, or after the number that the client has seen."""
-    after = _last_event_id(visit) if b"last-event-id" in visit.headers else visit.query(SpaceStreamQuery).after_seq
+    after = _begins_after(visit)
     space = await space_in(visit)
     frames = visit.gateway.spaces.follow(space.id, after=after, agents=agents_of(visit.principal))
     return EventStream(frames, streams=visit.reception.streams, ping_every=PING_EVERY)
@@ -70,11 +70,12 @@ async def mark_read(visit: Visit) -> Answer:
     return json_reply(Success())
 
 
-def _last_event_id(visit: Visit) -> int | None:
-    visit.query(SpaceStreamQuery)
-    said = visit.header(b"last-event-id") or ""
+def _begins_after(visit: Visit) -> int | None:
+    """What the client has seen: a browser that connects again says so in a header and repeats the query."""
+    asked = visit.query(SpaceStreamQuery).after_seq
+    said = visit.header(b"last-event-id")
     if not said:
-        return None
+        return asked
     if not (said.isascii() and said.isdigit() and len(said) <= LONGEST_NUMBER):
         raise BadRequest("The header Last-Event-ID is no number of an event. Send the last 'id' of the stream.")
     return int(said)

@@ -126,7 +126,13 @@ class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     entity_id: Name | None = None
     """Who says it; for other keys than an administrator's: themselves."""
     metadata: dict[str, Any] = {}
-    id: Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,128}$")] | None = None
+    id: (
+        Annotated[
+            str,
+            Meta(pattern="^(?!msg_)[A-Za-z0-9_.-]{1,128}$", description="Your own; those with 'msg_' are made here"),
+        ]
+        | None
+    ) = None
 
 
 class MessagesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -108,6 +108,12 @@ def test_json_is_preferred_to_a_form_and_a_form_is_taken() -> None:
     assert operations["form"].inputs.media is Media.FORM
 
 
+def test_a_media_type_that_no_header_can_carry_is_plain_json() -> None:
+    body = json_body(OBJECT, media="application/x+json\r\nX-Evil: 1")
+    made = document({"/a": {"post": operation("a", requestBody=body)}})
+    assert offered(made).operations["a"].inputs.content_type == "application/json"
+
+
 def test_a_body_that_cannot_be_sent_keeps_the_operation_out_unless_it_may_be_left_out() -> None:
     made = document(
         {
@@ -152,6 +158,9 @@ def test_an_operation_with_a_parameter_that_openapi_does_not_know_is_left_out() 
     for wrong in (
         {"name": "x", "in": "body"},
         {"in": "query"},
+        {"name": "x", "in": []},
+        {"name": ["x"], "in": "query"},
+        parameter("x", style={}),
         parameter("x", style="matrix"),
         parameter("x", "header", style="form"),
     ):

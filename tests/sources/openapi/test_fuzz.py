@@ -62,8 +62,8 @@ PARAMETERS = st.one_of(
     JSON,
     st.fixed_dictionaries(
         {
-            "name": st.text(max_size=6),
-            "in": st.sampled_from(["path", "query", "header", "cookie", "body"]),
+            "name": st.one_of(st.text(max_size=6), JSON),
+            "in": st.one_of(st.sampled_from(["path", "query", "header", "cookie", "body"]), JSON),
             "schema": SCHEMAS,
         },
         optional={"style": WORDS, "explode": JSON, "content": JSON, "required": st.booleans()},
@@ -198,7 +198,7 @@ def test_a_document_of_which_nothing_can_be_used_is_not_read_to_its_end() -> Non
 
 
 def test_names_that_many_would_have_are_given_without_end_to_end_search() -> None:
-    paths = {f"/{chr(0x4E00 + n % 150)}{chr(0x4E00 + n // 150)}": {"get": {}} for n in range(20_000)}
+    paths: dict[str, Any] = {f"/{chr(0x4E00 + n % 150)}{chr(0x4E00 + n // 150)}": {"get": {}} for n in range(20_000)}
     offer = read(msgspec.json.encode(document(paths)))
     assert offer is not None
     assert len({tool.name for tool in offer.listing.tools}) == len(offer.listing.tools) == 5_000

@@ -154,6 +154,22 @@ def test_a_form_is_written_as_a_form() -> None:
     assert sent.headers == {"Content-Type": "application/x-www-form-urlencoded"}
 
 
+def test_objects_in_a_form_are_written_deep_where_the_document_says_so() -> None:
+    fields = {"type": "object", "properties": {"card": {"type": "object"}, "note": {"type": "object"}}}
+    body = {
+        "required": True,
+        "content": {
+            "application/x-www-form-urlencoded": {
+                "schema": fields,
+                "encoding": {"card": {"style": "deepObject", "explode": True}},
+            }
+        },
+    }
+    made = document({"/x": {"post": operation("x", requestBody=body)}})
+    sent = request(made, {"card": {"number": 42, "owner": {"name": "A B"}}, "note": {"a": 1}})
+    assert sent.content == b"card%5Bnumber%5D=42&card%5Bowner%5D%5Bname%5D=A%20B&note=%7B%22a%22%3A1%7D"
+
+
 @pytest.mark.parametrize(
     ("auth", "headers", "query"),
     [

@@ -164,10 +164,9 @@ async def test_within_the_grace_a_caller_may_come_back_and_answer(hurried: HttpC
         assert (await inside.hear())["result"] == "here again"
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("by", ["socket", "url"])
+@pytest.mark.parametrize(("by", "how"), [("socket", signal.SIGKILL), ("url", signal.SIGTERM)])
 async def test_a_gateway_that_stops_mid_call_is_a_clear_error_for_the_agent(
-    tmp_path: Path, how: signal.Signals, by: str
+    tmp_path: Path, by: str, how: signal.Signals
 ) -> None:
     gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
     caller = HttpCaller(gateway)

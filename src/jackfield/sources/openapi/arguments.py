@@ -36,6 +36,7 @@ NOT_SET_BY_ARGUMENTS = frozenset(
 """Headers that OpenAPI leaves to others, or that are about the connection."""
 _PLACE = re.compile(r"\{([^{}/]+)\}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_MEDIA_NAME = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 64
 _ABOUT_PROPERTIES = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
@@ -115,6 +116,8 @@ class _Parameter(Struct, frozen=True, kw_only=True):
 
 class _Body(Struct, frozen=True, kw_only=True):
     media: Media
+    deep: frozenset[str]
+    """Fields of a form whose objects are written as `name[key]=value`."""
     content_type: str
     schema: Any
     required: bool
@@ -140,7 +143,7 @@ def _parameters(path: str, nodes: tuple[Node, Node], document: Document, credent
 
 def _parameter(node: Node, document: Document) -> _Parameter:
     name, place = text_in(node, "name"), node.get("in")
-    if not name or place not in {where.value for where in STYLES}:
+    if not name or place not in [where.value for where in STYLES]:
         raise Unusable(f"it has a parameter {shown(name)} in {shown(place)}, which OpenAPI 3 does not know")
     where = Where(place)
     content = object_in(node, "content")
@@ -193,7 +196,12 @@ def _body(operation: Node, document: Document) -> _Body | None:
             described = document.resolved(raw, what="body")
             return _Body(
                 media=media,
-                content_type=name if media is Media.JSON and "*" not in name else media.value,
+                deep=frozenset(
+                    field
+                    for field, how in object_in(described, "encoding").items()
+                    if media is Media.FORM and isinstance(how, dict) and how.get("style") == "deepObject"
+                ),
+                content_type=name if media is Media.JSON and _MEDIA_NAME.fullmatch(name) else media.value,
                 schema=described.get("schema", {}),
                 required=required,
                 description=text_in(node, "description"),
@@ -243,7 +251,7 @@ class _Gathered:
             return
         self._has_to_send = body.required
         for name, schema in fields.schema["properties"].items():
-            place = Place(argument=name, where=Where.FIELD, name=name)
+            place = Place(argument=name, where=Where.FIELD, name=name, style="deepObject" if name in body.deep else "")
             self._add(place, Converted(schema), "", required=name in names)
         self._parts |= dict.fromkeys(fields.parts)
 

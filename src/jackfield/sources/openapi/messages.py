@@ -59,6 +59,7 @@ class _Draft:
         self.headers: dict[str, str] = {}
         self.cookies: list[Pair] = []
         self._fields: dict[str, Any] = {}
+        self._deep: set[str] = set()
         self._whole: Any = UNSET
 
     def put(self, place: Place, value: Any) -> None:
@@ -71,6 +72,8 @@ class _Draft:
                 self.headers[place.name] = _in_header(place, value)
             case Where.FIELD:
                 self._fields[place.name] = value
+                if place.style == "deepObject":
+                    self._deep.add(place.name)
             case _:
                 self._whole = value
 
@@ -83,8 +86,13 @@ class _Draft:
             return msgspec.json.encode(whole)
         if not isinstance(whole, dict):
             raise Unfillable("The body of this tool is sent as a form, so it must be an object. Give it as one.")
-        pairs = ((_quoted(name), _quoted(text)) for name, value in whole.items() for text in _texts(value))
+        pairs = (pair for name, value in whole.items() for pair in self._in_form(name, value))
         return "&".join(f"{name}={text}" for name, text in pairs).encode()
+
+    def _in_form(self, name: str, value: Any) -> Iterator[Pair]:
+        if name in self._deep:
+            return _deep(name, value, depth=0)
+        return ((_quoted(name), _quoted(text)) for text in _texts(value))
 
 
 def _in_path(place: Place, value: Any) -> str:

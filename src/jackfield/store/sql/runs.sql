@@ -4,7 +4,7 @@
 SELECT * FROM cycles WHERE id < :cursor ORDER BY id DESC LIMIT :limit
 
 -- name: newest_cycles_among
-SELECT * FROM cycles WHERE id < :cursor AND agent IN (each_of(:agents)) ORDER BY id DESC LIMIT :limit
+SELECT * FROM cycles WHERE id < :cursor AND agent IN (each_of(:ids)) ORDER BY id DESC LIMIT :limit
 
 -- name: newest_responses
 SELECT id, principal, status, created_at, finished_at FROM responses WHERE id < :cursor ORDER BY id DESC LIMIT :limit

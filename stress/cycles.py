@@ -1,0 +1,234 @@
+"""kill -9 between an agent's inbox and its commit: every event is processed once, and nothing is said or done twice.
+
+Real gateway processes, one on SQLite or two on PostgreSQL with one killed at a time. Each agent is given one task after
+the other, so that whenever a gateway dies some of them are in the middle of a cycle. On PostgreSQL the lease of a
+gateway that was killed is ended at once, or nobody would be in a cycle any more when the next one dies.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import httpx2
+
+from stress.cycle_evidence import gather, judge
+from stress.load import HEADERS
+from stress.processes import Project, Victim
+from stress.report import Report, progress_of
+
+AGENTS = tuple(f"a{number}" for number in range(8))
+LIFE_SECONDS = (0.2, 1.0)
+"""How long a gateway lives before it is killed, at least and at most."""
+LOOK_SECONDS = 0.1
+TASK_WITHIN = 150.0
+"""A cycle that was given up comes again after a minute."""
+
+CONFIG = """\
+[models.mind]
+provider = "scripted"
+script = "mind.toml"
+
+[sources.local]
+kind = "files"
+path = "tools/*.py"
+tools.work_again.metadata = { idempotent = true }
+
+""" + "".join(f'[agents.{name}]\nmodel = "mind"\nspaces = ["room_{name}"]\n' for name in AGENTS)
+SCRIPT = r"""
+[[turns]]
+when = { user = 'Cycle Failed', asked = '"task (?P<n>\d+)"', instructions = 'agent id: (?P<me>\w+)' }
+calls = [
+  { tool = "enter_space", arguments = { spaceId = "room_{me}" } },
+  { tool = "send_message", arguments = { text = "gave up {n}" } },
+]
+[[turns]]
+when = { user = '"task (?P<n>\d+)"', instructions = 'agent id: (?P<me>\w+)' }
+wait = 0.05
+calls = [
+  { tool = "set_goals", arguments = { goals = [{ description = "task {n}" }] } },
+  { tool = "set_memories", arguments = { memories = [{ key = "task {n}", value = "begun" }] } },
+  { tool = "enter_space", arguments = { spaceId = "room_{me}" } },
+  { tool = "send_message", arguments = { text = "began {n}" } },
+  { tool = "work", arguments = { task = "{me}-{n}" } },
+  { tool = "work_again", arguments = { task = "{me}-{n}" } },
+]
+[[turns]]
+when = { result = "work_again", asked = '"task (?P<n>\d+)"' }
+wait = 0.05
+calls = [{ tool = "send_message", arguments = { text = "done {n}" } }]
+[[turns]]
+when = { result = "send_message" }
+wait = 0.05
+say = "That is over."
+"""
+TOOLS = '''\
+"""Tools that write down that they started, and take a moment."""
+
+import asyncio
+import os
+from pathlib import Path
+
+STARTS = Path(os.environ["STRESS_STARTS"])
+
+
+async def _work(name: str, task: str) -> str:
+    with STARTS.open("a") as file:
+        file.write(f"{name}-{task}\\n")
+    await asyncio.sleep(0.05 * (len(STARTS.read_text()) % 5))
+    return task
+
+
+async def work(task: str) -> str:
+    """Take a moment; not to be repeated."""
+    return await _work("work", task)
+
+
+async def work_again(task: str) -> str:
+    """Take a moment; may be repeated."""
+    return await _work("work_again", task)
+'''
+PROJECT = Project(CONFIG, {"mind.toml": SCRIPT, "tools/work.py": TOOLS})
+
+
+async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int, gateways: int = 1) -> Report:
+    report = Report(part=f"kill -9 between inbox and commit, {gateways} gateway(s) on {_kind(store_url)}", seed=seed)
+    tell = progress_of(report, kills)
+    chance = random.Random(seed)
+    async with _mortals(store_url, folder, count=gateways) as running:
+        tasks = Tasks(running, chance)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for agent in AGENTS:
+                group.create_task(tasks.give(agent, until=stop))
+            for done in range(kills):
+                await asyncio.sleep(chance.uniform(*LIFE_SECONDS))
+                await chance.choice(running).die_and_return()
+                tell(done + 1)
+            stop.set()
+    report.seen["kills"] = kills
+    judge(report, await gather(store_url, folder, AGENTS), given=tasks.given, starts=folder / "starts")
+    return report
+
+
+class Mortal:
+    """A gateway that is killed, and whose lease ends with it."""
+
+    def __init__(self, victim: Victim, leases: "Leases") -> None:
+        self.victim = victim
+        self._leases = leases
+        self._id: str | None = None
+
+    async def start(self) -> None:
+        await self.victim.start()
+        await self.recognise()
+
+    async def recognise(self) -> None:
+        """Learn under which id it runs."""
+        self._id = await self._leases.newest()
+
+    async def die_and_return(self) -> None:
+        await self.victim.kill()
+        await self._leases.end(self._id)
+        await self.start()
+
+
+class Leases:
+    """Who is alive according to the database. In a SQLite file there is one gateway, and the next one knows that."""
+
+    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record] | None") -> None:
+        self._connection = connection
+        self._known: set[str] = set()
+
+    async def newest(self) -> str | None:
+        """The gateway that came since the last time."""
+        if self._connection is None:
+            return None
+        alive = {str(row["id"]) for row in await self._connection.fetch("SELECT id FROM gateways WHERE dead = 0")}
+        [new] = alive - self._known
+        self._known = alive
+        return new
+
+    async def end(self, gateway: str | None) -> None:
+        """As if 15 s had gone by since it was last heard of."""
+        if self._connection is not None:
+            await self._connection.execute("UPDATE gateways SET alive_until = 0 WHERE id = $1", gateway)
+
+
+class Tasks:
+    """People who give each agent one task after the other, at whichever gateway answers."""
+
+    def __init__(self, running: list[Mortal], chance: random.Random) -> None:
+        self.given: dict[str, int] = {}
+        """How many tasks each agent was given; all are over when `give` ends."""
+        self._chance = chance
+        self._clients = [
+            httpx2.AsyncClient(base_url=mortal.victim.url, headers=HEADERS, timeout=10) for mortal in running
+        ]
+
+    async def give(self, agent: str, *, until: asyncio.Event) -> None:
+        number = 0
+        async with asyncio.timeout(None) as patience:
+            while not until.is_set():
+                number += 1
+                patience.reschedule(asyncio.get_running_loop().time() + TASK_WITHIN)
+                await self._say(agent, number)
+                self.given[agent] = number
+                while not await self._is_over(agent, number):
+                    await asyncio.sleep(LOOK_SECONDS)
+            while await self._is_busy(agent):
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _say(self, agent: str, number: int) -> None:
+        """Until it is acknowledged; the same id is the same message."""
+        body = {"id": f"task-{agent}-{number}", "entityId": "eve", "content": f"task {number}"}
+        while await self._ask("POST", f"/api/spaces/room_{agent}/messages", json=body) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _is_over(self, agent: str, number: int) -> bool:
+        answer = await self._ask("GET", f"/api/spaces/room_{agent}/messages?limit=3")
+        said = [] if answer is None else [message["content"] for message in answer.json()["messages"]]
+        return f"done {number}" in said or f"gave up {number}" in said
+
+    async def _is_busy(self, agent: str) -> bool:
+        """Whether it has events that are in no committed cycle."""
+        for status in ("pending", "processing"):
+            answer = await self._ask("GET", f"/api/agents/{agent}/inbox?status={status}")
+            if answer is None or answer.json()["events"]:
+                return True
+        return False
+
+    async def _ask(self, method: str, path: str, **more: object) -> httpx2.Response | None:
+        """None: that gateway is gone for the moment."""
+        try:
+            answer = await self._chance.choice(self._clients).request(method, path, **more)  # type: ignore[arg-type]
+        except httpx2.TransportError:
+            return None
+        return answer if answer.is_success else None
+
+
+@asynccontextmanager
+async def _mortals(store_url: str, folder: Path, *, count: int) -> AsyncIterator[list[Mortal]]:
+    async with AsyncExitStack() as stack:
+        victims = []
+        for number in range(count):
+            place = folder / f"gw{number}"
+            victims.append(Victim(place, store_url=store_url, starts=folder / "starts", project=PROJECT))
+            stack.callback(victims[-1].stop)
+        await victims[0].start()  # who comes first makes the tables
+        connection = None
+        if _kind(store_url) == "postgresql":
+            connection = await asyncpg.connect(store_url)
+            stack.push_async_callback(connection.close)
+        leases = Leases(connection)
+        running = [Mortal(victim, leases) for victim in victims]
+        await running[0].recognise()
+        for mortal in running[1:]:
+            await mortal.start()
+        yield running
+
+
+def _kind(store_url: str) -> str:
+    return store_url.partition(":")[0]

@@ -1,0 +1,126 @@
+"""The small parts of a session: lines, presence, and what a caller lends."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jackfield.errors import BadRequest, ToolNotFound
+from jackfield.sessions.lent import CallerTool, Declared, Lent, read_declared
+from jackfield.sessions.lines import LineReader, TooLong
+from jackfield.sessions.presence import SIGN_LASTS, Presence
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=8), st.integers(1, 7))
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int) -> None:
+    text, reader, read = b"".join(line + b"\n" for line in lines), LineReader(limit=100), list[Any]()
+    for start in range(0, len(text), size):
+        read += reader.feed(text[start : start + size])
+    assert read == lines
+    assert reader.rest() == b""
+
+
+def test_a_line_that_is_too_long_is_told_once_and_skipped() -> None:
+    reader = LineReader(limit=5)
+    assert reader.feed(b"12345\n12") == [b"12345"]
+    assert reader.feed(b"3456") == [TooLong(5)]
+    assert reader.feed(b"789") == []
+    assert reader.feed(b"0\nok\nha") == [b"ok"]
+    assert reader.rest() == b"ha"
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_caller_is_there_by_a_stream_or_a_sign_and_gone_when_its_stream_closes() -> None:
+    clock, changes = Clock(), list[int]()
+    presence = Presence(grace=2, on_change=lambda: changes.append(1), clock=clock)
+    assert presence.seconds_left == 0
+    presence.give_sign()
+    assert presence.seconds_left == SIGN_LASTS == 10
+    clock.now += 9.9
+    assert presence.is_here
+    clock.now += 0.2
+    assert presence.seconds_left == 0
+    with presence.stream(), presence.stream():
+        assert presence.seconds_left == math.inf
+    assert presence.seconds_left == 2
+    presence.give_sign()
+    with presence.waiting():
+        clock.now += 60
+        assert presence.is_here
+    assert presence.seconds_left == 10
+    with presence.stream():
+        presence.give_sign()
+    assert presence.seconds_left == 2, "a stream that closes counts more than a sign before it"
+    assert len(changes) == 7
+
+
+def names(caller_id: str, *tools: str) -> dict[str, str]:
+    lent = Lent(caller_id, tuple(CallerTool(name=name) for name in tools))
+    return {entry.tool.name: entry.name for entry in lent.entries}
+
+
+def test_names_with_underscores_are_a_table_and_not_a_guess() -> None:
+    assert names("a_b", "c") == {"c": "a_b_c"}
+    assert names("a", "b_c", "c") == {"b_c": "a_b_c", "c": "a_c"}
+    lent = Lent("ant", (CallerTool(name="x"), CallerTool(name="ant_x")))
+    assert [entry.name for entry in lent.entries] == ["ant_x", "ant_ant_x"]
+    assert lent.get("ant_x").tool.name == "ant_x", "on the socket a tool has its caller's own name"
+    assert lent.get("ant_ant_x").tool.name == "ant_x"
+    assert [lent.own_name(name) for name in ("ant_x", "ant_ant_x")] == ["x", "ant_x"]
+    with pytest.raises(ToolNotFound, match="Declared: ant_x, x"):
+        lent.get("y")
+
+
+def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> None:
+    made = names("ant", "a-b", "a_b", "n" * 300)
+    assert made["a-b"] == "ant_a_b"
+    assert made["a_b"].startswith("ant_a_b_")
+    assert all(len(name) <= 64 for name in made.values())
+
+
+def test_the_callers_fields_are_taken_from_the_context_or_from_beside_it() -> None:
+    tools = [{"name": "x", "inputSchema": {"type": "object"}, "unknown": 1}]
+    expected = Declared(caller_id="ant", tools=(CallerTool(name="x", input_schema={"type": "object"}),))
+    context = {"caller_id": "ant", "caller_tools": tools, "project": "p"}
+    assert read_declared(context=context, caller_id=None, caller_tools=None) == expected
+    assert read_declared(context=None, caller_id="ant", caller_tools=tools) == expected
+    assert read_declared(context=None, caller_id=None, caller_tools=None) == Declared()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"caller_id": 5},
+        {"caller_id": ""},
+        {"caller_tools": {}},
+        {"caller_tools": ["x"]},
+        {"caller_tools": [{"name": 5}]},
+        {"caller_tools": [{"name": "x", "inputSchema": []}]},
+    ],
+)
+def test_what_cannot_be_read_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        read_declared(context=wrong, caller_id=None, caller_tools=None)
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ((CallerTool(name=""),), "no name"),
+        ((CallerTool(name="x"), CallerTool(name="x")), "twice"),
+        ((CallerTool(name="x", input_schema={"type": "array"}),), "arguments are always an object"),
+        ((CallerTool(name="x", input_schema={"$ref": "https://evil.example/x"}),), "nothing outside a schema"),
+        (tuple(CallerTool(name=str(number)) for number in range(501)), "takes 500"),
+    ],
+)
+def test_what_cannot_be_offered_to_an_agent_is_refused(tools: tuple[CallerTool, ...], said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        Lent("ant", tools)
