@@ -10,6 +10,7 @@ from bench.rows import (
     manifest,
     mcp,
     openapi,
+    peers,
     pipeline,
     records,
     responses,
@@ -32,4 +33,5 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "mcp": mcp.measure,
     "spaces": spaces.measure,
     "openapi": openapi.measure,
+    "peers": peers.measure,
 }

@@ -8,14 +8,31 @@ import { SignIn } from "./parts/sign-in";
 import { useIdentity } from "./identity";
 import { useOwnTools } from "./own-tools";
 import { SpacePage, SpacesPage } from "./pages/spaces";
+import { Fallback } from "./tools/fallback";
+import { SHIPPED } from "./tools/shipped";
 
 const ToolsPage = lazy(() => import("./pages/tools"));
 const WaitingPage = lazy(() => import("./pages/waiting"));
 const RunsPage = lazy(() => import("./pages/runs"));
 const AgentsPage = lazy(() => import("./pages/agents"));
+const AnswerPage = lazy(() => import("./pages/answer"));
+const ANSWER = /^#\/answer\/([^/]+)$/;
+const SHIPPED_TOOLS = { by_name: SHIPPED, Fallback };
 
-/** Who is not signed in sees how to; everybody else what they may. */
+/** A signed link shows its one call to whoever holds it; all else is for those who are signed in. */
 export function App(): ReactNode {
+  const token = ANSWER.exec(location.hash)?.[1];
+  if (token === undefined) return <Console />;
+  return (
+    <ToolUIProvider tools={SHIPPED_TOOLS}>
+      <Suspense fallback={<Loading what="the question" />}>
+        <AnswerPage token={decodeURIComponent(token)} />
+      </Suspense>
+    </ToolUIProvider>
+  );
+}
+
+function Console(): ReactNode {
   const identity = useIdentity();
   const tools = useOwnTools(identity.is === "known");
   if (identity.is === "asking") return <Loading what="Jackfield" />;

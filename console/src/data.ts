@@ -30,6 +30,7 @@ export interface CallRecord {
   expires_at: string | null;
   execution_time_ms: number | null;
   callback_url: string | null;
+  approval_url: string | null;
 }
 
 export interface SourceStatus {

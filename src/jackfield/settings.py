@@ -96,6 +96,12 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Catalogs with more tools than this are searched, not listed; 0: always listed."""
 
 
+class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[console]`: a folder of JavaScript modules that bring components for tools of one's own."""
+
+    tools: str | None = None
+
+
 class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[sources.X.tools.NAME]`: what the operator says about a tool, over what its source says."""
 
@@ -150,6 +156,7 @@ class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outgoing: OutgoingSettings = OutgoingSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mcp: McpSettings = McpSettings()
+    console: ConsoleSettings = ConsoleSettings()
     models: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     tools: tuple[dict[str, Any], ...] = ()
@@ -175,6 +182,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     outgoing: OutgoingSettings = OutgoingSettings()
     mcp: McpSettings = McpSettings()
     responses: ResponsesSettings = ResponsesSettings()
+    console: ConsoleSettings = ConsoleSettings()
     models: dict[str, dict[str, Any]] = {}
     """`[models.NAME]`, in the order of the file; each table is checked by its provider (`llm/models.py`)."""
     sources: tuple[SourceSettings, ...] = ()
@@ -243,6 +251,7 @@ def load_settings(
         services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),
         responses=document.responses,
         mcp=document.mcp,
+        console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
         sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
         tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),

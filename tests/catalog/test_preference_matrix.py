@@ -72,5 +72,5 @@ def test_what_one_chat_says_never_shows_in_another_nor_for_another_key_or_tool(
                 is_touched = (key, name) == (place[0], place[2]) and place[1] in ("", chat)
                 if not is_touched:
                     tool = entry(name=name, metadata=metadata)
-                    asked = {"principal": key, "chat_id": chat or None}
-                    assert before.effective(tool, **asked) == after.effective(tool, **asked)
+                    was = before.effective(tool, principal=key, chat_id=chat or None)
+                    assert was == after.effective(tool, principal=key, chat_id=chat or None)

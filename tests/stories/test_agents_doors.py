@@ -4,6 +4,7 @@ from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.requirement import requirement
@@ -38,13 +39,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
 
 
 def ask(house: House, method: str, path: str, body: object = None, *, status: int = 200, key: str = "admin") -> Any:
-    answer = house.ask(method, path, key=key, **({} if body is None else {"json": body}))
+    answer = _sent(house, method, path, body, key=key)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
+def _sent(house: House, method: str, path: str, body: object, *, key: str) -> httpx2.Response:
+    return house.ask(method, path, key=key) if body is None else house.ask(method, path, key=key, json=body)
+
+
 def refused(house: House, method: str, path: str, body: object = None, *, status: int, key: str = "admin") -> Json:
-    answer = house.ask(method, path, key=key, **({} if body is None else {"json": body}))
+    answer = _sent(house, method, path, body, key=key)
     assert answer.status_code == status, answer.text
     return error_of(answer)
 

@@ -1,5 +1,6 @@
 """A service with an OpenAPI document, in a process of its own, used through a real gateway."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,10 @@ def test_the_operations_of_a_service_are_listed_checked_called_and_trimmed(gatew
     teacher = {"name": "A", "teacher": {"name": "B", "born": None}}
     added = execute(gateway, "addBook", title="Orlando", author=teacher).json()
     assert added["result"] == {"id": 2, "title": "Orlando", "author": teacher}
+
+    called = run_cli("call", "getBook", "id=1", 'fields=["author.name"]', cwd=gateway.folder, env=gateway.environment)
+    assert (called.returncode, called.stderr) == (0, "")
+    assert json.loads(called.stdout) == {"author": {"name": "Melville"}}
 
     for wrong in (
         {},

@@ -58,7 +58,7 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
         <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>its run</Link>
       </p>
       <CallCard call={shownRecord(call)} canAnswer />
-      {call.callback_url !== null && call.status !== "pending_approval" && <Phone call={call} />}
+      {(call.callback_url ?? call.approval_url) !== null && <Phone call={call} />}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { Copy } from "./copy";
 /** A link, also as a QR code, by which this one call can be answered on a phone without signing in. */
 export function Phone({ call }: { call: CallRecord }): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
-  const link = answerLink(call.callback_url ?? "");
+  const link = answerLink(call.callback_url ?? call.approval_url ?? "");
   return (
     <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary className="quiet">Answer on a phone</summary>

@@ -1,16 +1,21 @@
 """The console as it was built: one page and its assets. Where it was not built, the plain page says how to get it.
 
-Above: `routes.py`. Below: `console/`, which Vite fills (`make console`), and `static/`. An asset's name changes with
-what is in it, so browsers may keep it for ever; the page itself is asked for each time.
+Above: `routes.py`. Below: `console/`, which Vite fills (`make console`), `static/`, and the operator's own folder of
+components (`[console] tools`). An asset's name changes with what is in it, so browsers may keep it for ever; the page
+itself is asked for each time.
 """
 
+import asyncio
 import gzip
 import re
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+from msgspec import Struct
 
 from jackfield.errors import NotFound
-from jackfield.web.answers import Answer, Header, Reply
+from jackfield.web.answers import NO_STORE, Answer, Header, Reply, json_reply
 from jackfield.web.page import PAGE_HEADERS, static_reply
 from jackfield.web.visit import Visit
 
@@ -50,6 +55,34 @@ async def show_asset(visit: Visit) -> Answer:
     if len(body) > _WORTH_ZIPPING and "gzip" in (visit.header(b"accept-encoding") or ""):
         return Reply(200, (*headers, (b"content-encoding", b"gzip")), _zipped(f"assets/{name}"))
     return Reply(200, headers, body)
+
+
+class OwnModules(Struct, frozen=True, kw_only=True):
+    """Modules that the page loads: each registers components by the names of their tools."""
+
+    modules: list[str]
+
+
+async def list_own_modules(visit: Visit) -> Answer:
+    """Where the operator's own components are."""
+    folder = _own_folder(visit)
+    names = [] if folder is None else sorted(path.name for path in folder.glob("*.js"))
+    return json_reply(OwnModules(modules=[f"/api/console/tools/{name}" for name in names if _ASSET.fullmatch(name)]))
+
+
+async def show_own_module(visit: Visit) -> Answer:
+    """One of the operator's own modules, as it is now."""
+    name, folder = visit.part("file"), _own_folder(visit)
+    file = None if folder is None or not _ASSET.fullmatch(name) else folder / name
+    if file is None or file.suffix != ".js" or not file.is_file():
+        raise NotFound(f"There is no module '{name[:120]}' in the folder of [console] tools.")
+    headers = ((b"content-type", _MEDIA["js"].encode()), NO_STORE, (b"x-content-type-options", b"nosniff"))
+    return Reply(200, headers, await asyncio.to_thread(file.read_bytes))
+
+
+def _own_folder(visit: Visit) -> Path | None:
+    settings = visit.gateway.settings
+    return None if settings.console.tools is None else settings.folder / settings.console.tools
 
 
 def is_built() -> bool:

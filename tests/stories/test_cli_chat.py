@@ -1,0 +1,232 @@
+"""`jackfield chat`, `agents` and `spaces`: a person among agents, at a terminal and through a pipe."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+
+from tests.requirement import requirement
+from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway
+
+CONFIG = """
+[models.mind]
+provider = "scripted"
+script = "mind.toml"
+
+[agents.clerk]
+name = "Clerk"
+model = "mind"
+spaces = ["desk"]
+
+[[tools]]
+name = "confirmAction"
+description = "Ask the user to confirm an action"
+executionType = "space"
+isAsync = true
+inputSchema = { type = "object", properties = { question = { type = "string" } }, required = ["question"] }
+
+[[tools]]
+name = "displayChart"
+description = "Show a chart"
+executionType = "internal"
+visible = true
+inputSchema = { type = "object" }
+"""
+MIND = r"""
+pace = 0.005
+
+[[turns]]
+when = { user = '\n\[Tool Result: confirmAction\]' }
+calls = [{ tool = "enter_space", arguments = { spaceId = "desk" } }]
+[[turns]]
+when = { result = "enter_space", asked = '\n\[Tool Result: confirmAction\] \(callId: [^)]*\) (?P<answer>\{[^\n]*\})' }
+calls = [{ tool = "send_message", arguments = { text = "You said {answer}." } }]
+[[turns]]
+when = { user = 'spaceId: desk' }
+calls = [{ tool = "enter_space", arguments = { spaceId = "desk" } }]
+[[turns]]
+when = { result = "enter_space", asked = '"sign' }
+calls = [
+  { tool = "displayChart", arguments = { title = "Pages", bars = [{ label = "one", value = 10 }, { label = "two", value = 5 }] } },
+  { tool = "confirmAction", arguments = { question = "Sign it?" } },
+]
+[[turns]]
+when = { result = "enter_space", asked = '"trouble' }
+fail = "The model is tired."
+[[turns]]
+when = { result = "enter_space" }
+calls = [{ tool = "send_message", arguments = { text = "I heard you \u001b[31m, and wrote it down." } }]
+[otherwise]
+say = "Done."
+"""
+CHART = "  Pages\n  one  " + "█" * 30 + " 10\n  two  " + "█" * 15 + " 5\n"
+WITHIN = 20.0
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    folder = tmp_path_factory.mktemp("desk")
+    with running_gateway(folder, CONFIG, files={"mind.toml": MIND}) as gateway:
+        yield gateway
+
+
+def chat(desk: RunningGateway, typed: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    return run_cli("chat", "desk", *options, cwd=desk.folder, stdin=typed)
+
+
+@requirement("SPACE-type-space-user-result", "SPACE-example-confirm-answer")
+def test_piped_lines_are_said_and_answered_in_turn_and_all_that_comes_of_them_is_printed(desk: RunningGateway) -> None:
+    done = chat(desk, 'sign the papers\nyes\nsign again\n{"confirmed": false, "why": "tired"}\n', "--as", "Ann")
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = "Clerk shows displayChart\n" + CHART + "Clerk asks confirmAction\n  Sign it?\n"
+    asked += "  Answer with yes or no, or with JSON.\n"
+    assert done.stdout == (
+        "Ann: sign the papers\n"
+        f"{asked}"
+        '  → confirmAction: {"confirmed":true}\n'
+        'Clerk: You said {"confirmed":true}.\n'
+        "Ann: sign again\n"
+        f"{asked}"
+        '  → confirmAction: {"confirmed":false,"why":"tired"}\n'
+        'Clerk: You said {"confirmed":false,"why":"tired"}.\n'
+    )
+
+
+def test_a_question_that_was_asked_before_is_shown_and_can_be_answered_later(desk: RunningGateway) -> None:
+    assert chat(desk, "sign this").returncode == 0
+    later = chat(desk, "no\n")
+    assert later.stdout == (
+        "Clerk asks confirmAction\n  Sign it?\n  Answer with yes or no, or with JSON.\n"
+        '  → confirmAction: {"confirmed":false}\nClerk: You said {"confirmed":false}.\n'
+    )
+
+
+def test_what_others_wrote_cannot_drive_the_terminal_and_without_a_question_yes_is_said(desk: RunningGateway) -> None:
+    done = chat(desk, "yes\n")
+    assert done.stdout == "admin: yes\nClerk: I heard you \\x1b[31m, and wrote it down.\n"
+
+
+def test_without_a_word_nothing_is_said(desk: RunningGateway) -> None:
+    done = chat(desk, "\n  \n")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_agents_that_are_not_done_in_time_are_said_to_be_so(desk: RunningGateway) -> None:
+    done = chat(desk, "trouble\n", "--wait", "1")
+    assert done.returncode == 1
+    assert "not done after 1 s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("chat", "nowhere"), "There is no space 'nowhere'"),
+        (("chat",), "space"),
+        (("chat", "desk", "--wait", "0"), "--wait"),
+        (("agents", "nobody"), "There is no agent 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(desk: RunningGateway, arguments: tuple[str, ...], says: str) -> None:
+    done = run_cli(*arguments, cwd=desk.folder)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_agents_and_spaces_are_listed(desk: RunningGateway) -> None:
+    chat(desk, "hello\n")
+    agents = run_cli("agents", cwd=desk.folder).stdout.splitlines()
+    assert len(agents) == 1
+    assert agents[0].startswith("clerk  asleep  desk  cycle ")
+    assert agents[0].endswith("s ago  Done.")
+    one = run_cli("agents", "clerk", cwd=desk.folder).stdout
+    assert one.splitlines()[2].startswith(agents[0].split("  ")[3].split(",")[0])
+    assert "  done  cycle_" in one
+    spaces = run_cli("spaces", cwd=desk.folder).stdout
+    assert spaces.startswith("desk    Clerk (agent), ")
+    assert "admin (person)" in spaces
+
+
+class Terminal:
+    """A command at a terminal: what it shows, and a keyboard."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", line: int) -> None:
+        self.process = process
+        self._line = line
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        """Read until this was shown, after what was waited for before."""
+        end = time.monotonic() + WITHIN
+        start = len(self.shown)
+        while text not in self.shown[start:]:
+            assert time.monotonic() < end, f"{text!r} was not shown:\n{self.shown}"
+            ready, _, _ = select.select([self._line], [], [], 0.1)
+            if ready:
+                self.shown += os.read(self._line, 65_536).decode(errors="replace").replace("\r\n", "\n")
+
+    def type(self, keys: str) -> None:
+        os.write(self._line, keys.encode())
+
+
+@contextmanager
+def terminal(desk: RunningGateway, *arguments: str) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jackfield.cli", *arguments],
+        cwd=desk.folder,
+        env=clean_environment({"NO_COLOR": "1", "TERM": "xterm"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=_own_terminal,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(WITHIN)
+        os.close(ours)
+
+
+def _own_terminal() -> None:
+    """The keyboard's Ctrl-C goes to who has the terminal as its own."""
+    import fcntl  # noqa: PLC0415 - in the child alone
+    import termios  # noqa: PLC0415 - in the child alone
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_by_typing(desk: RunningGateway) -> None:
+    body = {"content": "sign the lease", "entityId": "Zoe"}
+    httpx2.post(f"{desk.url}/api/spaces/desk/messages", headers=desk.headers, json=body, timeout=10)
+    with terminal(desk, "chat", "desk") as seat:
+        seat.until("Zoe: sign the lease\n")
+        seat.until("Answer with yes or no, or with JSON.")
+        seat.type("just a moment\n")
+        seat.until("Clerk is thinking …")
+        seat.until("Clerk: I heard you \\x1b[31m, and wrote it down.\n")
+        seat.type("yes\n")
+        seat.until('You said {"confirmed":true}.\n')
+        assert "admin: just a moment" not in seat.shown  # who typed it has seen it
+        seat.type("\x04")
+        assert seat.process.wait(WITHIN) == 0
+
+
+def test_ctrl_c_ends_a_chat_without_a_traceback(desk: RunningGateway) -> None:
+    with terminal(desk, "chat", "desk") as seat:
+        seat.until("Type to say something; Ctrl-D ends.")
+        seat.type("\x03")
+        assert seat.process.wait(WITHIN) == 130
+        assert "Traceback" not in seat.shown
