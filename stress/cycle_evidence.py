@@ -105,9 +105,8 @@ def _judge_task(report: Report, life: Life, number: int) -> None:
     if said["gave up"]:
         return
     event_id = f"task-{life.agent}-{number}"
-    [cycle] = [one for one in life.cycles if event_id in one.consumed] or [None]
-    names = [] if cycle is None else [call.tool for call in life.calls[cycle.id]]
-    report.expect(names == CALLS_OF_A_TASK, f"{what}: called {names}")
+    names = [[call.tool for call in life.calls[one.id]] for one in life.cycles if event_id in one.consumed]
+    report.expect(names == [CALLS_OF_A_TASK], f"{what}: called {names}")
 
 
 def _judge_call(report: Report, call: Call, started: Counter[str]) -> None:

@@ -7,9 +7,12 @@ gateway that was killed is ended at once, or nobody would be in a cycle any more
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx2
@@ -170,40 +173,35 @@ class Tasks:
 
     async def give(self, agent: str, *, until: asyncio.Event) -> None:
         number = 0
-        async with asyncio.timeout(None) as patience:
-            while not until.is_set():
-                number += 1
-                patience.reschedule(asyncio.get_running_loop().time() + TASK_WITHIN)
-                await self._say(agent, number)
-                self.given[agent] = number
-                while not await self._is_over(agent, number):
-                    await asyncio.sleep(LOOK_SECONDS)
-            while await self._is_busy(agent):
-                await asyncio.sleep(LOOK_SECONDS)
+        while not until.is_set():
+            number += 1
+            await _eventually(partial(self._is_said, agent, number), what=f"{agent} could be told of task {number}")
+            self.given[agent] = number
+            await _eventually(partial(self._is_over, agent, number), what=f"{agent} has ended task {number}")
+        await _eventually(partial(self._is_idle, agent), what=f"{agent} has ended its last cycle")
 
-    async def _say(self, agent: str, number: int) -> None:
-        """Until it is acknowledged; the same id is the same message."""
+    async def _is_said(self, agent: str, number: int) -> bool:
+        """Whether the task is acknowledged; the same id is the same message."""
         body = {"id": f"task-{agent}-{number}", "entityId": "eve", "content": f"task {number}"}
-        while await self._ask("POST", f"/api/spaces/room_{agent}/messages", json=body) is None:
-            await asyncio.sleep(LOOK_SECONDS)
+        return await self._ask("POST", f"/api/spaces/room_{agent}/messages", json=body) is not None
 
     async def _is_over(self, agent: str, number: int) -> bool:
         answer = await self._ask("GET", f"/api/spaces/room_{agent}/messages?limit=3")
         said = [] if answer is None else [message["content"] for message in answer.json()["messages"]]
         return f"done {number}" in said or f"gave up {number}" in said
 
-    async def _is_busy(self, agent: str) -> bool:
-        """Whether it has events that are in no committed cycle."""
+    async def _is_idle(self, agent: str) -> bool:
+        """Whether all its events are in committed cycles."""
         for status in ("pending", "processing"):
             answer = await self._ask("GET", f"/api/agents/{agent}/inbox?status={status}")
             if answer is None or answer.json()["events"]:
-                return True
-        return False
+                return False
+        return True
 
-    async def _ask(self, method: str, path: str, **more: object) -> httpx2.Response | None:
+    async def _ask(self, method: str, path: str, **more: Any) -> httpx2.Response | None:
         """None: that gateway is gone for the moment."""
         try:
-            answer = await self._chance.choice(self._clients).request(method, path, **more)  # type: ignore[arg-type]
+            answer = await self._chance.choice(self._clients).request(method, path, **more)
         except httpx2.TransportError:
             return None
         return answer if answer.is_success else None
@@ -228,6 +226,14 @@ async def _mortals(store_url: str, folder: Path, *, count: int) -> AsyncIterator
         for mortal in running[1:]:
             await mortal.start()
         yield running
+
+
+async def _eventually(ask: Callable[[], Awaitable[bool]], *, what: str) -> None:
+    end = time.monotonic() + TASK_WITHIN
+    while not await ask():
+        if time.monotonic() > end:
+            raise TimeoutError(f"It is not so after {TASK_WITHIN:g} s that {what}.")
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _kind(store_url: str) -> str:

@@ -21,7 +21,9 @@ from jackfield.settings import (
     ToolSettings,
     load_settings,
 )
+from jackfield.settings_discovery import DiscoverySettings
 from jackfield.sources.files import FilesOptions
+from jackfield.sources.manifest.options import ManifestOptions
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -49,6 +51,7 @@ async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(t
     "settings",
     [
         Category,
+        DiscoverySettings,
         FilesOptions,
         HttpExecution,
         KeySettings,
@@ -67,6 +70,24 @@ def test_every_setting_is_explained(settings: Any) -> None:
     written = re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f"_{capital[0].lower()}", CONFIGURATION)
     missing = [name for name in settings.__struct_fields__ if not re.search(rf"\b{name}\b", written + TOOL_FILES)]
     assert missing == []
+
+
+@pytest.mark.parametrize("options", [ManifestOptions, DiscoverySettings])
+def test_every_setting_of_discovery_is_explained(options: Any) -> None:
+    written = (ROOT / "docs/discovery.md").read_text(encoding="utf-8")
+    assert [
+        name for name in options.__struct_fields__ if f"`{name}`" not in written and f"{name} =" not in written
+    ] == []
+
+
+async def test_the_discovery_that_is_explained_is_one_that_a_gateway_takes(tmp_path: Path) -> None:
+    written = (ROOT / "docs/discovery.md").read_text(encoding="utf-8")
+    config = tmp_path / "jackfield.toml"
+    config.write_text("\n".join(re.findall(r"```toml\n(.*?)```", written, re.DOTALL)), encoding="utf-8")
+    settings = load_settings(config, environment={"JACKFIELD_STORE": "memory:", "AGENT_MANAGER_API_URL": "http://x"})
+    assert settings.services == {"agent-manager": "http://x"}
+    assert [source.kind for source in settings.sources] == ["manifest", "manifest"]
+    Gateway(settings)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""What an agent keeps of its past: the newest word by word, older cycles as summaries, never more than it has room for."""
+"""What an agent keeps of its past: the newest word by word, the older in summary, never more than it has room for."""
 
 from hypothesis import given
 from hypothesis import strategies as st

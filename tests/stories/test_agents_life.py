@@ -1,4 +1,4 @@
-"""How agents live: what they know when they wake, in what order they hear things, what they remember, what stops them."""
+"""How agents live: what they know when they wake, in what order they hear, what they remember, what stops them."""
 
 import asyncio
 import time
@@ -18,7 +18,6 @@ from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings
 from jackfield.settings_agents import AgentSettings
-from jackfield.store import open_store
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, village
@@ -51,7 +50,9 @@ when = { user = "Go" }
 calls = [
   { tool = "set_memories", arguments = { memories = [{ key = "tea", value = "green\\nand hot" }] } },
   { tool = "set_goals", arguments = { goals = [{ description = "Keep it tidy", priority = 3 }] } },
-  { tool = "set_plans", arguments = { plans = [{ name = "sweep", instruction = "Sweep the floor", cron = "0 9 * * *", timeZone = "Europe/Berlin" }] } },
+  { tool = "set_plans", arguments = { plans = [
+    { name = "sweep", instruction = "Sweep the floor", cron = "0 9 * * *", timeZone = "Europe/Berlin" },
+  ] } },
 ]
 [otherwise]
 say = "Done."

@@ -2,7 +2,9 @@
 
 import os
 import pty
+import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +26,10 @@ script = "mind.toml"
 name = "Clerk"
 model = "mind"
 spaces = ["desk"]
+
+[agents.grump]
+model = "mind"
+spaces = ["cellar"]
 
 [[tools]]
 name = "confirmAction"
@@ -49,17 +55,19 @@ calls = [{ tool = "enter_space", arguments = { spaceId = "desk" } }]
 when = { result = "enter_space", asked = '\n\[Tool Result: confirmAction\] \(callId: [^)]*\) (?P<answer>\{[^\n]*\})' }
 calls = [{ tool = "send_message", arguments = { text = "You said {answer}." } }]
 [[turns]]
+when = { user = 'spaceId: cellar' }
+fail = "The model is tired."
+[[turns]]
 when = { user = 'spaceId: desk' }
 calls = [{ tool = "enter_space", arguments = { spaceId = "desk" } }]
 [[turns]]
 when = { result = "enter_space", asked = '"sign' }
-calls = [
-  { tool = "displayChart", arguments = { title = "Pages", bars = [{ label = "one", value = 10 }, { label = "two", value = 5 }] } },
-  { tool = "confirmAction", arguments = { question = "Sign it?" } },
-]
-[[turns]]
-when = { result = "enter_space", asked = '"trouble' }
-fail = "The model is tired."
+[[turns.calls]]
+tool = "displayChart"
+arguments = { title = "Pages", bars = [{ label = "one", value = 10 }, { label = "two", value = 5 }] }
+[[turns.calls]]
+tool = "confirmAction"
+arguments = { question = "Sign it?" }
 [[turns]]
 when = { result = "enter_space" }
 calls = [{ tool = "send_message", arguments = { text = "I heard you \u001b[31m, and wrote it down." } }]
@@ -119,7 +127,7 @@ def test_without_a_word_nothing_is_said(desk: RunningGateway) -> None:
 
 
 def test_agents_that_are_not_done_in_time_are_said_to_be_so(desk: RunningGateway) -> None:
-    done = chat(desk, "trouble\n", "--wait", "1")
+    done = run_cli("chat", "cellar", "--wait", "1", cwd=desk.folder, stdin="hello\n")
     assert done.returncode == 1
     assert "not done after 1 s" in done.stderr
     assert "Traceback" not in done.stderr
@@ -143,16 +151,15 @@ def test_what_cannot_be_is_said_in_a_sentence(desk: RunningGateway, arguments: t
 
 def test_agents_and_spaces_are_listed(desk: RunningGateway) -> None:
     chat(desk, "hello\n")
-    agents = run_cli("agents", cwd=desk.folder).stdout.splitlines()
-    assert len(agents) == 1
-    assert agents[0].startswith("clerk  asleep  desk  cycle ")
-    assert agents[0].endswith("s ago  Done.")
-    one = run_cli("agents", "clerk", cwd=desk.folder).stdout
-    assert one.splitlines()[2].startswith(agents[0].split("  ")[3].split(",")[0])
-    assert "  done  cycle_" in one
-    spaces = run_cli("spaces", cwd=desk.folder).stdout
-    assert spaces.startswith("desk    Clerk (agent), ")
-    assert "admin (person)" in spaces
+    clerk, grump = run_cli("agents", cwd=desk.folder).stdout.splitlines()
+    assert re.fullmatch(r"clerk  asleep  desk    cycle \d+, \d+ s ago +Done\.", clerk)
+    assert grump.startswith("grump  ")
+    one = run_cli("agents", "clerk", cwd=desk.folder).stdout.splitlines()
+    assert re.fullmatch(r"cycle \d+, \d+ s ago +done +cycle_\w+  Done\.", one[2])
+    cellar, here = run_cli("spaces", cwd=desk.folder).stdout.splitlines()
+    assert cellar.startswith("cellar    grump (agent)")
+    assert here.startswith("desk      Clerk (agent), ")
+    assert "admin (person)" in here
 
 
 class Terminal:
@@ -187,8 +194,6 @@ def terminal(desk: RunningGateway, *arguments: str) -> Iterator[Terminal]:
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        start_new_session=True,
-        preexec_fn=_own_terminal,
     )
     os.close(theirs)
     try:
@@ -198,14 +203,6 @@ def terminal(desk: RunningGateway, *arguments: str) -> Iterator[Terminal]:
             process.kill()
         process.wait(WITHIN)
         os.close(ours)
-
-
-def _own_terminal() -> None:
-    """The keyboard's Ctrl-C goes to who has the terminal as its own."""
-    import fcntl  # noqa: PLC0415 - in the child alone
-    import termios  # noqa: PLC0415 - in the child alone
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_by_typing(desk: RunningGateway) -> None:
@@ -227,6 +224,6 @@ def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_b
 def test_ctrl_c_ends_a_chat_without_a_traceback(desk: RunningGateway) -> None:
     with terminal(desk, "chat", "desk") as seat:
         seat.until("Type to say something; Ctrl-D ends.")
-        seat.type("\x03")
+        seat.process.send_signal(signal.SIGINT)
         assert seat.process.wait(WITHIN) == 130
         assert "Traceback" not in seat.shown

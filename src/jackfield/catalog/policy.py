@@ -16,6 +16,7 @@ from jackfield.catalog.merge import Entry
 from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CALLER
 
 
 class Allow(Struct, frozen=True):
@@ -90,7 +91,7 @@ def acting_agent(principal: Principal, agent: str | None) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _may_call(principal: Principal) -> bool:
-    return principal.may(Scope.CALL) or principal.session is not None
+    return principal.may(Scope.CALL)
 
 
 @lru_cache(maxsize=1024)
@@ -100,7 +101,7 @@ def _calls_as_itself(principal: Principal) -> bool:
 
 def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool) -> Refused | None:
     name, tool = entry.name, entry.tool
-    if not _may_call(principal):
+    if not _may_call(principal) and not (tool.source == CALLER and principal.session is not None):
         return Forbidden(
             f"Key '{principal.name}' may not call tools. Use a key with the scope 'call', or give this one that scope."
         )

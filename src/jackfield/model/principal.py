@@ -62,8 +62,8 @@ class Principal(Struct, frozen=True, kw_only=True):
 
     @property
     def session(self) -> str | None:
-        """The session whose key this is. All its calls are of one run, the session."""
-        return next(iter(self.named("session")), None)
+        """The session whose own key this is, good for nothing else. All its calls are of one run, the session."""
+        return next(iter(self.named("session")), None) if len(self.scopes) == 1 else None
 
     @property
     def on_record(self) -> str:

@@ -91,6 +91,19 @@ def test_text_is_a_result_too(kind: str) -> None:
     assert result(b"a,b\n1,2\n", kind=kind) == "a,b\n1,2\n"
 
 
+def test_a_page_for_people_is_no_result() -> None:
+    outcome = outcome_of(answer(b"<html>Log in</html>", kind="text/html; charset=utf-8"))
+    assert isinstance(outcome, Failed)
+    assert "text/html" in outcome.message
+
+
+def test_an_answer_that_cannot_be_trimmed_comes_whole() -> None:
+    deep = b"[" * 600 + b'{"a":1}' + b"]" * 600
+    outcome = outcome_of(answer(deep), fields=["b"])
+    assert isinstance(outcome, Done)
+    assert bytes(outcome.result) == deep
+
+
 def test_no_content_is_null_and_what_is_neither_json_nor_text_is_a_failure() -> None:
     assert result(b"", kind="application/json") is None
     outcome = outcome_of(answer(b"\x89PNG", kind="image/png"))

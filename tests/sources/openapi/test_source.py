@@ -238,3 +238,16 @@ async def test_an_argument_that_does_not_fit_its_place_is_a_failure_and_nothing_
         failed = await shop.failure("look", id="../admin")
         assert failed.code == "invalid_arguments"
         assert len(shop.upstream.received) == before
+
+
+async def test_a_call_of_a_tool_that_was_just_read_anew_and_changed_is_not_carried_out(tmp_path: Path) -> None:
+    """Between a reading and the catalog's next look, a caller may still have the definition that was pinned."""
+    async with service(tmp_path, ECHO) as shop:
+        known = shop.tools["look"]
+        shop.publish(document({"/elsewhere/{id}": {"get": operation("look", parameters=[parameter("q")])}}))
+        await shop.list()
+        before = len(shop.upstream.received)
+
+        outcome = await shop.source.execute(invocation_of(known, id="7"))
+
+        assert (outcome.code, len(shop.upstream.received)) == ("definition_changed", before)  # type: ignore[union-attr]
