@@ -20,6 +20,8 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Calls of hostile tools."""
     upstreams: int
     """kill -9 of MCP servers behind one gateway."""
+    relays: int
+    """Rounds of fifty requests to a caller, answered in any order."""
     cycles: int
     """kill -9 of a gateway whose agents are between inbox and commit, on each store."""
     cuts: int
@@ -34,9 +36,10 @@ FULL = Counts(
     shared_kills=200,
     chaos=5_000,
     upstreams=50,
+    relays=1_000,
     cycles=200,
     cuts=500,
 )
 SMALL = Counts(
-    races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4, cycles=3, cuts=25
+    races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4, relays=5, cycles=2, cuts=25
 )

@@ -14,6 +14,7 @@ from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
 from stress.kills import kill_under_load
 from stress.race import race_at_the_deadline
+from stress.relay import answer_in_any_order
 from stress.report import Report
 from stress.stores import a_folder, a_postgres
 from stress.streams import cut_streams
@@ -42,6 +43,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="doubles", act=submit_twice, counts={"pairs": counts.doubles}, shared=False),
         Part(name="kills", act=kill_under_load, counts={"kills": counts.kills}, shared=False),
         Part(name="chaos", act=chaos, counts={"calls": counts.chaos}, shared=False),
+        Part(name="relay", act=answer_in_any_order, counts={"rounds": counts.relays}, shared=False),
         Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
         Part(name="cycles", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),

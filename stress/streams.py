@@ -11,15 +11,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import uvicorn
-
 from jackfield.app import Gateway
 from jackfield.model.space import Sender
 from jackfield.sdk import Client, GatewayUnreachable, SpaceEvent
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
 from stress.report import Report, progress_of
 from stress.stores import gateways_on
+from tests.web.inside import served
 
 SPACE = "busy"
 FOLLOWERS = 8
@@ -39,7 +36,8 @@ async def cut_streams(store_url: str, folder: Path, *, cuts: int, seed: int, gat
         _give_key(folder, gateways)
         running = await stack.enter_async_context(gateways_on(store_url, folder, count=gateways))
         await running[0].store.spaces.create(SPACE, name="Busy")
-        ports = [await stack.enter_async_context(_served(gateway)) for gateway in running]
+        urls = [await stack.enter_async_context(served(gateway)) for gateway in running]
+        ports = [int(url.rpartition(":")[2]) for url in urls]
         proxy = await stack.enter_async_context(_proxy(ports, chance))
         clients = [
             await stack.enter_async_context(Client(f"http://127.0.0.1:{proxy.port}", KEY)) for _ in range(FOLLOWERS)
@@ -155,23 +153,6 @@ async def _proxy(ports: list[int], chance: random.Random) -> AsyncIterator[Proxy
         yield proxy
     finally:
         server.close()
-
-
-@asynccontextmanager
-async def _served(gateway: Gateway) -> AsyncIterator[int]:
-    """The doors of a gateway in this process; their port."""
-    streams = Streams()
-    app = build_app(gateway, streams=streams)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None, access_log=False))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    try:
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        streams.close()
-        server.should_exit = True
-        await serving
 
 
 async def _talk_until_cut(

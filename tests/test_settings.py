@@ -172,3 +172,27 @@ def test_what_happens_to_changed_tools_is_the_operators_word_for_each_source(tmp
     assert [(source.accepts_changes, source.options) for source in sources] == [(False, {}), (True, {})]
     with pytest.raises(ConfigError, match=r"sources\.b\.on_change is 'ask'; it takes 'hold' or 'accept'"):
         load(tmp_path, text.replace('"accept"', '"ask"'))
+
+
+def test_a_model_of_the_environment_is_the_default_one_and_needs_nothing_else(tmp_path: Path) -> None:
+    text = '[models.demo]\nprovider = "scripted"\nscript = "x.toml"\n'
+    text += '[models.default]\nprovider = "openai"\nmodel = "other"\n'
+    given = load(tmp_path, text, JACKFIELD_MODEL_URL="http://127.0.0.1:1/v1").models
+    assert list(given) == ["demo", "default"]
+    assert given["default"] == {"provider": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "default"}
+    environment = {
+        "JACKFIELD_MODEL_URL": "https://m/v1",
+        "JACKFIELD_MODEL": "m1",
+        "JACKFIELD_MODEL_KEY": "sk-0001-0001",
+    }
+    whole = load(tmp_path, "", **environment)
+    assert whole.models["default"]["model"] == "m1"
+    assert whole.models["default"]["api_key"] == "sk-0001-0001"
+    assert "sk-0001-0001" in whole.secrets.used  # so that it is redacted
+    assert load(tmp_path, text).models["default"]["model"] == "other"
+
+
+@pytest.mark.parametrize("environment", [{"JACKFIELD_MODEL": "m1"}, {"JACKFIELD_MODEL_URL": "localhost:8000/v1"}])
+def test_a_model_of_the_environment_that_cannot_be_reached_is_said(tmp_path: Path, environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="JACKFIELD_MODEL_URL is"):
+        load(tmp_path, "", **environment)

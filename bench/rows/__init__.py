@@ -13,6 +13,7 @@ from bench.rows import (
     peers,
     pipeline,
     records,
+    relay,
     responses,
     search,
     spaces,
@@ -32,6 +33,7 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "responses": responses.measure,
     "mcp": mcp.measure,
     "spaces": spaces.measure,
+    "relay": relay.measure,
     "openapi": openapi.measure,
     "peers": peers.measure,
 }

@@ -19,7 +19,7 @@ def with_environment_model(
     url = environment.get(URL)
     if not url:
         if environment.get(NAME):
-            raise ConfigError(f"{NAME} is set and {URL} is not. Set both, or describe the model under [models].")
+            raise ConfigError(f"{URL} is not set, though {NAME} is. Set both, or describe the model under [models].")
         return dict(tables)
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"{URL} is {url!r}, which is not a full url. Write http://host[:port]/v1 or https://…")

@@ -160,7 +160,6 @@ async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceRoom)
         assert follower.events[0]["lastSeq"] == 0
 
 
-@requirement("CON-spaces-events")
 async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, room: SpaceRoom) -> None:
     async with following(room) as follower:
         begin(room, "s1")

@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, free_port, run_cli, running_gateway
+from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway
 
 DEMO = Path(__file__).parents[2] / "examples/demo"
 
 TOOLS = {
     "about_this_gateway",
+    "book_hotel",
     "confirmAction",
     "convert_currency",
     "convert_units",
@@ -114,6 +115,7 @@ def test_no_source_of_the_demo_has_a_fault_and_no_tool_had_to_be_renamed(demo: R
             {"city": "Lisbon", "by_the_water": True, "max_price": 200},
             [{"name": "Miradouro", "city": "Lisbon", "stars": 4, "price": 132.0, "by_the_water": True}],
         ),
+        ("book_hotel", {"hotel": "Casa Azul"}, {"reference": "JF-6922", "hotel": "Casa Azul", "nights": 1}),
         (
             "hotel_quote",
             {
@@ -161,6 +163,14 @@ def test_a_demo_tool_with_a_dependency_draws_a_code_in_a_process_of_its_own(demo
     lines = answer(demo, "qr_code", {"text": "https://example.org"})["result"].split("\n")
     assert sum(line.count("█▀▀▀▀▀█") for line in lines) == 3  # the three corners
     assert len({len(line) for line in lines}) == 1
+
+
+def test_the_hotels_of_the_demo_are_looked_up_by_a_worker_that_has_nothing_to_install(demo: RunningGateway) -> None:
+    answer(demo, "hotel_search", {"city": "Tokyo"})
+    workers = msgspec.json.decode(httpx2.get(f"{demo.url}/api/v1/workers", headers=demo.headers).content)["workers"]
+    [hotels] = [worker for worker in workers if worker["name"] == "hotels"]
+    assert (hotels["state"], hotels["restarts"]) == ("running", 0)
+    assert hotels["calls"] >= 1
 
 
 def test_the_demo_has_a_tool_that_fails_and_one_that_fails_for_some_arguments(demo: RunningGateway) -> None:
@@ -250,3 +260,79 @@ def test_a_person_answers_the_question_of_the_demo(demo: RunningGateway) -> None
     assert answered.returncode == 0, answered.stderr
     record = httpx2.get(f"{demo.url}/api/v1/calls/{call_id}", headers=demo.headers)
     assert msgspec.json.decode(record.content)["call"]["result"] == {"confirmed": True}
+
+
+def chat(demo: RunningGateway, typed: str, *options: str) -> str:
+    done = run_cli("chat", "lobby", *options, cwd=demo.folder, stdin=typed)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return done.stdout
+
+
+def the_chart(demo: RunningGateway) -> Json:
+    """The newest chart in the lobby."""
+    page = httpx2.get(f"{demo.url}/api/spaces/lobby/messages", headers=demo.headers)
+    shown = [message["metadata"] for message in msgspec.json.decode(page.content)["messages"]]
+    charts: list[Json] = [call for call in shown if call.get("toolName") == "displayChart"]
+    return charts[-1]
+
+
+@requirement(
+    "SPACE-type-space",
+    "SPACE-type-space-user-result",
+    "SPACE-example-confirm-seen",
+    "SPACE-example-confirm-answer",
+    "SPACE-cycle-ends",
+    "SPACE-cycle-acts-on-result",
+    "SPACE-results-wakes",
+)
+def test_the_concierge_searches_shows_asks_sleeps_and_books_when_the_answer_comes(demo: RunningGateway) -> None:
+    shown = chat(demo, "Book a hotel in Tokyo\n", "--as", "Ada").splitlines()
+    assert shown[:3] == [
+        "Ada: Book a hotel in Tokyo",
+        "Concierge: Let me see what Tokyo has.",
+        "Concierge shows displayChart",
+    ]
+    assert shown[-3:] == [
+        "Concierge asks confirmAction",
+        "  Book Yanaka House in Tokyo for 112.0 euros a night?",
+        "  Answer with yes or no, or with JSON.",
+    ]
+    chart = the_chart(demo)
+    assert (chart["status"], [bar["value"] for bar in chart["args"]["bars"]]) == ("complete", [112.0, 186.0, 340.0])
+    assert run_cli("agents", cwd=demo.folder).stdout.split()[:2] == ["concierge", "asleep"]
+
+    [question] = [call for call in pending(demo) if call["tool"] == "confirmAction" and call["agent"] == "concierge"]
+    body = {"callId": question["id"], "result": {"confirmed": True}}
+    path = f"/api/runs/{question['run_id']}/tool-results"
+    assert httpx2.post(f"{demo.url}{path}", headers=demo.headers, json=body).status_code == 200
+    said = eventually(lambda: next((text for text in texts(demo) if text.startswith("Done:")), None))
+    assert said == "Done: a room at Yanaka House is yours. The reference is JF-8368."
+
+
+def test_the_concierge_books_nothing_for_who_says_no_and_knows_what_else_to_say(demo: RunningGateway) -> None:
+    shown = chat(demo, "A hotel in Kyoto, please\nno\nThanks!\nFind me a hotel\nHello\n", "--as", "Bo").splitlines()
+    rest = shown[shown.index('  → confirmAction: {"confirmed":false}') + 1 :]
+    assert rest == [
+        "Concierge: Then I book nothing. Ask me again whenever you like.",
+        "Bo: Thanks!",
+        "Concierge: You are welcome.",
+        "Bo: Find me a hotel",
+        "Concierge: Gladly. In which city? I know hotels in Bergen, Hamburg, Kyoto, Lisbon and Tokyo.",
+        "Bo: Hello",
+        "Concierge: Hello Bo! I find hotels and book them. Try: Book a hotel in Tokyo.",
+    ]
+
+
+def test_the_banner_of_the_demo_says_where_to_meet_the_concierge(demo: RunningGateway) -> None:
+    assert "jackfield chat lobby   (Concierge is there)" in demo.printed + demo.log
+
+
+def pending(demo: RunningGateway) -> list[Json]:
+    page = httpx2.get(f"{demo.url}/api/v1/calls", params={"status": "pending"}, headers=demo.headers)
+    calls: list[Json] = msgspec.json.decode(page.content)["calls"]
+    return calls
+
+
+def texts(demo: RunningGateway) -> list[str]:
+    page = httpx2.get(f"{demo.url}/api/spaces/lobby/messages", headers=demo.headers)
+    return [message["content"] for message in msgspec.json.decode(page.content)["messages"]]

@@ -66,6 +66,23 @@ async def test_one_services_failure_spoils_no_other(tmp_path: Path) -> None:
             assert (await execute(client, "spawn_coding_agent", task="x")).status_code == 200
 
 
+@requirement("DISC-version-minor", "DISC-version-patch")
+async def test_a_later_version_of_the_same_major_is_used_like_any_other(tmp_path: Path) -> None:
+    async with neighbourhood(tmp_path) as at:
+        at.service.more = {"version": "1.7.3", "signature": "s", "categories": [{"id": "new", "colour": "red"}]}
+        at.service.offer("echo", lambda arguments: arguments["text"], category="new", reviewed=True)
+        async with at.gateway() as (_, client):
+            assert await scenario(client) | {"last_checked": ""} == {
+                "scenario": "far",
+                "available": True,
+                "last_checked": "",
+                "tool_count": 1,
+                "error": None,
+            }
+            assert [one["id"] for one in (await client.get(TOOLS)).json()["categories"]] == ["new"]
+            assert (await execute(client, "echo", text="hi")).json()["result"] == "hi"
+
+
 @requirement("DISC-cache-60s", "DISC-consumer-cache-ttl")
 async def test_a_service_is_not_asked_again_within_sixty_seconds_unless_a_refresh_calls_for_it(tmp_path: Path) -> None:
     async with neighbourhood(tmp_path) as at:

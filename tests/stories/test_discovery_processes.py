@@ -108,8 +108,9 @@ def test_a_chain_of_three_works(town: Town) -> None:
 def test_a_new_tool_at_the_end_of_a_chain_is_there_within_a_moment(town: Town) -> None:
     (town.first.folder / "tools/b.py").write_text('def fresh() -> int:\n    """New."""\n    return 1\n')
     eventually(lambda: "fresh" in names(town.first))
-    eventually(lambda: "fresh" in names(town.second), within=1)
-    eventually(lambda: "fresh" in names(town.third), within=1)
+    # Its manifests are good for a minute; what is there sooner was told. Most of these seconds are the machine's.
+    eventually(lambda: "fresh" in names(town.second), within=5)
+    eventually(lambda: "fresh" in names(town.third), within=5)
     assert execute(town.third, "fresh")["result"] == 1
 
 

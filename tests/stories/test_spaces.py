@@ -183,7 +183,6 @@ def test_each_key_does_what_its_scopes_say(lobby: Lobby, space: str, key: str, r
     assert lobby.ask("GET", f"/api/spaces/{space}", key=None).status_code == 401
 
 
-@requirement("CON-spaces-events")
 async def test_the_stream_is_plain_data_with_ids_for_what_lasts(lobby: Lobby, space: str) -> None:
     headers = {"x-api-key": key_of("reader")}
     async with (

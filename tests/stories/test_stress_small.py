@@ -35,6 +35,11 @@ def test_hostile_workers_hurt_nobody_but_their_own_calls_which_are_told_so_in_ti
     run("chaos")
 
 
+@requirement("CON-relay-many-at-once", "CON-relay-first-answer")
+def test_fifty_requests_to_a_caller_answered_in_any_order_each_get_their_own_answer_once() -> None:
+    run("relay")
+
+
 def test_mcp_servers_that_are_killed_work_again_soon_and_their_calls_end_in_clear_words() -> None:
     run("upstreams")
 
@@ -51,4 +56,11 @@ def test_no_acknowledged_result_is_lost_doubled_or_stuck_when_gateways_are_kille
 def test_who_follows_a_busy_space_has_everything_once_in_order_and_the_right_texts_however_often_cut_off(
     name: str,
 ) -> None:
+    run(name)
+
+
+@requirement("CON-agents-cycle-atomic")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["cycles", "cycles-shared"])
+def test_no_event_is_processed_twice_nor_anything_said_or_done_twice_when_gateways_die_in_cycles(name: str) -> None:
     run(name)

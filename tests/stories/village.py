@@ -22,9 +22,9 @@ from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.call import Call
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
-from jackfield.model.principal import Principal
+from jackfield.settings import load_settings
 from jackfield.store.inboxes import InboxEvent
-from tests.web.inside import client_of, make_gateway
+from tests.web.inside import KEY, client_of
 
 T = TypeVar("T")
 
@@ -131,21 +131,19 @@ class Village:
 
 @asynccontextmanager
 async def village(
-    folder: Path, script: str, config: str, *, files: dict[str, str] | None = None
+    folder: Path, script: str, config: str, *, files: dict[str, str] | None = None, store: str = "memory:"
 ) -> AsyncIterator[Village]:
     """A gateway whose model `mind` plays `script`."""
-    for name, text in ({"mind.toml": script} | (files or {})).items():
+    for name, text in ({"mind.toml": script, "jackfield.toml": MODEL + config} | (files or {})).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    async with make_gateway(folder, MODEL + config) as gateway, client_of(gateway) as client:
+    environment = {"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": store}
+    settings = load_settings(folder / "jackfield.toml", environment=environment)
+    async with Gateway(settings) as gateway, client_of(gateway) as client:
         model = await gateway.models.get("mind")
         assert isinstance(model, ScriptedModel)
         yield Village(gateway, client, model)
-
-
-def agent_principal(agent: str) -> Principal:
-    return Principal(name=f"agent:{agent}", scopes=frozenset({f"agent:{agent}"}))
 
 
 def inbox_of(request: ModelRequest) -> str:

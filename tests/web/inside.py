@@ -2,14 +2,18 @@
 
 async with doors(tmp_path) as (gateway, client):
     await client.get("/api/v1/tools")
+async with served(gateway) as url:                 # on a real port, for what streams
+    Client(url, KEY)
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
 import httpx2
+import uvicorn
 
 from jackfield.app import Gateway
 from jackfield.model.call import Outcome, done
@@ -17,6 +21,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
 from jackfield.web.server import build_app
+from jackfield.web.streams import Streams
 
 KEY = "key-of-the-inside"
 
@@ -68,3 +73,20 @@ def client_of(gateway: Gateway) -> httpx2.AsyncClient:
 async def doors(folder: Path, config: str = "") -> AsyncIterator[tuple[Gateway, httpx2.AsyncClient]]:
     async with make_gateway(folder, config) as gateway, client_of(gateway) as client:
         yield gateway, client
+
+
+@asynccontextmanager
+async def served(gateway: Gateway) -> AsyncIterator[str]:
+    """The doors of a gateway on a free port; their url."""
+    streams = Streams()
+    app = build_app(gateway, streams=streams)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None, access_log=False))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        streams.close()
+        server.should_exit = True
+        await serving

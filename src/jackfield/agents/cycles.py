@@ -152,12 +152,8 @@ class Household:
         if cycle.tries > TRIES:
             await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
             return
-        begins_anew = cycle.tries > 1
         for pause in (*PAUSES, None):
             try:
-                if begins_anew:
-                    await self._store.spaces.drop_unshown(cycle)
-                begins_anew = True
                 async with asyncio.timeout(persona.settings.timeout):
                     done = await live_through(self._rooms, persona, cycle)
             except Fenced:
@@ -180,8 +176,16 @@ class Household:
                 log.info("agent %s: cycle %d done: %s", done.agent, done.number, done.summary)
                 return
             if pause is not None:
+                await self._tidy(cycle)
                 await asyncio.sleep(pause)
         await self._give_up(cycle, reason, persona=persona)
+
+    async def _tidy(self, cycle: Cycle) -> None:
+        """What the failed try had begun to show is shown as what it is, at once and not after the pause."""
+        try:
+            await self._store.spaces.drop_unshown(cycle)
+        except Unavailable as fault:
+            log.warning("agent %s: unfinished calls of cycle %d are still shown: %s", cycle.agent, cycle.number, fault)
 
     async def _give_up(self, cycle: Cycle, reason: str, *, persona: Persona | None = None) -> None:
         """T10, and tell people once in a row of failures."""

@@ -47,6 +47,12 @@ def test_operations_are_chosen_by_tag_path_method_and_name(choice: dict[str, Any
     assert list(offer.operations) == names
 
 
+def test_what_is_excluded_may_be_something_that_is_not_included_either() -> None:
+    offer = offered(SHOP, include={"tags": ["Orders"]}, exclude={"tags": ["Users"], "operations": ["delete*"]})
+    assert [tool.name for tool in offer.listing.tools] == ["listOrders", "createOrder", "getOrder"]
+    assert offer.listing.faults == ()
+
+
 def test_a_choice_that_fits_nothing_is_told() -> None:
     faults = offered(
         SHOP, include={"tags": ["Orders", "Odrers"]}, exclude={"paths": ["/x"]}, select={"nope": ["a"]}
@@ -99,7 +105,7 @@ def test_the_method_says_whether_a_call_may_be_repeated_and_whether_it_changes_a
     assert tool.metadata.modifies_state is not reads
     assert tool.annotations == {
         "readOnlyHint": reads,
-        "destructiveHint": method == "delete",
+        "destructiveHint": method in {"put", "patch", "delete"},
         "idempotentHint": idempotent,
         "openWorldHint": True,
     }

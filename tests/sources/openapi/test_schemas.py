@@ -72,16 +72,21 @@ def test_a_schema_that_refers_to_itself_stays_one_and_checks_values_at_any_depth
     assert check({"name": "a", "children": [{"name": "b", "children": [{"nom": "c"}]}]}) != []
 
 
-def test_parts_of_the_same_name_are_kept_apart() -> None:
+def test_parts_of_the_same_name_are_kept_apart_and_called_the_same_whatever_else_there_is() -> None:
     components = {"schemas": {"X": {"type": "string"}}, "x-other": {"X": {"type": "integer"}}}
-    body = json_body(
-        {"type": "array", "prefixItems": [{"$ref": "#/components/schemas/X"}, {"$ref": "#/components/x-other/X"}]}
-    )
-    made = document({"/x": {"post": operation("x", requestBody=body)}}, components=components)
-    schema = tools_of(made)["x"].input_schema
+    usual, other = {"$ref": "#/components/schemas/X"}, {"$ref": "#/components/x-other/X"}
 
-    assert schema["properties"]["body"]["prefixItems"] == [{"$ref": "#/$defs/X"}, {"$ref": "#/$defs/X_2"}]
-    assert schema["$defs"] == {"X": {"type": "string"}, "X_2": {"type": "integer"}}
+    def schema_of(*parts: Any) -> dict[str, Any]:
+        body = json_body({"type": "array", "prefixItems": list(parts)})
+        made = document({"/x": {"post": operation("x", requestBody=body)}}, components=components)
+        return tools_of(made)["x"].input_schema
+
+    both = schema_of(usual, other)
+    first, second = (part["$ref"].removeprefix("#/$defs/") for part in both["properties"]["body"]["prefixItems"])
+    assert both["$defs"] == {"X": {"type": "string"}, second: {"type": "integer"}}
+    assert (first, second.startswith("X_")) == ("X", True)
+    assert schema_of(other, usual)["$defs"] == both["$defs"]
+    assert schema_of(other)["$defs"] == {second: {"type": "integer"}}
 
 
 def test_parts_that_double_with_each_level_are_written_once_each() -> None:

@@ -33,6 +33,7 @@ from jackfield.sources.openapi.servers import Base, base_of, own_base
 METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 IDEMPOTENT = READING | {"PUT", "DELETE"}
+OVERWRITING = frozenset({"PUT", "PATCH", "DELETE"})
 MAX_TOOLS = 5_000
 MAX_DEFINITIONS = 32 * 1024 * 1024
 """Bytes that the definitions of all tools may have together."""
@@ -65,7 +66,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     """The argument that says which fields of the answer are wanted."""
     select: tuple[str, ...] = ()
     """The fields that its answers are always trimmed to."""
-    definition: bytes = b""
+    definition: Raw | None = None
     """What the tool is pinned by. A call of any other version of it is not this operation's."""
 
 
@@ -167,7 +168,8 @@ class _Reading:
                 if not isinstance(node, dict):
                     continue
                 found = _found(method, path, node, item, taken)
-                if self._include.fits_all(found) and not self._exclude.fits_any(found):
+                is_in, is_out = self._include.fits_all(found), self._exclude.fits_any(found)
+                if is_in and not is_out:
                     yield found
 
     def _tool(self, found: _Found) -> tuple[Tool, Operation]:
@@ -188,7 +190,7 @@ class _Reading:
             base=base,
             inputs=inputs,
             select=select,
-            definition=bytes(tool.definition or b""),
+            definition=tool.definition,
         )
         if not self._options.fields or select:
             return tool, operation
@@ -214,7 +216,7 @@ class _Reading:
             metadata=Metadata(idempotent=idempotent, modifies_state=not reading, tags=tags),
             annotations={
                 "readOnlyHint": reading,
-                "destructiveHint": found.method == "DELETE",
+                "destructiveHint": found.method in OVERWRITING,
                 "idempotentHint": idempotent,
                 "openWorldHint": True,
             },

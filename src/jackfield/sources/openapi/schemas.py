@@ -7,6 +7,7 @@ in JSON Schema's words, what is not about the value (`xml`, `discriminator`, `ex
 far ends: the service checks what it gets anyway.
 """
 
+import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -80,6 +81,7 @@ _STEP = 8
 """What it costs to bring one part along, as bytes written."""
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 80
+_USUAL = "#/components/schemas/"
 
 
 class Converted(Struct, frozen=True):
@@ -112,8 +114,6 @@ class Schemas:
         self._parts: dict[str, _Part | str] = {}
         """A text: why the part cannot be used."""
         self._names: dict[str, str] = {}
-        self._taken: dict[str, int] = {}
-        """Names under `$defs`, and how often each would have been given."""
         self._work = 0
 
     def converted(self, schema: Any) -> Converted:
@@ -183,16 +183,16 @@ class Schemas:
             )
 
     def _name(self, reference: str) -> str:
-        """What a part is called under `$defs`: like in the document, unless another has that name."""
+        """What a part is called under `$defs`: as in the document, and the same whatever else is in there.
+
+        Tools are pinned by their schemas, so that one more part must not change another's name.
+        """
         known = self._names.get(reference)
         if known is None:
-            plain = _NAME.sub("_", reference.rpartition("/")[2])[:_LONGEST_NAME] or "part"
-            known = plain
-            while known in self._taken:
-                self._taken[plain] += 1
-                known = f"{plain}_{self._taken[plain]}"
-            self._taken[known] = 1
-            self._names[reference] = known
+            plain = _NAME.sub("_", reference.rpartition("/")[2])[:_LONGEST_NAME]
+            if reference != f"{_USUAL}{plain}":
+                plain = f"{plain}_{hashlib.sha256(reference.encode()).hexdigest()[:8]}"
+            known = self._names[reference] = plain
         return known
 
 

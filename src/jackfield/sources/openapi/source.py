@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
@@ -98,7 +98,7 @@ class OpenApiSource:
         operation = None if self._offer is None else self._offer.operations.get(invocation.tool.name)
         if operation is None:
             return Failed("tool_not_found", f"'{self.name}' has no operation '{invocation.tool.name}' any more.")
-        if bytes(invocation.tool.definition or b"") != operation.definition:
+        if not _is_same(invocation.tool.definition, operation.definition):
             # Read anew a moment ago, and not in the catalog yet: nobody has seen what this would do now.
             return Failed("definition_changed", f"'{invocation.tool.name}' has just changed. List the tools anew.")
         try:
@@ -199,6 +199,10 @@ class OpenApiSource:
                 f"{document} cannot be read: {fault.strerror or type(fault).__name__}. Check sources.{self.name}.file."
             )
         return f"{document} {fault}" if isinstance(fault, Unreadable) else f"{document} cannot be had: {fault}"
+
+
+def _is_same(one: Raw | None, other: Raw | None) -> bool:
+    return one is other or bytes(one or b"") == bytes(other or b"")
 
 
 def _stamp_of(file: Path) -> _Stamp:

@@ -46,8 +46,8 @@ class Definitions:
         view: View,
         cursor: str | None,
         *,
-        offered: Callable[[tuple[Entry, ...]], tuple[Entry, ...]],
         modern: bool,
+        offered: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = tuple,
         first: tuple[bytes, ...] = (),
     ) -> tuple[bytes, str | None]:
         """The tools after `cursor` as a JSON array, and the cursor of the next page if there is one.
