@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ from stress.processes import Project, Victim
 from stress.report import Report, progress_of
 
 AGENTS = tuple(f"a{number}" for number in range(8))
-LIFE_SECONDS = (0.2, 1.0)
-"""How long a gateway lives before it is killed, at least and at most."""
+LIFE_SECONDS = (0.0, 0.4)
+"""How long a gateway lives on, at least and at most, after some tasks were ended; then it is killed."""
+PROGRESS_WITHIN = 20.0
 LOOK_SECONDS = 0.1
-TASK_WITHIN = 150.0
-"""A cycle that was given up comes again after a minute."""
+TASK_WITHIN = 300.0
+"""A cycle that was given up comes again after a minute, if that is given up too after two more."""
 
 CONFIG = """\
 [models.mind]
@@ -107,6 +108,7 @@ async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int,
             for agent in AGENTS:
                 group.create_task(tasks.give(agent, until=stop))
             for done in range(kills):
+                await tasks.progress(chance.randint(1, len(AGENTS)))
                 await asyncio.sleep(chance.uniform(*LIFE_SECONDS))
                 await chance.choice(running).die_and_return()
                 tell(done + 1)
@@ -166,6 +168,7 @@ class Tasks:
     def __init__(self, running: list[Mortal], chance: random.Random) -> None:
         self.given: dict[str, int] = {}
         """How many tasks each agent was given; all are over when `give` ends."""
+        self._ended = asyncio.Semaphore(0)
         self._chance = chance
         self._clients = [
             httpx2.AsyncClient(base_url=mortal.victim.url, headers=HEADERS, timeout=10) for mortal in running
@@ -178,7 +181,15 @@ class Tasks:
             await _eventually(partial(self._is_said, agent, number), what=f"{agent} could be told of task {number}")
             self.given[agent] = number
             await _eventually(partial(self._is_over, agent, number), what=f"{agent} has ended task {number}")
+            self._ended.release()
         await _eventually(partial(self._is_idle, agent), what=f"{agent} has ended its last cycle")
+
+    async def progress(self, tasks: int) -> None:
+        """Until so many more tasks are over, or nothing goes on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PROGRESS_WITHIN):
+                for _ in range(tasks):
+                    await self._ended.acquire()
 
     async def _is_said(self, agent: str, number: int) -> bool:
         """Whether the task is acknowledged; the same id is the same message."""

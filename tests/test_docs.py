@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jackfield.agents.builtins import ENTRIES
 from jackfield.app import Gateway
 from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 TOOL_FILES = (ROOT / "docs/tool-files.md").read_text(encoding="utf-8")
+VARIABLES_IN = ("settings.py", "settings_models.py", "keys.py")
 SECRETS = {
     "OPS_KEY": "ops-key-0001",
     "PLANNER_KEY": "planner-key-0001",
@@ -80,6 +82,15 @@ def test_every_setting_of_discovery_is_explained(options: Any) -> None:
     ] == []
 
 
+def test_the_agent_that_is_explained_has_every_setting_that_one_may_have(tmp_path: Path) -> None:
+    written = (ROOT / "docs/agents.md").read_text(encoding="utf-8")
+    config = tmp_path / "jackfield.toml"
+    config.write_text("\n".join(re.findall(r"```toml\n(.*?)```", written, re.DOTALL)), encoding="utf-8")
+    agent = load_settings(config, environment={}).agents["concierge"]
+    assert [name for name in agent.__struct_fields__ if not re.search(rf"(?m)^{name} =|\.{name}\]", written)] == []
+    assert [name for name in ENTRIES if f"`{name}`" not in written] == []
+
+
 async def test_the_discovery_that_is_explained_is_one_that_a_gateway_takes(tmp_path: Path) -> None:
     written = (ROOT / "docs/discovery.md").read_text(encoding="utf-8")
     config = tmp_path / "jackfield.toml"
@@ -109,7 +120,7 @@ def test_the_life_of_a_call_names_every_status_and_the_glossary_too() -> None:
 
 
 def test_the_documents_name_the_variables_that_the_settings_read() -> None:
-    code = "".join((ROOT / f"src/jackfield/{name}").read_text(encoding="utf-8") for name in ("settings.py", "keys.py"))
+    code = "".join((ROOT / f"src/jackfield/{name}").read_text(encoding="utf-8") for name in VARIABLES_IN)
     read = set(re.findall(r"JACKFIELD_[A-Z_]+", code))
     assert read
     assert {name for name in read if name not in CONFIGURATION} == set()

@@ -36,7 +36,7 @@ def test_no_room_on_the_road_knows_a_source_by_its_class() -> None:
     """Whoever imports a kind of source could call it directly. The gateway puts them together; the rooms do not."""
     kinds = {
         f"jackfield.sources.{name}"
-        for name in ("files", "http", "inprocess", "internal", "mcp.source", "others", "registry")
+        for name in ("files", "http", "inprocess", "internal", "mcp.source", "openapi.source", "others", "registry")
     }
     importers = {
         path.relative_to(SOURCE).parts[0]

@@ -1,11 +1,12 @@
 import { lazy, Suspense, type ReactNode } from "react";
 import { Redirect, Route, Router, Switch } from "wouter";
 import { useHashLocation } from "wouter/use-hash-location";
-import { ToolUIProvider } from "@jackfield/react";
+import { SWRConfig } from "swr";
+import { ToolUIProvider, type GatewayError, type ToolRegistry } from "@jackfield/react";
 import { Loading, NotHere } from "./parts/states";
 import { Shell } from "./parts/shell";
 import { SignIn } from "./parts/sign-in";
-import { useIdentity } from "./identity";
+import { IdentityContext, useIdentity, type Known } from "./identity";
 import { useOwnTools } from "./own-tools";
 import { SpacePage, SpacesPage } from "./pages/spaces";
 import { Fallback } from "./tools/fallback";
@@ -16,17 +17,18 @@ const WaitingPage = lazy(() => import("./pages/waiting"));
 const RunsPage = lazy(() => import("./pages/runs"));
 const AgentsPage = lazy(() => import("./pages/agents"));
 const AnswerPage = lazy(() => import("./pages/answer"));
-const ANSWER = /^#\/answer\/([^/]+)$/;
+const ANSWER = /^\/answer\/([^/]+)$/;
 const SHIPPED_TOOLS = { by_name: SHIPPED, Fallback };
 
 /** A signed link shows its one call to whoever holds it; all else is for those who are signed in. */
 export function App(): ReactNode {
-  const token = ANSWER.exec(location.hash)?.[1];
+  const [place] = useHashLocation();
+  const token = ANSWER.exec(place)?.[1];
   if (token === undefined) return <Console />;
   return (
     <ToolUIProvider tools={SHIPPED_TOOLS}>
       <Suspense fallback={<Loading what="the question" />}>
-        <AnswerPage token={decodeURIComponent(token)} />
+        <AnswerPage key={token} token={decodeURIComponent(token)} />
       </Suspense>
     </ToolUIProvider>
   );
@@ -36,7 +38,19 @@ function Console(): ReactNode {
   const identity = useIdentity();
   const tools = useOwnTools(identity.is === "known");
   if (identity.is === "asking") return <Loading what="Jackfield" />;
-  if (identity.is === "unknown") return <SignIn fault={identity.fault} onSignedIn={identity.refresh} />;
+  // What was read for one person is not shown to the next: signing in starts the page anew.
+  if (identity.is === "unknown") return <SignIn fault={identity.fault} onSignedIn={() => location.reload()} />;
+  const onError = (fault: GatewayError): void => void (fault.status === 401 && identity.refresh());
+  return (
+    <SWRConfig value={{ onError }}>
+      <IdentityContext value={identity}>
+        <Places identity={identity} tools={tools} />
+      </IdentityContext>
+    </SWRConfig>
+  );
+}
+
+function Places({ identity, tools }: { identity: Known; tools: ToolRegistry }): ReactNode {
   return (
     <Router hook={useHashLocation}>
       <ToolUIProvider tools={tools}>
@@ -47,7 +61,7 @@ function Console(): ReactNode {
                 <Redirect to="/spaces" />
               </Route>
               <Route path="/spaces" component={SpacesPage} />
-              <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} id={id} identity={identity} />}</Route>
+              <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} id={id} />}</Route>
               <Route path="/tools/:name?">{({ name }) => <ToolsPage name={name} />}</Route>
               <Route path="/waiting/:id?">{({ id }) => <WaitingPage id={id} />}</Route>
               <Route path="/runs/:id?">{({ id }) => <RunsPage id={id} />}</Route>

@@ -31,6 +31,7 @@ export interface CallRecord {
   execution_time_ms: number | null;
   callback_url: string | null;
   approval_url: string | null;
+  answer_schema?: Record<string, unknown> | null;
 }
 
 export interface SourceStatus {

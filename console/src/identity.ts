@@ -1,5 +1,6 @@
-import { useCallback, useEffect, useState } from "react";
-import { Client, GatewayError } from "@jackfield/react";
+import { createContext, useCallback, useContext, useEffect, useState } from "react";
+import { GatewayError } from "@jackfield/react";
+import { client } from "./data";
 
 export interface Known {
   is: "known";
@@ -9,8 +10,6 @@ export interface Known {
 }
 
 export type Identity = Known | { is: "asking" } | { is: "unknown"; fault: string | null; refresh: () => void };
-
-const client = new Client();
 
 /** The code of the printed link, taken out of the address so that it stays in no history. */
 function takeCode(): string | null {
@@ -37,6 +36,11 @@ export function useIdentity(): Identity {
   return identity;
 }
 
-export function may(identity: Known, scope: string): boolean {
-  return identity.scopes.includes("admin") || identity.scopes.includes(scope);
+export const IdentityContext = createContext<Known | null>(null);
+
+/** Whether whoever is signed in may do this. */
+export function useMay(scope: "read" | "call" | "answer" | "admin"): boolean {
+  const scopes = useContext(IdentityContext)?.scopes ?? [];
+  // Who may call may read.
+  return scopes.includes("admin") || scopes.includes(scope) || (scope === "read" && scopes.includes("call"));
 }

@@ -1,10 +1,9 @@
 import { useEffect, useState } from "react";
-import { Client, type ToolComponent, type ToolRegistry } from "@jackfield/react";
+import { type ToolComponent, type ToolRegistry } from "@jackfield/react";
 import * as React from "react";
+import { client } from "./data";
 import { Fallback } from "./tools/fallback";
 import { SHIPPED } from "./tools/shipped";
-
-const client = new Client();
 
 /** What a user's own module is given to register its components with. */
 export interface ToolModule {

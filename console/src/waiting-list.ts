@@ -3,14 +3,18 @@ import { follow } from "@jackfield/react";
 import { client, type CallRecord } from "./data";
 
 export interface WaitingList {
+  /** What ends first on top. */
   calls: readonly CallRecord[];
+  byId: ReadonlyMap<string, CallRecord>;
+  /** How many of them this person may answer. */
+  forMe: number;
   isKnown: boolean;
   error: string | null;
 }
 
 /** Everything that waits for somebody, followed once for all who look. */
 class Waiting {
-  private list: WaitingList = { calls: [], isKnown: false, error: null };
+  private list: WaitingList = { calls: [], byId: new Map(), forMe: 0, isKnown: false, error: null };
   private readonly listeners = new Set<() => void>();
   private stop: (() => void) | null = null;
   private reading: Promise<void> | null = null;
@@ -51,7 +55,9 @@ class Waiting {
       this.isStale = false;
       try {
         const { calls } = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,waiting&limit=500");
-        this.show({ calls: calls.sort((one, other) => end(one) - end(other)), isKnown: true, error: null });
+        calls.sort((one, other) => end(one) - end(other));
+        const byId = new Map(calls.map((call) => [call.id, call]));
+        this.show({ calls, byId, forMe: calls.filter(isMine).length, isKnown: true, error: null });
       } catch (fault) {
         this.show({ ...this.list, error: (fault as Error).message });
       }
@@ -62,6 +68,11 @@ class Waiting {
     this.list = list;
     for (const listener of this.listeners) listener();
   }
+}
+
+/** The gateway gives the link for the answer to those who may answer. */
+export function isMine(call: CallRecord | undefined): boolean {
+  return call !== undefined && (call.callback_url ?? call.approval_url) !== null;
 }
 
 function end(call: CallRecord): number {

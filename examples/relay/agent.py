@@ -35,7 +35,7 @@ class Mcp:
 
 def arguments_for(tool, message):
     """Every argument that the tool wants is the message itself."""
-    return {name: message for name in tool["inputSchema"].get("properties", {})}
+    return dict.fromkeys(tool["inputSchema"].get("properties", {}), message)
 
 
 bridge = Mcp(["jackfield", "bridge"])

@@ -16,6 +16,5 @@ def send_message(to: str, text: str) -> str:
 
 
 agent = sys.argv[1] if len(sys.argv) > 1 else "helper"
-with SyncClient(key="relay-example-key") as client:
-    with client.sessions.open(agent, tools=[send_message]) as session:
-        print(session.ask("Tell Ada that dinner is ready."))
+with SyncClient(key="relay-example-key") as client, client.sessions.open(agent, tools=[send_message]) as session:
+    print(session.ask("Tell Ada that dinner is ready."))

@@ -46,8 +46,8 @@ from jackfield.model.response_request import McpTool
 from jackfield.pinning import Pinning
 from jackfield.services import Services
 from jackfield.sessions.agent import Rooms as SessionRooms
-from jackfield.sessions.program import Place
-from jackfield.sessions.registry import Sessions, Terms
+from jackfield.sessions.registry import Sessions
+from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Source, Surroundings
@@ -74,8 +74,6 @@ PRUNE_SECONDS = 600.0
 PRUNE_STEP = 500
 PRUNE_PAUSE = 0.05
 TIDY_SECONDS = 86_400.0
-INHERITED = ("PATH", "HOME", "LANG")
-"""What a session's program finds of the gateway's own environment."""
 
 
 class Gateway:
@@ -144,6 +142,7 @@ class Gateway:
         self.engine = self._make_engine()
         self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.agents = AgentBook(self.store, settings.agents)
+        self._own_servers = self._make_own_servers()
         self.household = self._make_household()
         self._sources = self._make_sources()
         self._services = Services(settings, panel=self.panel, surroundings=self._surroundings())
@@ -265,37 +264,34 @@ class Gateway:
             )
         )
 
-    def _make_household(self) -> Household:
+    def _make_own_servers(self) -> OwnServers:
         surroundings = self._surroundings()
-        servers = OwnServers(
+        return OwnServers(
             panel=self.panel,
             catalog=self.catalog,
             make=lambda name, options, trusted: McpSource(name, options, surroundings, from_config=trusted),
         )
+
+    def _make_household(self) -> Household:
         rooms = LivingRooms(
             store=self.store,
             models=self.models,
             catalog=self.catalog,
             pipeline=self.pipeline,
             live=self.spaces.live,
-            own_tools=servers.of,
+            own_tools=self._own_servers.of,
         )
         return Household(rooms, gateway_id=self.id, find=self.agents.get)
 
     def _make_sessions(self, *, redact: Callable[[str], str]) -> Sessions:
-        settings = self.settings
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        terms = Terms(
-            agents=settings.agents,
-            programs=settings.sessions,
-            relay=settings.relay,
-            folder=settings.data / "sessions",
-            place=Place(
-                workshop=self.workshop, base=settings.folder, environment={**inherited, "JACKFIELD_URL": settings.url}
-            ),
-            redact=redact,
+        rooms = SessionRooms(
+            models=self.models,
+            catalog=self.catalog,
+            pipeline=self.pipeline,
+            store=self.store,
+            own_tools=self._own_servers.of,
         )
-        rooms = SessionRooms(models=self.models, catalog=self.catalog, pipeline=self.pipeline, store=self.store)
+        terms = terms_of(self.settings, workshop=self.workshop, redact=redact)
         return Sessions(terms, rooms=rooms, answers=self.answers, keyring=lambda: self.keyring)
 
     def _surroundings(self) -> Surroundings:

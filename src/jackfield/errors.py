@@ -16,6 +16,7 @@
     │   │   ├── RunNotFound
     │   │   ├── ResponseNotFound
     │   │   ├── SessionNotFound
+    │   │   ├── AgentNotFound
     │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   ├── AlreadyResolved

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.agents.inbox import LONGEST, hops_of, in_order, inbox_message, line_of, weight_of
+from jackfield.agents.inbox import LONGEST, MOST, ROOM, hops_of, in_order, inbox_message, line_of, weight_of
 from jackfield.model.items import text_of
 from jackfield.store.inboxes import InboxEvent
 
@@ -98,10 +98,31 @@ def test_each_kind_of_event_has_its_form(told: InboxEvent, line: str) -> None:
 def test_a_long_message_is_cut_short_and_still_says_where_it_was_said() -> None:
     line = line_of(message("x" * 50_000), now=NOW)
     assert len(line) < LONGEST
-    assert line.endswith('… (42000 more)"] ("Lobby", spaceId: s1, just now)')
+    assert line.endswith('… (40000 more)"] ("Lobby", spaceId: s1, just now)')
     result = line_of(event("tool_result", {"toolName": "t", "toolCallId": "c", "result": "x" * 50_000}), now=NOW)
     assert len(result) < LONGEST + 50
     assert result.endswith("characters more)")
+
+
+def test_an_inbox_of_many_long_events_is_one_that_a_model_can_read() -> None:
+    many = [message("x" * 5_000, seq=seq) for seq in range(100)]
+    text = text_of(inbox_message(many, now=NOW))
+    assert len(text) <= ROOM * 1.2
+    assert text.count('… (4400 more)"] ("Lobby", spaceId: s1, just now)') == 100, "each says where it was said"
+
+
+def test_of_very_many_messages_the_newest_are_told_and_results_always() -> None:
+    flood = [message(f"m{seq}", seq=seq) for seq in range(5_000)]
+    result = event("tool_result", {"toolName": "t", "toolCallId": "c1", "result": 1}, seq=2_500)
+    head, *lines = text_of(inbox_message([*flood, result], now=NOW)).split("\n")
+    assert head.startswith("INBOX (5001 events, ")
+    assert len(lines) == MOST + 1
+    assert lines[0] == f'[Husam: "m{5_000 - MOST + 1}"] ("Lobby", spaceId: s1, just now)'
+    assert lines[-3:] == [
+        '[Husam: "m4999"] ("Lobby", spaceId: s1, just now)',
+        "[Tool Result: t] (callId: c1) 1",
+        f"[… and {5_001 - MOST} older messages] Read them with read_messages.",
+    ]
 
 
 KINDS = st.sampled_from(["tool_result", "cycle_failed", "plan", "service", "news", "human", "agent", "system"])

@@ -88,3 +88,7 @@ def test_a_pending_call_is_told_by_its_slot_and_the_cycle_goes_on() -> None:
     told = told_in_cycle(pending)
     assert msgspec.json.decode(told.text)["status"] == "pending", "its result goes by inbox, so the slot never has it"
     assert not told.waits
+
+
+def test_an_output_that_no_model_could_read_is_cut_short() -> None:
+    assert told_in_cycle(call("look", "x" * 250_000)).text == "x" * 100_000 + "… (150000 more)"

@@ -1,10 +1,13 @@
 import asyncio
+import json
 import threading
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from jackfield import discovery
@@ -171,6 +174,35 @@ async def test_arguments_that_do_not_fit_are_refused_before_the_function_runs() 
 async def test_a_body_that_cannot_be_taken_is_refused_in_words(body: bytes, kind: str, status: int, code: str) -> None:
     told = await refused(provider(), "/add/execute", method="POST", body=body, content_type=kind)
     assert told[:2] == (status, code)
+
+
+JSON_VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=8,
+)
+BODIES = st.one_of(
+    st.binary(max_size=60),
+    JSON_VALUES.map(json.dumps).map(str.encode),
+    JSON_VALUES.map(lambda value: json.dumps({"arguments": value}).encode()),
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON_VALUES).map(lambda a: json.dumps({"arguments": a}).encode()),
+)
+
+
+@given(
+    body=BODIES,
+    path=st.sampled_from(["/add/execute", "/move/execute", "/x/execute"]),
+    kind=st.sampled_from(["json", "xml"]),
+)
+def test_whatever_is_sent_is_answered_in_json_and_never_breaks_the_service(body: bytes, path: str, kind: str) -> None:
+    sent = ask(provider(), path, method="POST", body=body, content_type=f"application/{kind}")
+    reply = asyncio.run(sent)
+    told = msgspec.json.decode(reply.body)
+    if reply.status == 200:
+        assert told["status"] in {"completed", "failed"}
+    else:
+        assert reply.status in {400, 404, 415}
+        assert told["error"]["code"]
 
 
 async def test_no_body_is_no_arguments_and_what_a_gateway_sends_along_is_ignored() -> None:

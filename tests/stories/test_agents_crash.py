@@ -1,6 +1,7 @@
 """Agents whose gateways die, hang or lose the store in the middle of a cycle: what was done stays done, once."""
 
 import asyncio
+import logging
 import signal
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,35 @@ async def test_a_gateway_that_hung_while_another_took_its_cycle_over_writes_noth
             if gateway is not None:
                 gateway.process.send_signal(signal.SIGCONT)
                 gateway.kill()
+
+
+@requirement("CON-agents-cycle-atomic")
+async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
+    tmp_path: Path, postgres_url: str, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="jackfield.agents")
+    async with village(tmp_path / "slow", SCRIPT, AGENT, store=postgres_url) as slow:
+        await slow.say("home", "task")
+
+        async def has_begun() -> bool:
+            return len(await slow.messages("home")) == 2
+
+        await eventually(has_begun)
+        quick = SCRIPT.replace("wait = 1.5", "wait = 0")
+        async with village(tmp_path / "quick", quick, AGENT, store=postgres_url) as other:
+            late = f"UPDATE gateways SET alive_until = 0 WHERE id = '{slow.gateway.id}'"
+            postgres_server.run(late, database="swept")
+            cycle = await other.cycle("ada", 1)
+            calls = await other.calls(cycle)
+
+            async def was_refused() -> bool:
+                return "cycle 1 is another's now" in caplog.text
+
+            await eventually(was_refused)
+            assert (cycle.owner, cycle.epoch) == (other.gateway.id, 2)
+            assert await other.calls(cycle) == calls
+            assert [message["content"] for message in await other.messages("home")] == ["task", "began"]
+            assert [event.status for event in await other.inbox("ada")] == ["processed"]
 
 
 @requirement("CON-agents-cycle-atomic")

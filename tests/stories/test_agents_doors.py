@@ -173,6 +173,10 @@ def test_memories_are_read_and_replaced_as_a_whole(house: House) -> None:
     twice = {"memories": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}]}
     assert "'a'" in refused(house, "PUT", path, twice, status=400)["message"]
     assert refused(house, "PUT", path, {"memories": [{"key": "a"}]}, status=400)["param"] == "value"
+    long = {"memories": [{"key": "a", "value": "x" * 20_001}]}
+    assert "20,000 are the most" in refused(house, "PUT", path, long, status=400)["message"]
+    many = {"memories": [{"key": str(number), "value": "x"} for number in range(1001)]}
+    assert "1,000 at most" in refused(house, "PUT", path, many, status=400)["message"]
 
 
 @requirement("CON-agents-crud")

@@ -378,3 +378,68 @@ async def test_an_agent_with_nothing_to_do_skips_and_its_model_is_asked_once(pla
         return [event.status for event in await place.inbox("concierge")] == ["processed"]
 
     await eventually(processed)
+
+
+async def test_a_call_that_a_person_must_allow_waits_for_it_and_its_result_comes_by_inbox(tmp_path: Path) -> None:
+    config = CONFIG + "tools.bookHotel.metadata = { requires_approval = true }\n"
+    script = """
+[[turns]]
+when = { user = "Go" }
+calls = [{ tool = "bookHotel", arguments = { city = "Oslo" } }]
+[otherwise]
+say = "Noted."
+"""
+    async with village(tmp_path, script, config, files=FILES) as place:
+        await place.trigger("concierge")
+        await place.cycle("concierge", 1)
+        call = await place.call_of("bookHotel", agent="concierge")
+        assert call.status is CallStatus.PENDING_APPROVAL
+        assert told(place.requests[-1], "bookHotel")["status"] == "pending_approval"
+        answer = await place.client.post(f"/api/v1/calls/{call.id}/approve", json={})
+        assert answer.status_code == 200, answer.text
+        await place.cycle("concierge", 2)
+        assert f'[Tool Result: bookHotel] (callId: {call.id}) {{"booked":"Oslo"}}' in inbox_of(place.requests[-1])
+
+
+@pytest.mark.parametrize("ending", ["rejected", "cancelled"])
+async def test_a_pending_call_that_comes_to_nothing_tells_its_agent_why(place: Village, ending: str) -> None:
+    await place.say("lobby", "Book a hotel in Tokyo")
+    await place.cycle("concierge", 1)
+    call = await place.call_of("confirmAction", agent="concierge")
+    if ending == "rejected":
+        body = {"callId": call.id, "error": "Nobody is here."}
+        answer = await place.client.post(f"/api/runs/{call.run_id}/tool-results", json=body)
+    else:
+        answer = await place.client.post(f"/api/v1/calls/{call.id}/cancel", json={})
+    assert answer.status_code == 200, answer.text
+    second = await place.cycle("concierge", 2)
+    assert second.consumed == (f"tr:{call.id}",)
+    line = inbox_of(place.requests[-1]).splitlines()[1]
+    assert line.startswith(f'[Tool Result: confirmAction] (callId: {call.id}) {{"error":')
+    [shown] = tool_messages(await place.messages("lobby"))
+    assert shown["metadata"]["status"] == "error"
+    ends = [kind for kind, data in await place.events("lobby") if data.get("streamId") == call.id]
+    assert ends == ["tool.started", "space.message", "tool.error"]
+
+
+@requirement("SPACE-event-error", "SPACE-event-order")
+async def test_a_visible_call_that_is_refused_after_it_was_announced_ends_as_an_error(tmp_path: Path) -> None:
+    script = """
+[[turns]]
+when = { user = "Go" }
+calls = [
+  { tool = "enter_space", arguments = { spaceId = "lobby" } },
+  { tool = "confirmAction", arguments = { answer = 42 } },
+]
+[otherwise]
+say = "Noted."
+"""
+    async with village(tmp_path, script, CONFIG, files=FILES) as place:
+        await place.trigger("concierge")
+        await place.cycle("concierge", 1)
+        assert "question" in dict(outputs_of(place.requests[-1]))["confirmAction"]
+        [shown] = tool_messages(await place.messages("lobby"))
+        assert shown["metadata"]["status"] == "error"
+        kinds = [kind for kind, _ in await place.events("lobby") if kind.startswith("tool.")]
+        assert kinds == ["tool.started", "tool.error"]
+        assert await place.inbox("porter") == []

@@ -282,6 +282,27 @@ async def test_a_long_running_tool_goes_on_as_a_pending_call_when_its_caller_has
             assert (done["status"], done["result"]) == ("completed", "built")
 
 
+async def test_what_a_sensitive_tool_says_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "tools.py").write_text(
+        'def leak(ctx) -> str:\n    """Leak."""\n    ctx.progress(1, 2, "the-progress")\n'
+        '    raise ValueError("the-output")\n'
+    )
+    config = '[sources.local]\nkind = "files"\npath = "tools.py"\n'
+    sensitive = "[sources.local.tools.leak]\nmetadata = { sensitive_output = true }\n"
+    for more, is_told in (("", True), (sensitive, False)):
+        caplog.clear()
+        async with doors(tmp_path, config + more) as (gateway, client), gateway.pipeline.events.follow(None) as events:
+            answer = (await execute(client, "leak")).json()
+            assert "the-output" in answer["error"]["message"], "its caller is told"
+            told = ""
+            async for event in events:
+                told += f"{event.progress}"
+                if event.type == "call.settled":
+                    break
+        assert ("the-output" in caplog.text) is is_told
+        assert ("the-progress" in told) is is_told
+
+
 @requirement("DISC-consumer-pass-enabled", "DISC-meta-enabled-acts")
 async def test_a_model_is_offered_the_enabled_tools_and_no_others(tmp_path: Path) -> None:
     """Over MCP, and in what a response's model is given."""

@@ -19,12 +19,14 @@ ECHO = {"scenario": "far", "tool_name": "echo"}
 @requirement("CON-consumer-routes")
 async def test_the_consumers_routes_answer_with_their_bodies(tmp_path: Path) -> None:
     async with neighbourhood(tmp_path) as at:
-        at.service.more = {"categories": [{"id": "talk", "name": "Talk"}]}
+        says = {"name": "talker", "version": "3.2.1", "description": "Talks back"}
+        at.service.more = {"categories": [{"id": "talk", "name": "Talk"}], "scenario": says}
         at.service.offer("echo", lambda arguments: arguments["text"], category="talk")
         async with at.gateway() as (_, client):
             whole = (await client.get(f"{TOOLS}/set", params={"chat_id": "c1"})).json()
             assert whole.keys() == {"scenarios", "tools", "categories", "generated_at"}
-            assert [one["name"] for one in whole["scenarios"]] == ["far"]
+            [told] = whole["scenarios"]
+            assert (told["name"], told["version"], told["description"]) == ("far", "3.2.1", "Talks back")
             assert [one["id"] for one in whole["categories"]] == ["talk"]
             [one] = whole["tools"]
             shown = one.pop("tool")

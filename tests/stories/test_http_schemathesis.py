@@ -30,6 +30,9 @@ DEFINITIONS = frozenset({"/api/v1/tools", "/api/v1/tools/{name}", "/api/v1/sourc
 CONVERSATIONS = frozenset({"/v1/responses", "/v1/responses/compact", "/v1/responses/{id}"})
 """They take items and tools in every spelling that clients use, and parameters that make sense only together."""
 
+AGENTS = frozenset({"/api/agents", "/api/agents/{id}", "/api/agents/{id}/goals", "/api/agents/{id}/plans"})
+"""They take models by their names, servers, times and zones; and 7.0, an integer to a schema, is no priority."""
+
 document = schemathesis.openapi.from_dict(openapi_document(DOORS))
 # One request, one key: invented second keys are refused by design, which `test_http_keys.py` shows.
 document.config.generation.update(with_security_parameters=False)
@@ -53,7 +56,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], house: House) -> None:
-    unsaid = [positive_data_acceptance] if case.operation.path in DEFINITIONS | CONVERSATIONS else []
+    unsaid = [positive_data_acceptance] if case.operation.path in DEFINITIONS | CONVERSATIONS | AGENTS else []
     headers = {"x-api-key": ADMIN_KEY}
     case.call_and_validate(base_url=house.gateway.url, headers=headers, timeout=30, excluded_checks=unsaid)
 

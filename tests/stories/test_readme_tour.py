@@ -63,7 +63,7 @@ def paste(blocks: list[Block], gateway: RunningGateway) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=90,
+        timeout=150,
         check=False,
     )
     printed = shell.stdout.split(f"{MARK}\n")

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useState, type ReactNode } from "react";
 import { ToolUI, type ToolCallData } from "@jackfield/react";
 import { client } from "../data";
 import { Fault, Loading } from "../parts/states";
+import { ApprovalForm } from "../parts/approval";
 import { Tree } from "../parts/tree";
 import { safeText } from "../safe-text";
 
@@ -12,9 +13,8 @@ interface Asked {
   arguments: Record<string, unknown>;
   status: string;
   expires_at: string | null;
+  answer_schema: Record<string, unknown> | null;
 }
-
-const OPEN = ["waiting", "pending", "pending_approval"];
 
 /** One call, for whoever holds its signed link: exactly what would run or is asked, and the answer. No sign-in. */
 export default function AnswerPage({ token }: { token: string }): ReactNode {
@@ -42,35 +42,34 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
       setIsBusy(false);
     }
   };
-  if (asked === null) return fault === null ? <Loading what="the question" /> : <Fault error={fault} onRetry={() => void read()} />;
-  const isOpen = OPEN.includes(asked.status);
+  if (asked === null) return <main className="page answer">{fault === null ? <Loading what="the question" /> : <Fault error={fault} onRetry={() => void read()} />}</main>;
+  const isApproval = asked.purpose === "approval";
+  const isOpen = isStillOpen(asked);
   return (
     <main className="page answer">
-      <h1>{asked.purpose === "approval" ? "Allow this call?" : "You are asked"}</h1>
-      <p className="quiet">
-        {asked.agent === null ? "Somebody" : safeText(asked.agent, 80)} {asked.purpose === "approval" ? "wants to run" : "asks by"}{" "}
-        <code>{safeText(asked.tool, 80)}</code>
-      </p>
-      {asked.purpose === "approval" ? (
-        <>
+      <div>
+        <h1>{isApproval ? "Allow this call?" : "You are asked"}</h1>
+        <p className="quiet">
+          {asked.agent === null ? "Somebody" : safeText(asked.agent, 80)} {isApproval ? "wants to run" : "asks by"} <code>{safeText(asked.tool, 80)}</code>
+        </p>
+      </div>
+      <div className="card-body card">
+        {isApproval ? (
+          <ApprovalForm
+            args={asked.arguments}
+            canAnswer={isOpen}
+            onApprove={(args) => send(args === null ? { approve: true } : { approve: true, arguments: args })}
+            onReject={(reason) => send(reason === "" ? { approve: false } : { approve: false, reason })}
+          />
+        ) : isOpen ? (
+          <ToolUI call={asCall(asked)} canAnswer submit={send} isSending={isBusy} />
+        ) : (
           <Tree value={asked.arguments} />
-          {isOpen && (
-            <div className="actions">
-              <button type="button" disabled={isBusy} onClick={() => void send({ approve: false })}>
-                Reject
-              </button>
-              <button type="button" className="primary" disabled={isBusy} onClick={() => void send({ approve: true })}>
-                Approve
-              </button>
-            </div>
-          )}
-        </>
-      ) : (
-        <ToolUI call={asCall(asked)} canAnswer={isOpen} submit={send} isSending={isBusy} />
-      )}
+        )}
+      </div>
       {!isOpen && (
         <p role="status">
-          <strong>{ENDS[asked.status] ?? asked.status}</strong>
+          <strong>{isApproval && APPROVED.includes(asked.status) ? "Approved. You can close this page." : (ENDS[asked.status] ?? asked.status)}</strong>
         </p>
       )}
       {fault !== null && <Fault error={fault} />}
@@ -78,16 +77,21 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
   );
 }
 
+const APPROVED = ["running", "waiting", "pending", "completed", "failed"];
 const ENDS: Record<string, string> = {
   completed: "Answered. You can close this page.",
-  running: "Approved. It runs now.",
   rejected: "Rejected. The agent is told.",
   failed: "It has failed.",
   expired: "It is too late: nobody answered in time.",
   cancelled: "It was cancelled.",
 };
 
+function isStillOpen({ purpose, status }: Asked): boolean {
+  return purpose === "approval" ? status === "pending_approval" : status === "waiting" || status === "pending";
+}
+
 function asCall(asked: Asked): ToolCallData {
-  const isOpen = OPEN.includes(asked.status);
-  return { type: "tool_call", toolCallId: "", toolName: asked.tool, args: asked.arguments, result: null, status: isOpen ? "requires_action" : "complete", runId: null };
+  const call: ToolCallData = { type: "tool_call", toolCallId: "", toolName: asked.tool, args: asked.arguments, result: null, status: "requires_action", runId: null };
+  if (asked.answer_schema !== null) call.answerSchema = asked.answer_schema;
+  return call;
 }

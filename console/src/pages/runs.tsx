@@ -119,7 +119,7 @@ function One({ id }: { id: string }): ReactNode {
             <Said items={step.items} />
             {step.calls.map((call) => (
               <div key={call.id} id={call.id}>
-                <CallCard call={shownRecord(call)} canAnswer />
+                <CallCard call={shownRecord(call)} />
               </div>
             ))}
           </li>
@@ -127,7 +127,7 @@ function One({ id }: { id: string }): ReactNode {
         {run.steps === undefined &&
           calls.map((call) => (
             <li key={call.id} id={call.id}>
-              <CallCard call={shownRecord(call)} canAnswer />
+              <CallCard call={shownRecord(call)} />
             </li>
           ))}
       </ol>

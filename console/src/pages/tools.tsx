@@ -120,7 +120,7 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
         <ol className="cards">
           {history?.calls.map((call) => (
             <li key={call.id}>
-              <CallCard call={shownRecord(call)} canAnswer />
+              <CallCard call={shownRecord(call)} />
             </li>
           ))}
         </ol>

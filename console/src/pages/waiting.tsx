@@ -5,7 +5,7 @@ import { CallCard, shownRecord } from "../parts/call-card";
 import { Phone } from "../parts/phone";
 import { Empty, Fault, Loading } from "../parts/states";
 import { safeText } from "../safe-text";
-import { useWaiting } from "../waiting-list";
+import { isMine, useWaiting } from "../waiting-list";
 
 /** Everything that needs a person, what ends first on top, answered in place. */
 export default function WaitingPage({ id }: { id?: string | undefined }): ReactNode {
@@ -57,8 +57,8 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
         {" · "}
         <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>its run</Link>
       </p>
-      <CallCard call={shownRecord(call)} canAnswer />
-      {(call.callback_url ?? call.approval_url) !== null && <Phone call={call} />}
+      <CallCard call={shownRecord(call)} />
+      {isMine(call) && <Phone call={call} />}
     </>
   );
 }

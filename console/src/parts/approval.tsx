@@ -1,42 +1,43 @@
 import { useId, useState, type ReactNode } from "react";
-import { client } from "../data";
-import type { ShownCall } from "./call-card";
 import { Tree } from "./tree";
 
+interface ApprovalProps {
+  args: unknown;
+  canAnswer: boolean;
+  /** With the arguments as they were edited, or null for those that were asked for. */
+  onApprove: (args: unknown) => Promise<unknown>;
+  onReject: (reason: string) => Promise<unknown>;
+}
+
 /** A call that a person has to allow: exactly what would run, and a way to change it first. */
-export function ApprovalCard({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }): ReactNode {
+export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalProps): ReactNode {
   const id = useId();
   const [edited, setEdited] = useState<string | null>(null);
   const [reason, setReason] = useState("");
   const [fault, setFault] = useState<string | null>(null);
   const [isBusy, setIsBusy] = useState(false);
-  const path = `/api/v1/calls/${call.toolCallId}`;
 
-  const send = async (where: string, body: unknown): Promise<void> => {
+  const send = async (act: () => Promise<unknown>): Promise<void> => {
     setIsBusy(true);
     setFault(null);
     try {
-      await client.post(where, body);
+      await act();
     } catch (refusal) {
-      const { message, details } = refusal as Error & { details?: { message: string }[] };
-      setFault([message, ...(details ?? []).map((one) => one.message)].join(" "));
+      setFault((refusal as Error).message);
     } finally {
       setIsBusy(false);
     }
   };
-  const approve = async (): Promise<void> => {
-    if (edited === null) return send(`${path}/approve`, {});
-    try {
-      await send(`${path}/approve`, { arguments: JSON.parse(edited) as unknown });
-    } catch {
-      setFault("The arguments are not valid JSON. Correct them first.");
-    }
+  const approve = (): void => {
+    const changed = edited === null ? null : parsed(edited);
+    if (changed === undefined) setFault("The arguments are not valid JSON. Correct them first.");
+    else void send(() => onApprove(changed));
   };
 
   return (
     <div className="approval">
       {edited === null ? (
-        <Tree value={call.args} />
+        <Tree value={args} />
       ) : (
         <>
           <label htmlFor={`${id}-args`}>Arguments</label>
@@ -49,13 +50,13 @@ export function ApprovalCard({ call, canAnswer }: { call: ShownCall; canAnswer: 
             Reason for a rejection
           </label>
           <input id={`${id}-reason`} value={reason} placeholder="Reason, if you reject it" onChange={(event) => setReason(event.target.value)} />
-          <button type="button" disabled={isBusy} onClick={() => setEdited(edited === null ? JSON.stringify(call.args, null, 2) : null)}>
+          <button type="button" disabled={isBusy} onClick={() => setEdited(edited === null ? JSON.stringify(args, null, 2) : null)}>
             {edited === null ? "Edit" : "Undo edits"}
           </button>
-          <button type="button" disabled={isBusy} onClick={() => void send(`${path}/reject`, reason === "" ? {} : { reason })}>
+          <button type="button" disabled={isBusy} onClick={() => void send(() => onReject(reason))}>
             Reject
           </button>
-          <button type="button" className="primary" disabled={isBusy} onClick={() => void approve()}>
+          <button type="button" className="primary" disabled={isBusy} onClick={approve}>
             Approve
           </button>
         </div>
@@ -67,4 +68,12 @@ export function ApprovalCard({ call, canAnswer }: { call: ShownCall; canAnswer: 
       )}
     </div>
   );
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
 }

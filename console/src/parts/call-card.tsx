@@ -1,9 +1,10 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { ToolUI, useToolResult, type ToolCallData } from "@jackfield/react";
-import type { CallRecord } from "../data";
+import { client, type CallRecord } from "../data";
 import { left, took, useNow } from "../time";
-import { ApprovalCard } from "./approval";
+import { isMine, useWaiting } from "../waiting-list";
+import { ApprovalForm } from "./approval";
 import { safeText } from "../safe-text";
 
 /** All that a card needs to know, wherever the call is shown. */
@@ -17,9 +18,12 @@ export interface ShownCall extends ToolCallData {
 const WORDS: Record<string, string> = { running: "running", requires_action: "waiting", complete: "done", error: "failed" };
 
 /** One call, one card, everywhere: its name, its state in words and colour, its time, then the component of its name. */
-export function CallCard({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }): ReactNode {
+export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
+  const record = useWaiting().byId.get(shown.toolCallId);
+  const call = withRecord(shown, record);
   const { submit, isSending, error } = useToolResult(call);
   const isWaiting = call.status === "requires_action";
+  const canAnswer = isWaiting && isMine(record);
   const state = isWaiting ? waitingFor(call, canAnswer) : (WORDS[call.status] ?? call.status);
   return (
     <article className={`card ${call.status}`} aria-label={`${call.toolName}: ${state}`} data-call={call.toolCallId}>
@@ -32,9 +36,9 @@ export function CallCard({ call, canAnswer }: { call: ShownCall; canAnswer: bool
       </header>
       <div className="card-body">
         {call.needsApproval === true && isWaiting ? (
-          <ApprovalCard call={call} canAnswer={canAnswer} />
+          <Approval call={call} canAnswer={canAnswer} />
         ) : (
-          <ToolUI call={call} canAnswer={canAnswer && isWaiting} submit={submit} isSending={isSending} />
+          <ToolUI call={call} canAnswer={canAnswer} submit={submit} isSending={isSending} />
         )}
         {error !== null && (
           <p className="fault" role="alert">
@@ -43,6 +47,24 @@ export function CallCard({ call, canAnswer }: { call: ShownCall; canAnswer: bool
         )}
       </div>
     </article>
+  );
+}
+
+/** What only the list of waiting calls knows: until when, and whether somebody has to allow it. */
+function withRecord(call: ShownCall, record: CallRecord | undefined): ShownCall {
+  if (record === undefined || call.status !== "requires_action") return call;
+  return { ...call, needsApproval: record.status === "pending_approval", until: record.deadline ?? record.expires_at };
+}
+
+function Approval({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }): ReactNode {
+  const path = `/api/v1/calls/${call.toolCallId}`;
+  return (
+    <ApprovalForm
+      args={call.args}
+      canAnswer={canAnswer}
+      onApprove={(args) => client.post(`${path}/approve`, args === null ? {} : { arguments: args })}
+      onReject={(reason) => client.post(`${path}/reject`, reason === "" ? {} : { reason })}
+    />
   );
 }
 

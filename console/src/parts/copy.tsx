@@ -4,7 +4,7 @@ import { useState, type ReactNode } from "react";
 export function Copy({ text, children = "Copy" }: { text: string; children?: ReactNode }): ReactNode {
   const [isDone, setIsDone] = useState(false);
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
+    await put(text);
     setIsDone(true);
     setTimeout(() => setIsDone(false), 1500);
   };
@@ -13,4 +13,15 @@ export function Copy({ text, children = "Copy" }: { text: string; children?: Rea
       {isDone ? "Copied" : children}
     </button>
   );
+}
+
+/** A page that came over plain HTTP has no clipboard but the old way. */
+async function put(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
 }

@@ -3,6 +3,7 @@ import { Link, useLocation } from "wouter";
 import { client, useData, type Readiness } from "../data";
 import type { Known } from "../identity";
 import { Palette } from "./palette";
+import { inOneLine } from "../safe-text";
 import { useWaiting } from "../waiting-list";
 
 const PLACES = [
@@ -19,12 +20,13 @@ export function Shell({ identity, children }: { identity: Known; children: React
   const [isOpen, setIsOpen] = useState(false);
   const waiting = useWaiting();
   const { data: ready } = useData<Readiness>("/readyz", { every: 5000 });
+  const here = PLACES.find(({ path }) => location.startsWith(path))?.name;
   useEffect(() => {
-    document.title = waiting.calls.length > 0 ? `(${waiting.calls.length}) Jackfield` : "Jackfield";
-  }, [waiting.calls.length]);
+    document.title = `${waiting.forMe > 0 ? `(${waiting.forMe}) ` : ""}${here === undefined ? "" : `${here} · `}Jackfield`;
+  }, [waiting.forMe, here]);
   useEffect(() => setIsOpen(false), [location]);
   const counts: Record<string, number | undefined> = {
-    "/waiting": waiting.calls.length || undefined,
+    "/waiting": waiting.forMe || undefined,
     "/tools": ready?.sources?.reduce((sum, source) => sum + source.tools, 0),
   };
   return (
@@ -37,7 +39,7 @@ export function Shell({ identity, children }: { identity: Known; children: React
           ☰<span className="hidden"> Menu</span>
         </button>
         <strong>Jackfield</strong>
-        {waiting.calls.length > 0 && <Link href="/waiting">{waiting.calls.length} waiting</Link>}
+        {waiting.forMe > 0 && <Link href="/waiting">{waiting.forMe} waiting</Link>}
       </header>
       <aside id="side" className="side">
         <strong className="brand">Jackfield</strong>
@@ -57,13 +59,18 @@ export function Shell({ identity, children }: { identity: Known; children: React
         <footer>
           <Palette />
           <div className="who">
-            <span title={identity.scopes.join(", ")}>{identity.principal}</span>
-            <button type="button" className="plain" onClick={() => void signOut(identity)}>
+            <span className="one-line" title={`may: ${identity.scopes.join(", ")}`}>
+              {identity.principal}
+            </span>
+            <button type="button" className="plain" onClick={() => void signOut()}>
               Sign out
             </button>
           </div>
         </footer>
       </aside>
+      <p className="hidden" role="status">
+        {waiting.forMe > 0 && `${waiting.forMe} ${waiting.forMe === 1 ? "call waits" : "calls wait"} for an answer`}
+      </p>
       <main id="main" tabIndex={-1}>
         {children}
       </main>
@@ -79,9 +86,9 @@ function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
       <h2 id="sources-title">sources</h2>
       <ul>
         {shown.map((source) => (
-          <li key={source.name} title={source.error ?? undefined}>
+          <li key={source.name} title={source.error === null ? undefined : inOneLine(source.error, 300)}>
             <span className={`dot ${source.status}`} aria-hidden="true" />
-            <span className="name">{source.name}</span>
+            <span className="name">{inOneLine(source.name, 60)}</span>
             <span className="quiet">{source.status === "up" ? source.tools : source.status}</span>
           </li>
         ))}
@@ -90,7 +97,7 @@ function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
   );
 }
 
-async function signOut(identity: Known): Promise<void> {
+async function signOut(): Promise<void> {
   await client.post("/api/logout");
-  identity.refresh();
+  location.reload();
 }

@@ -1,8 +1,6 @@
-import Form from "@rjsf/core";
-import validator from "@rjsf/validator-ajv8";
-import type { RJSFSchema } from "@rjsf/utils";
 import { useId, useState, type ReactNode } from "react";
-import { client, type CallRecord, type ToolDefinition } from "../data";
+import { client, useData, type CallRecord, type ToolDefinition } from "../data";
+import { FormOf } from "../forms/form";
 import { CallCard, shownRecord } from "./call-card";
 import { Fault } from "./states";
 
@@ -12,7 +10,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
   const [asJson, setAsJson] = useState(false);
   const [values, setValues] = useState<unknown>(exampleOf(tool));
   const [json, setJson] = useState("{}");
-  const [call, setCall] = useState<CallRecord | null>(null);
+  const [callId, setCallId] = useState<string | null>(null);
   const [fault, setFault] = useState<Error | null>(null);
   const [isBusy, setIsBusy] = useState(false);
 
@@ -21,7 +19,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
     setFault(null);
     try {
       const { call_id } = await client.post<{ call_id: string }>(`/api/v1/tools/${encodeURIComponent(tool.name)}/execute`, { arguments: given ?? {} });
-      setCall((await client.get<{ call: CallRecord }>(`/api/v1/calls/${call_id}`)).call);
+      setCallId(call_id);
       onCalled();
     } catch (refusal) {
       const { message, details = [] } = refusal as Error & { details?: { path: string; message: string }[] };
@@ -53,15 +51,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
           </div>
         </>
       ) : (
-        <Form
-          schema={tool.parameters as RJSFSchema}
-          validator={validator}
-          formData={values}
-          disabled={isBusy}
-          showErrorList={false}
-          onChange={({ formData }: { formData?: unknown }) => setValues(formData)}
-          onSubmit={({ formData }: { formData?: unknown }) => void run(formData)}
-        >
+        <FormOf schema={tool.parameters} value={values} isBusy={isBusy} onChange={setValues} onSubmit={(given) => void run(given)}>
           <div className="actions">
             <button type="button" className="plain" onClick={() => (setJson(JSON.stringify(values ?? {}, null, 2)), setAsJson(true))}>
               as JSON
@@ -70,12 +60,18 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
               Call it
             </button>
           </div>
-        </Form>
+        </FormOf>
       )}
       {fault !== null && <Fault error={fault} />}
-      {call !== null && <CallCard call={shownRecord(call)} canAnswer />}
+      {callId !== null && <Made key={callId} id={callId} />}
     </div>
   );
+}
+
+/** The call that was made, until it has come to its end. */
+function Made({ id }: { id: string }): ReactNode {
+  const { data } = useData<{ call: CallRecord }>(`/api/v1/calls/${id}`, { every: 1000 });
+  return data === undefined ? null : <CallCard call={shownRecord(data.call)} />;
 }
 
 function exampleOf(tool: ToolDefinition): unknown {

@@ -1,29 +1,28 @@
-import Form from "@rjsf/core";
-import validator from "@rjsf/validator-ajv8";
-import type { RJSFSchema } from "@rjsf/utils";
 import { useState, type ReactNode } from "react";
 import type { ToolProps } from "@jackfield/react";
-import { useData, type ToolDefinition } from "../data";
+import { useData, type CallRecord } from "../data";
+import { FormOf } from "../forms/form";
+import { isAnything } from "../forms/shown-schema";
 
-const ANYTHING: RJSFSchema = { type: "object", properties: { answer: { type: "string", title: "Answer" } } };
+const FREE = { type: "object", properties: { answer: { type: "string", title: "Answer" } }, required: ["answer"] };
 
-/** A form for whoever is asked by a `space` tool: by its output schema where it has one, else free text or JSON. */
+/** A form for whoever is asked: by what the tool says a result is, else free text. */
 export default function SchemaForm({ call, submit, isSending }: ToolProps): ReactNode {
-  const { data: tool } = useData<ToolDefinition & { output_schema?: RJSFSchema }>(`/api/v1/tools/${encodeURIComponent(call.toolName)}`);
-  const asked = (call.args as { schema?: RJSFSchema; requestedSchema?: RJSFSchema } | null) ?? {};
-  const schema = asked.requestedSchema ?? asked.schema ?? tool?.output_schema ?? ANYTHING;
-  const [fault, setFault] = useState<string | null>(null);
-  const send = (value: unknown): void => {
-    submit(value).catch((refusal: unknown) => setFault((refusal as Error).message));
-  };
+  const [value, setValue] = useState<unknown>(undefined);
+  // A signed link brings the schema along; whoever is signed in reads the call's record.
+  const { data, isLoading } = useData<{ call: CallRecord }>(call.toolCallId === "" ? null : `/api/v1/calls/${encodeURIComponent(call.toolCallId)}`);
+  if (isLoading) return <p className="quiet">Loading the form …</p>;
+  const said = call.answerSchema ?? data?.call.answer_schema ?? null;
+  const schema = said === null || isAnything(said) ? FREE : said;
   return (
     <div className="schema-form">
-      <Form schema={schema} validator={validator} disabled={isSending} onSubmit={({ formData }: { formData?: unknown }) => send(formData ?? null)} showErrorList={false} />
-      {fault !== null && (
-        <p className="fault" role="alert">
-          {fault}
-        </p>
-      )}
+      <FormOf schema={schema} value={value} isBusy={isSending} onChange={setValue} onSubmit={(given) => void submit(given ?? null).catch(() => undefined)}>
+        <div className="actions">
+          <button type="submit" className="primary" disabled={isSending}>
+            Send
+          </button>
+        </div>
+      </FormOf>
     </div>
   );
 }

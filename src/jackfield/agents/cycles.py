@@ -7,6 +7,7 @@ fails again and again gives its events back (T10) and a person is told. Above: t
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from jackfield.agents.inbox import data_of
@@ -46,6 +47,8 @@ class Household:
         self._awake: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         """Agents that were woken once more while they were awake."""
+        self._picked_up: Counter[str] = Counter()
+        """Cycles that were left lying here, and how often: one that always is must not be tried for ever."""
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._is_open = False
 
@@ -98,10 +101,13 @@ class Household:
         self._begin(taken.agent, taken)
 
     async def _pick_up(self, seen: Cycle) -> None:
-        """Go on with a cycle of this gateway that nobody lives: the store failed after it had taken the opening."""
+        """Go on with a cycle of this gateway that nobody lives: the store failed when it was opened, or given up."""
+        if self._picked_up[seen.id] >= TRIES:
+            return
         cycle = await self._store.cycles.get(seen.id)
         is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
         if cycle is not None and is_left and cycle.agent not in self._awake:
+            self._picked_up[cycle.id] += 1
             log.warning("agent %s: cycle %d was left lying here and goes on", cycle.agent, cycle.number)
             self._begin(cycle.agent, cycle)
 

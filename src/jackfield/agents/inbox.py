@@ -17,8 +17,10 @@ PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)
 _WEIGHTS = {"tool_result": RESULTS, "cycle_failed": RESULTS, "plan": APPOINTMENTS, "service": APPOINTMENTS}
 LONGEST = 20_000
 """Characters of one event; more is read with a tool."""
-LONGEST_TEXT = 8_000
-"""Characters of what somebody said; quoted, they may take twice the room."""
+ROOM = 120_000
+"""Characters of a whole inbox. The more events there are, the shorter is each; a model has to be able to read it."""
+MOST = 600
+"""Events that are told one by one."""
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Line ends that JSON leaves as they are."""
 _encode = msgspec.json.Encoder().encode
@@ -37,15 +39,25 @@ def weight_of(event: InboxEvent) -> int:
 
 def inbox_message(events: Sequence[InboxEvent], *, now: int) -> Message:
     """The message that opens a cycle. `now` is in milliseconds since 1970."""
+    told = in_order(events) if len(events) <= MOST else in_order(_most_telling(events))
+    longest = min(LONGEST, ROOM // max(1, len(told)))
     lines = [f"INBOX ({len(events)} events, now={iso_time(now)}):"]
-    lines += [line_of(event, now=now) for event in in_order(events)]
+    lines += [line_of(event, now=now, longest=longest) for event in told]
+    if len(told) < len(events):
+        lines.append(f"[… and {len(events) - len(told)} older messages] Read them with read_messages.")
     return Message(role="user", content=(InputText(text="\n".join(lines)),))
 
 
-def line_of(event: InboxEvent, *, now: int) -> str:
-    """One event, on one line."""
-    line = _line(event, data_of(event), _ago(now - event.created_at))
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}… ({len(line) - LONGEST} characters more)"
+def line_of(event: InboxEvent, *, now: int, longest: int = LONGEST) -> str:
+    """One event, on one line of about so many characters."""
+    line = _line(event, data_of(event), _ago(now - event.created_at), longest)
+    return line if len(line) <= longest else f"{line[:longest]}… ({len(line) - longest} characters more)"
+
+
+def _most_telling(events: Sequence[InboxEvent]) -> list[InboxEvent]:
+    """So many as can be told one by one: what can be read nowhere else, then the newest messages."""
+    ranked = sorted(events, key=lambda event: (event.type == "space_message", weight_of(event), -event.seq))
+    return ranked[:MOST]
 
 
 def data_of(event: InboxEvent) -> dict[str, Any]:
@@ -65,11 +77,11 @@ def hops_of(events: Sequence[InboxEvent], *, before: int) -> int:
     return max([*hops, before if len(hops) < len(events) else 0])
 
 
-def _line(event: InboxEvent, data: dict[str, Any], ago: str) -> str:
+def _line(event: InboxEvent, data: dict[str, Any], ago: str, longest: int) -> str:
     match event.type:
         case "space_message":
             where = f"{_quoted(data.get('spaceName') or '')}, spaceId: {data.get('spaceId')}, {ago}"
-            return f"[{_name(data.get('senderName'))}: {_quoted(_short(data.get('content') or ''))}] ({where})"
+            return f"[{_name(data.get('senderName'))}: {_said(data.get('content') or '', longest)}] ({where})"
         case "tool_result":
             head = f"[Tool Result: {_name(data.get('toolName'))}] (callId: {data.get('toolCallId')})"
             return f"{head} {_json(data.get('result'))}"
@@ -91,10 +103,10 @@ def _name(value: object) -> str:
     return " ".join(str(value or "somebody").replace("[", "(").replace("]", ")").split())[:200]
 
 
-def _short(text: object) -> str:
-    """So much of a message that what follows it, where it was said, has its place on the line."""
-    words = str(text)
-    return words if len(words) <= LONGEST_TEXT else f"{words[:LONGEST_TEXT]}… ({len(words) - LONGEST_TEXT} more)"
+def _said(text: object, longest: int) -> str:
+    """A message in quotes, so much of it that what follows, where it was said, has its place on the line."""
+    words, most = str(text), longest // 2
+    return _quoted(words if len(words) <= most else f"{words[:most]}… ({len(words) - most} more)")
 
 
 def _quoted(text: object) -> str:

@@ -12,6 +12,8 @@ from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
 from jackfield.settings_agents import AgentSettings
 
+SECTION = 16_000
+"""Characters of what an agent is told about one thing."""
 HOW_YOU_LIVE = """\
 You wake when something arrives in your inbox, act with your tools, and sleep again. Each cycle begins with one INBOX
 message. What you say without a tool is a note to yourself: nobody else sees it. People and other agents hear you only
@@ -44,13 +46,24 @@ def system_prompt(agent_id: str, settings: AgentSettings, world: Surroundings) -
     parts.append(HOW_YOU_LIVE)
     parts.append(_section("Your spaces", [_space(space, members, agent_id) for space, members in world.spaces]))
     parts.append(_section("Your goals", [_goal(goal) for goal in world.goals]))
-    parts.append(_section("Your memories", [f"{memory.key}: {_short(memory.value)}" for memory in world.memories]))
-    parts.append(_section("Your plans", [_plan(plan) for plan in world.plans if plan.status == "active"]))
+    memories = [f"{_short(memory.key, 200)}: {_short(memory.value)}" for memory in world.memories]
+    parts.append(_section("Your memories", memories, more="Read them with get_memories."))
+    plans = [_plan(plan) for plan in world.plans if plan.status == "active"]
+    parts.append(_section("Your plans", plans, more="Read them with get_plans."))
     return "\n\n".join(parts)
 
 
-def _section(title: str, lines: Sequence[str]) -> str:
-    return f"{title}:\n" + ("\n".join(f"- {line}" for line in lines) if lines else "- none")
+def _section(title: str, lines: Sequence[str], *, more: str = "") -> str:
+    """As many lines as have room; an agent that keeps very much looks the rest up with a tool."""
+    shown: list[str] = []
+    room = SECTION
+    for line in lines:
+        room -= len(line)
+        if room < 0:
+            shown.append(f"… and {len(lines) - len(shown)} more. {more}".strip())
+            break
+        shown.append(line)
+    return f"{title}:\n" + "\n".join(f"- {line}" for line in shown or ["none"])
 
 
 def _space(space: Space, members: Sequence[Member], agent_id: str) -> str:
@@ -61,11 +74,11 @@ def _space(space: Space, members: Sequence[Member], agent_id: str) -> str:
 
 
 def _goal(goal: Goal) -> str:
-    return f"{_short(goal.description)} (id: {goal.id}, {goal.status}, priority {goal.priority})"
+    return f"{_short(goal.description)} (id: {goal.id}, {_short(goal.status, 50)}, priority {goal.priority})"
 
 
 def _plan(plan: Plan) -> str:
-    when = f"cron {plan.cron}" if plan.cron else "once"
+    when = f"cron {_short(plan.cron, 100)}" if plan.cron else "once"
     due = f", next {iso_time(plan.next_run_at)}" if plan.next_run_at is not None else ""
     return f"{_short(plan.name, 100)} (id: {plan.id}, {when}{due}): {_short(plan.instruction)}"
 

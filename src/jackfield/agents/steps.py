@@ -30,6 +30,8 @@ from jackfield.store.cycle_moves import Cycle, StepCall
 from jackfield.store.scripts import Script
 
 ENDS_THE_CYCLE = "skip"
+LONGEST = 100_000
+"""Characters of one output that an agent's model is told; the record has all of it."""
 
 
 class Fenced(Exception):
@@ -204,8 +206,10 @@ class StepTaker:
 
 def told_in_cycle(call: Call) -> Told:
     """What the agent is told of a call: its slot. It goes on although somebody else has still to answer."""
+    told = told_of(call)
+    text = told.text if len(told.text) <= LONGEST else f"{told.text[:LONGEST]}… ({len(told.text) - LONGEST} more)"
     ends = _is(call, ENDS_THE_CYCLE) and isinstance(call.outcome, Done)
-    return msgspec.structs.replace(told_of(call), waits=False, ends=ends)
+    return msgspec.structs.replace(told, text=text, waits=False, ends=ends)
 
 
 def whereabouts_after(space_id: str | None, call: Call) -> str | None:

@@ -33,12 +33,18 @@ from jackfield.store.operations import Operation
 log = logging.getLogger("jackfield.calls")
 
 AT_ONCE = 32
-"""Pieces of work that one gateway has in hand at a time."""
+"""Pieces of work that one gateway looks at at a time."""
+MOST_BEGINNING = 1_000
+"""Pieces that it has begun and whose first answer it waits for, which may take long."""
+MOST_HEARD = 1_000
+"""Calls whose end it hears of at once; that of others it finds when it looks at them."""
 TICK_SECONDS = 1.0
 """How often the store is asked for work that other gateways left."""
 LEASE_MS = 60_000
 """After so long without a word from who has it in hand, work is anybody's again; more than any question takes."""
 MOST_BEGINS = 3
+AWAY_MS = 1_000
+"""How long work is left whose tool or source is not there."""
 MOST_FAULTS = 5
 """Senseless answers in a row after which work is given up. A service that is away is asked until the call expires."""
 FIRST_PAUSE = 0.25
@@ -68,8 +74,9 @@ class Operations:
         self._in_hand: dict[str, asyncio.Task[None]] = {}
         self._tools: list[str] = []
         self._tools_at = ""
-        self._known: set[str] = set()
-        """Calls whose work this gateway has looked after: it hears when one of them is stopped."""
+        self._beginning: set[str] = set()
+        self._known: dict[str, None] = {}
+        """Calls whose work this gateway looked after last: it hears when one of them is stopped."""
 
     async def run(self) -> None:
         """Look after all there is, until cancelled."""
@@ -100,23 +107,24 @@ class Operations:
         return self._tools
 
     async def _look_around(self) -> None:
-        for tool in self._names():
-            for call in await self._store.calls_to_offer(tool, limit=AT_ONCE):
-                if len(self._in_hand) >= AT_ONCE:
-                    return
-                await self._take(call)
+        operations = self._store.operations
+        room = MOST_BEGINNING - len(self._beginning)
+        for call in await operations.untaken(self._names(), limit=room) if self._names() and room > 0 else []:
+            await self._take(call)
         over = await self._store.settled_among(self._known) if self._known else []
-        self._known.difference_update(over)
-        due = await self._store.operations.among(over) if over else []
-        due += await self._store.operations.due(limit=AT_ONCE)
+        for call_id in over:
+            del self._known[call_id]
+        due = await operations.among(over) if over else []
+        due += await operations.due(limit=AT_ONCE)
         for operation in due:
-            if operation.call_id not in self._in_hand and len(self._in_hand) < AT_ONCE:
+            if operation.call_id not in self._in_hand and len(self._in_hand) - len(self._beginning) < AT_ONCE:
                 await self._resume(operation)
 
     async def _take(self, call: Call) -> None:
-        lease = call.timeout_ms + LEASE_MS
+        lease = call.expires_in_ms + LEASE_MS
         taken = await self._store.operations.take(call.id, owner=self._gateway_id, lease_ms=lease)
         if taken is not None:
+            self._beginning.add(call.id)
             self._start(taken, self._begin(taken, call))
 
     async def _resume(self, seen: Operation) -> None:
@@ -126,13 +134,16 @@ class Operations:
 
     def _start(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
         call_id = operation.call_id
-        self._known.add(call_id)
+        self._known[call_id] = None
+        if len(self._known) > MOST_HEARD:
+            del self._known[next(iter(self._known))]
         task = asyncio.create_task(self._guarded(operation, work), name=f"operation {call_id}")
         self._in_hand[call_id] = task
         task.add_done_callback(lambda _: self._let_go(call_id))
 
     def _let_go(self, call_id: str) -> None:
         self._in_hand.pop(call_id, None)
+        self._beginning.discard(call_id)
         self._woken.set()
 
     async def _guarded(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
@@ -163,7 +174,7 @@ class Operations:
             return
         try:
             source = self._panel.operating(call.source, tool=call.tool)
-            begun = await source.begin(self._invocation(call, entry))
+            begun = await source.begin(self._invocation(call, entry, timeout_ms=begin_ms(call, entry.tool)))
         except Refused as refusal:
             # It was not reached, so nothing has begun there.
             await self._settle(operation, call, Failed(refusal.code, refusal.message))
@@ -176,17 +187,20 @@ class Operations:
 
     async def _begin_again(self, operation: Operation, call: Call) -> None:
         """Whoever had it begun died before it could say what came of that."""
-        entry = self._catalog.entry(call.tool)
-        if entry is None and self._catalog.known(call.tool) is None:
-            await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
-            return
+        entry = self._catalog.known(call.tool)
         try:
-            once = self._panel.operating(call.source, tool=call.tool).begins_once
+            source = None if entry is None else self._panel.operating(call.source, tool=call.tool)
         except SourceUnavailable:
-            await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
-            return
-        if entry is not None and operation.begins < MOST_BEGINS and once(entry.tool):
-            await self._begin(msgspec.structs.replace(operation, begins=operation.begins + 1), call)
+            source = None
+        if entry is None or source is None:  # not there yet, after a restart
+            await self._store.operations.put_off(operation, pause_ms=AWAY_MS)
+        elif operation.begins < MOST_BEGINS and source.begins_once(entry.tool):
+            lease = call.expires_in_ms + LEASE_MS
+            again = msgspec.structs.replace(operation, begins=operation.begins + 1)
+            mine = await self._store.operations.claim(again, owner=self._gateway_id, lease_ms=lease)
+            if mine is not None:
+                self._beginning.add(call.id)
+                await self._begin(mine, call)
         else:
             await self._settle(operation, call, texts.interrupted(call.id))
 
@@ -251,7 +265,7 @@ class Operations:
             return
         await self._store.operations.forget(call.id)
 
-    def _invocation(self, call: Call, entry: Entry) -> Invocation:
+    def _invocation(self, call: Call, entry: Entry, *, timeout_ms: int | None = None) -> Invocation:
         def report(progress: Progress) -> None:
             self._tell(call, entry.tool, progress)
 
@@ -263,7 +277,7 @@ class Operations:
             principal=call.principal,
             agent=call.agent,
             space_id=call.space_id,
-            timeout_ms=call.timeout_ms,
+            timeout_ms=timeout_ms or call.timeout_ms,
             report=report,
         )
 
@@ -271,6 +285,11 @@ class Operations:
         if tool.metadata.sensitive_output:
             progress = msgspec.structs.replace(progress, message=None)
         self._executor.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
+
+
+def begin_ms(call: Call, tool: Tool) -> int:
+    """How long the first answer may take: where it is the result, as long as anybody may wait for that."""
+    return call.timeout_ms if tool.metadata.async_behavior is not None else call.expires_in_ms
 
 
 def pause_of(tool: Tool | None, looks: int) -> float:

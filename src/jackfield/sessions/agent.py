@@ -6,20 +6,23 @@ Above: `registry.py`. Below: the agents' loop. What the model says while it spea
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.agents import events as loop_events
 from jackfield.agents.conversation import open_calls, told_to_model
 from jackfield.agents.loop import Loop
 from jackfield.agents.offers import CATALOG, Server, of_catalog, table_of
+from jackfield.agents.persona import Persona
 from jackfield.agents.plan import Limits, RunPlan
 from jackfield.agents.running import CallRunner
 from jackfield.agents.tools import Offered, ToolTable
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.rights import may_see
-from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.names import BUILTIN_SOURCE
 from jackfield.errors import Refused, Unavailable
 from jackfield.llm.base import ModelRequest
@@ -47,6 +50,8 @@ class Rooms(Struct, frozen=True, kw_only=True):
     catalog: Catalog
     pipeline: Pipeline
     store: Store
+    own_tools: Callable[[Persona], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
+    """Of an agent's own servers, each with its server's name, while the block runs."""
 
 
 class ConfiguredAgent:
@@ -96,7 +101,17 @@ class ConfiguredAgent:
     async def _run(self, message: str) -> None:
         """One message: the model speaks and calls until it is done."""
         self._said.append(Message(role="user", content=(InputText(text=message),)))
-        table = self._tools()
+        async with self._rooms.own_tools(Persona(self._session.agent, self._settings, is_configured=True)) as own:
+            ended = await self._loop(self._tools(own))
+        self._telling.flush()
+        if ended.error is not None:
+            self._session.ring.add(events.ERROR, error=ended.error.message)
+        elif ended.reason is not None:
+            self._session.ring.add(events.ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
+        else:
+            self._session.ring.add(events.COMPLETION, text=_last_words(self._said))
+
+    async def _loop(self, table: ToolTable) -> loop_events.Ended:
         plan = RunPlan(
             run_id=self._session.id,
             model=await self._rooms.models.get(self._model_name()),
@@ -107,21 +122,18 @@ class ConfiguredAgent:
             principal=self._acting,
         )
         runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=self._hear)
-        ended = await Loop(plan, actor=runner, emit=self._hear).run()
-        self._telling.flush()
-        if ended.error is not None:
-            self._session.ring.add(events.ERROR, error=ended.error.message)
-        elif ended.reason is not None:
-            self._session.ring.add(events.ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
-        else:
-            self._session.ring.add(events.COMPLETION, text=_last_words(self._said))
+        return await Loop(plan, actor=runner, emit=self._hear).run()
 
-    def _tools(self) -> ToolTable:
-        """The catalog's, under their names; what is lent, under names that none of those has."""
+    def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
+        """The catalog's and those of its own servers; what is lent, under names that none of those has."""
         view = self._rooms.catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN_SOURCE]
-        table = table_of((), [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))])
+        servers = [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
+        for label in dict.fromkeys(server for server, _ in own):
+            entries = tuple(entry for server, entry in own if server == label)
+            servers.append(Server(label=label, entries=entries, is_private=True))
+        table = _without_questions(table_of((), servers))
         lent = self._session.lent
         label = lent.caller_id or "caller"
         offered = [
@@ -157,6 +169,11 @@ class ConfiguredAgent:
     def _model_name(self) -> str:
         names = self._rooms.models.names
         return self._settings.model or ("default" if "default" in names or not names else names[0])
+
+
+def _without_questions(table: ToolTable) -> ToolTable:
+    """A server that a request brings along is asked about; the operator named these."""
+    return ToolTable(msgspec.structs.replace(tool, asks_first=False) for tool in table.values())
 
 
 class _Telling:

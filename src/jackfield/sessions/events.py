@@ -75,10 +75,12 @@ class EventRing:
         return self.last_index + 1 - len(self._events)
 
     def add(self, type_: str, **told: Any) -> SessionEvent:
-        """Something happened. Never blocks."""
-        self.last_index += 1
+        """Something happened. Never blocks. What comes after the end is not kept."""
         at = iso_time(time.time_ns() // 1_000_000)
-        event = SessionEvent(index=self.last_index, type=type_, session_id=self._session_id, at=at, **told)
+        event = SessionEvent(index=self.last_index + 1, type=type_, session_id=self._session_id, at=at, **told)
+        if self.is_closed:
+            return event
+        self.last_index += 1
         self._events.append(event)
         self._bytes += event.size
         while len(self._events) > self._kept or (self._bytes > self._kept_bytes and len(self._events) > 1):

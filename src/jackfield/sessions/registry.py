@@ -8,10 +8,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
-from msgspec import Struct
+from collections.abc import Callable
 
 from jackfield.calls.answers import Answers
 from jackfield.errors import (
@@ -33,12 +30,11 @@ from jackfield.sessions import events
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
 from jackfield.sessions.lent import Declared, Lent
 from jackfield.sessions.presence import Presence
-from jackfield.sessions.program import Place, Program
+from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
-from jackfield.settings_agents import AgentSettings
-from jackfield.settings_sessions import RelaySettings, SessionSettings
+from jackfield.sessions.terms import Terms
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -48,19 +44,6 @@ KEPT_AFTER_END = 600.0
 """Seconds for which what happened in an ended session can still be read."""
 MOST_ENDED = 200
 CLOSE_WITHIN = 2.0
-
-
-class Terms(Struct, frozen=True, kw_only=True):
-    """What the operator says about sessions, and what they are given."""
-
-    agents: Mapping[str, AgentSettings]
-    programs: Mapping[str, SessionSettings]
-    relay: RelaySettings
-    folder: Path
-    """Where the sockets are."""
-    place: Place
-    """Where programs run."""
-    redact: Callable[[str], str]
 
 
 class Sessions:
@@ -81,11 +64,16 @@ class Sessions:
         """Whether the config has anything that could run in one."""
         return bool(self._terms.agents or self._terms.programs)
 
+    def is_live(self, session_id: str | None) -> bool:
+        """Whether there is such a session, and it is not over."""
+        session = self._sessions.get(session_id or "")
+        return session is not None and not session.status.is_over
+
     async def open(self, owner: Principal, *, agent: str | None, declared: Declared) -> Session:
         """A new session of this key, with its inhabitant at work or ready for a message."""
         if not self._is_open:
             raise NotReady("The gateway is stopping and opens no more sessions. Try again when it is back.")
-        name = self._inhabitant_name(agent)
+        name = self.agent_called(agent)
         self._check_room(name)
         session = self._made(owner, name)
         session.lent = self._lent(declared, caller_id=declared.caller_id or owner.name)
@@ -249,15 +237,15 @@ class Sessions:
                 param="caller_id",
             )
 
-    def _inhabitant_name(self, agent: str | None) -> str:
+    def agent_called(self, agent: str | None) -> str:
+        """What is to run, which may be left unsaid where there is one only. Raises when there is no such agent."""
         known = [*self._terms.agents, *self._terms.programs]
+        if agent is None and len(known) == 1:
+            return known[0]
+        if not known:
+            raise NotFound("Nothing can run in a session. Add [agents.NAME] or [sessions.NAME] to the config.")
         if agent is None:
-            if len(known) == 1:
-                return known[0]
-            said = (
-                f"Name one of: {', '.join(known)}." if known else "Add [agents.NAME] or [sessions.NAME] to the config."
-            )
-            raise BadRequest(f"Which agent is to run in the session? {said}", param="agent")
+            raise BadRequest(f"Which agent is to run in the session? Name one of: {', '.join(known)}.", param="agent")
         if agent not in known:
             raise NotFound(
                 f"There is no agent '{agent[:100]}'.{nearest(agent, known)} Known: {', '.join(known) or 'none'}.",

@@ -26,6 +26,7 @@ from jackfield.sessions.session import Session
 
 log = logging.getLogger("jackfield.sessions")
 
+SOCKET = "relay.sock"
 LONGEST_LINE = 32 * 1024 * 1024
 PIECE = 256 * 1024
 MOST_AT_ONCE = 1_000
@@ -92,8 +93,8 @@ class RelaySocket:
 
     async def open(self) -> Path:
         """Listen, and say where."""
-        self._folder = _own_folder(self._wished)
-        path = self._folder / "relay.sock"
+        self._folder = await asyncio.to_thread(_own_folder, self._wished)
+        path = self._folder / SOCKET
         listener = socket.socket(socket.AF_UNIX)
         try:
             listener.bind(str(path))
@@ -278,8 +279,24 @@ def _checked_id(value: Any) -> RequestId:
 
 def _own_folder(wished: Path) -> Path:
     """A folder of mode 0700: the wished one, or where its path is too long for a socket, a temporary one."""
-    if len(str(wished)) < LONGEST_PATH:
-        wished.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        wished.mkdir(mode=0o700)
-        return wished
-    return Path(tempfile.mkdtemp(prefix="jackfield-"))
+    if len(str(wished)) >= LONGEST_PATH:
+        return Path(tempfile.mkdtemp(prefix="jackfield-"))
+    wished.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for other in wished.parent.iterdir():
+        if not _is_listened_to(other / SOCKET):
+            shutil.rmtree(other, ignore_errors=True)  # of a gateway that was killed
+    wished.mkdir(mode=0o700)
+    return wished
+
+
+def _is_listened_to(path: Path) -> bool:
+    """False only where it is certain that nobody does."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+    return True

@@ -18,6 +18,13 @@ from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.workshop import Workshop
 
 
+class About(Struct, frozen=True, kw_only=True):
+    """What a service says of itself."""
+
+    version: str = ""
+    description: str = ""
+
+
 class Listing(Struct, frozen=True, kw_only=True):
     """What a source offers at one moment, and what is wrong with the parts it cannot offer."""
 
@@ -25,6 +32,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     categories: tuple[Category, ...] = ()
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
+    about: About | None = None
+    """Who offers them, where that is a service of its own."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

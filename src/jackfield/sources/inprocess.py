@@ -207,7 +207,8 @@ def _plain(value: Any) -> Any:
 
 
 def _failed(error: BaseException, invocation: Invocation) -> Failed:
-    logger.warning("Tool %s failed in call %s", invocation.tool.name, invocation.call_id, exc_info=error)
+    told = None if invocation.tool.metadata.sensitive_output else error  # its words are not for the log
+    logger.warning("Tool %s failed in call %s", invocation.tool.name, invocation.call_id, exc_info=told)
     return Failed("tool_error", _words(error))
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Outcome
-from jackfield.sources.base import Invocation, Listing, OperatingSource, Source
+from jackfield.sources.base import About, Invocation, Listing, OperatingSource, Source
 
 log = logging.getLogger("jackfield.sources")
 
@@ -242,6 +242,11 @@ class Panel:
 
     def listings(self) -> list[tuple[str, Listing]]:
         return [(name, keeper.listing) for name, keeper in self._keepers.items()]
+
+    def about(self, name: str) -> About:
+        """What the source says of itself, where it is a service of its own."""
+        keeper = self._keepers.get(name)
+        return (keeper.listing.about if keeper is not None else None) or About()
 
     def statuses(self) -> list[SourceStatus]:
         return [keeper.status() for keeper in self._keepers.values()]

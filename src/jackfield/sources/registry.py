@@ -160,7 +160,10 @@ class RegistrySource:
         try:
             outcome = await tool.execute(invocation)
         except Exception as fault:  # noqa: BLE001 - the border to foreign code, logged
-            _log.exception("The tool %s of the source %s failed in call %s", name, self.name, invocation.call_id)
+            told = None if invocation.tool.metadata.sensitive_output else fault  # its words are not for the log
+            _log.error(
+                "The tool %s of the source %s failed in call %s", name, self.name, invocation.call_id, exc_info=told
+            )
             return Failed("tool_error", _words(fault))
         return outcome if isinstance(outcome, Outcome) else _no_outcome(name, outcome)
 

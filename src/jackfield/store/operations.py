@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.model.call import Call
 from jackfield.store import moves
 from jackfield.store.access import Read, Write
 from jackfield.store.moves import Script
@@ -41,6 +42,11 @@ class Operations:
         self._write = write
         self._read = read
 
+    async def untaken(self, tools: Iterable[str], *, limit: int) -> list[Call]:
+        """Calls of these tools that nobody has in hand, the oldest first."""
+        ids = msgspec.json.encode(list(tools)).decode()
+        return await self._read(partial(moves.calls_in, "untaken_operations", ids=ids, limit=limit))
+
     async def take(self, call_id: str, *, owner: str, lease_ms: int) -> Operation | None:
         """Take a new call in hand, to begin its work; None: another has it, or it is over."""
         return await self._write(partial(_take, call_id, owner=owner, lease_ms=lease_ms))
@@ -48,6 +54,7 @@ class Operations:
     async def claim(self, operation: Operation, *, owner: str, lease_ms: int) -> Operation | None:
         """Take known work in hand, as it was seen; None: another was quicker."""
         values = {"call_id": operation.call_id, "epoch": operation.epoch, "owner": owner, "lease_ms": lease_ms}
+        values["begins"] = operation.begins
         row = await self._write(partial(moves.one, "claim_operation", **values))
         return None if row is None else _operation(row)
 

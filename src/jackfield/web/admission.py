@@ -21,12 +21,10 @@ async def admit(visit: Visit, *, needs: Scope | Need, what: str, for_sessions: b
     principal = await recognise(visit)
     if principal is None:
         raise Unauthenticated(f"{what} needs a key. {_HOW}")
-    if for_sessions and principal.session is not None:
-        return principal
     if isinstance(needs, Need):
         if not needs.holds(principal):
             raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
-    elif not principal.may(needs):
+    elif not principal.may(needs) and not (for_sessions and visit.gateway.sessions.is_live(principal.session)):
         raise Forbidden(
             f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
             f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."

@@ -20,7 +20,9 @@ from jackfield.web.space_records import SpaceId
 from jackfield.web.visit import Name
 
 AgentId = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$", description="Letters, digits, '_', '.' and '-'")]
-Words = Annotated[str, Meta(max_length=100_000, pattern="^[^\\u0000]*(?![\\s\\S])")]
+Words = Annotated[str, Meta(pattern="^[^\\u0000]*(?![\\s\\S])")]
+LONGEST = 100_000
+"""Characters of a description or of instructions."""
 
 
 class AgentChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -177,6 +179,9 @@ def read_change(given: dict[str, Any]) -> AgentChange:
 def changed(settings: AgentSettings, change: AgentChange) -> AgentSettings:
     """The settings after a change."""
     given = {name: value for name in AgentChange.__struct_fields__ if (value := getattr(change, name)) is not UNSET}
+    for name in ("description", "instructions"):
+        if len(given.get(name, "")) > LONGEST:
+            raise BadRequest(f"'{name}' has more than {LONGEST:,} characters. Shorten it.", param=name)
     return msgspec.structs.replace(settings, **given)
 
 

@@ -17,6 +17,7 @@ from jackfield.calls.rights import may_allow, may_answer, may_see
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CALLER, JsonSchema
 from jackfield.store import CallFilter
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import ClientGone
@@ -127,11 +128,18 @@ def one_call(visit: Visit, call: Call) -> Answer:
 def record_for(visit: Visit, call: Call) -> CallRecord:
     """The record as this key may see it: who may not answer the call is not shown the url that does."""
     if call.status in _ANSWERABLE and may_answer(visit.principal, call):
-        return call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
+        record = call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
+        return msgspec.structs.replace(record, answer_schema=answer_schema(visit, call))
     if call.status is CallStatus.PENDING_APPROVAL and may_allow(visit.principal, call):
         record = call_record(call)
         return msgspec.structs.replace(record, approval_url=_signed_url(visit, call, purpose="approval"))
     return call_record(call)
+
+
+def answer_schema(visit: Visit, call: Call) -> JsonSchema | None:
+    """What the tool promises its results to be. A caller's own tool promises nothing to us."""
+    entry = None if call.source == CALLER else visit.gateway.catalog.entry(call.tool)
+    return None if entry is None else entry.tool.output_schema
 
 
 def _signed_url(visit: Visit, call: Call, *, purpose: Purpose) -> str:

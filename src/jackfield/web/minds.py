@@ -20,11 +20,11 @@ from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
 
 MOST = 1_000
-"""Memories, goals or plans of one agent that are written at once."""
+"""Memories, goals or plans that one agent may be given."""
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]
-Value = Annotated[str, Meta(min_length=1, max_length=LONGEST_VALUE, pattern="^[^\\u0000]+(?![\\s\\S])")]
-Instruction = Annotated[str, Meta(max_length=LONGEST_VALUE, pattern="^[^\\u0000]*(?![\\s\\S])")]
+Value = Annotated[str, Meta(min_length=1, pattern="^[^\\u0000]+(?![\\s\\S])")]
+Instruction = Annotated[str, Meta(pattern="^[^\\u0000]*(?![\\s\\S])")]
 When = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[^\\u0000]+(?![\\s\\S])")]
 Moment = Annotated[str, Meta(max_length=100)]
 
@@ -69,19 +69,19 @@ class PlanRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 class Memories(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that an agent remembers, by key."""
 
-    memories: Annotated[list[MemoryRecord], Meta(max_length=MOST)]
+    memories: list[MemoryRecord]
 
 
 class Goals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All goals of an agent, the most important first."""
 
-    goals: Annotated[list[GoalRecord], Meta(max_length=MOST)]
+    goals: list[GoalRecord]
 
 
 class Plans(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All plans of an agent, the oldest first."""
 
-    plans: Annotated[list[PlanRecord], Meta(max_length=MOST)]
+    plans: list[PlanRecord]
 
 
 class ShownPlan(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -122,7 +122,8 @@ async def put_memories(visit: Visit) -> Answer:
     body = await _memories.read(visit)
     kept = await agent_in(visit)
     pairs = [(memory.key, memory.value) for memory in body.memories]
-    _refuse_twice([key for key, _ in pairs], "key", "memories")
+    _check_names([key for key, _ in pairs], "key", "memories")
+    _check_lengths([value for _, value in pairs], "memories")
     await visit.gateway.store.minds.replace_memories(kept.id, pairs)
     return await show_memories(visit)
 
@@ -139,7 +140,8 @@ async def put_goals(visit: Visit) -> Answer:
     body = await _goals.read(visit)
     kept = await agent_in(visit)
     drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
-    _refuse_twice([goal.id for goal in body.goals], "id", "goals")
+    _check_names([goal.id for goal in body.goals], "id", "goals")
+    _check_lengths([goal.description for goal in body.goals], "goals")
     _refuse_unknown(await visit.gateway.store.minds.replace_goals(kept.id, drafts), "goals")
     return await show_goals(visit)
 
@@ -156,7 +158,8 @@ async def put_plans(visit: Visit) -> Answer:
     body = await _plans.read(visit)
     kept = await agent_in(visit)
     store = visit.gateway.store
-    _refuse_twice([plan.id for plan in body.plans], "id", "plans")
+    _check_names([plan.id for plan in body.plans], "id", "plans")
+    _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
     known = {plan.id: plan for plan in await store.minds.plans(kept.id)}
     now = await store.now_ms()
     drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
@@ -178,11 +181,20 @@ def _draft(number: int, record: PlanRecord, *, known: dict[str, Plan], now: int)
         raise BadRequest(f"Plan '{record.name[:100]}': {fault.message}", param=f"plans[{number}]") from None
 
 
-def _refuse_twice(names: list[str | None] | list[str], what: str, where: str) -> None:
+def _check_names(names: list[str | None] | list[str], what: str, where: str) -> None:
+    if len(names) > MOST:
+        raise BadRequest(f"These are {len(names):,} {where}; an agent has {MOST:,} at most. Send fewer.", param=where)
     given = [name for name in names if name is not None]
     twice = next((name for name in given if given.count(name) > 1), None)
     if twice is not None:
         raise BadRequest(f"Two of the {where} have the {what} '{twice[:100]}'. Send it once.", param=where)
+
+
+def _check_lengths(texts: list[str], where: str) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > LONGEST_VALUE:
+        said = f"One of the {where} has {longest:,} characters; {LONGEST_VALUE:,} are the most."
+        raise BadRequest(f"{said} Shorten it.", param=where)
 
 
 def _refuse_unknown(kept: object, what: str) -> None:

@@ -275,10 +275,11 @@ def _effective(visit: Visit, entry: Entry, *, whose: Principal, chat_id: str) ->
 
 def _scenario(visit: Visit, name: str) -> Scenario:
     settings = visit.gateway.settings
+    about = visit.gateway.panel.about(name)
     return Scenario(
         name=name,
-        version=settings.scenario.version,
-        description=f"Tools of the source '{name}'",
+        version=about.version or settings.scenario.version,
+        description=about.description or f"Tools of the source '{name}'",
         base_url=settings.scenario.base_url or settings.url,
     )
 

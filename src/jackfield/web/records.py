@@ -3,7 +3,7 @@
 Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
@@ -57,6 +57,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
     approval_url: str | None = None
     """Where it can be allowed or refused without a key, once; for keys that may, while it waits for that."""
+    answer_schema: dict[str, Any] | None = None
+    """What its result has to be, where the tool says so; for keys that may answer it, while it can be answered."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):

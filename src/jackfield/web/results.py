@@ -15,7 +15,7 @@ from jackfield.model.times import iso_time
 from jackfield.sources.base import Progress
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader, read_any
-from jackfield.web.calls import one_call
+from jackfield.web.calls import answer_schema, one_call
 from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
 
@@ -67,6 +67,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     status: CallStatus
     expires_at: Time | None
+    answer_schema: dict[str, Any] | None
 
 
 class Decided(Struct, frozen=True, kw_only=True):
@@ -119,6 +120,7 @@ async def show_by_callback(visit: Visit) -> Answer:
             arguments=call.arguments,
             status=call.status,
             expires_at=None if call.expires_at is None else iso_time(call.expires_at),
+            answer_schema=answer_schema(visit, call),
         )
     )
 

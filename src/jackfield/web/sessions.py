@@ -30,7 +30,6 @@ from jackfield.web.session_records import (
 from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
 from jackfield.web.visit import Name, Visit
 
-Text = Annotated[str, Meta(max_length=1_000_000)]
 CallerId = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
@@ -38,7 +37,7 @@ class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to run, what it is told first, and which tools it is lent. `context` may hold the caller's fields too."""
 
     agent: Name | None = None
-    message: Text | None = None
+    message: str | None = None
     caller_id: CallerId | None = None
     caller_tools: list[dict[str, Any]] | None = None
     context: dict[str, Any] | None = None
@@ -51,7 +50,7 @@ class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something for the agent, or its caller's tools anew."""
 
-    message: Text | None = None
+    message: str | None = None
     caller_id: CallerId | None = None
     caller_tools: list[dict[str, Any]] | None = None
     context: dict[str, Any] | None = None
@@ -97,9 +96,9 @@ _response = BodyReader(ToolResponseBody)
 async def open_session(visit: Visit) -> Answer:
     """Open a session, and tell its agent the first message if there is one."""
     body = await _open.read(visit)
-    opened = await opened_session(
-        visit.gateway.sessions, visit.principal, agent=body.agent, message=body.message, declared=body.declared
-    )
+    sessions = visit.gateway.sessions
+    agent = sessions.agent_called(body.agent)
+    opened = await opened_session(sessions, visit.principal, agent=agent, message=body.message, declared=body.declared)
     return json_reply(opened, status=201)
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from jackfield.sources.openapi.arguments import Media, Where
+from jackfield.sources.openapi.parameters import Media, Where
 from tests.sources.openapi.scene import document, json_body, offered, operation, parameter, tools_of
 
 OBJECT = {

@@ -160,6 +160,28 @@ def test_a_document_cannot_send_requests_elsewhere(server: str) -> None:
         offered(made)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "x",
+        "",
+        "/../admin",
+        "/a/..",
+        "/./a",
+        "/%2e%2E/a",
+        "/a%2f..%2Fb",
+        "/a\\..\\b",
+        "/a?b=1",
+        "/a#b",
+        "https://evil.example/",
+    ],
+)
+def test_a_path_that_would_leave_the_base_is_left_out(path: str) -> None:
+    offer = offered(document({path: {"get": operation("x")}, "/fine": {"get": operation("fine")}}))
+    assert list(offer.operations) == ["fine"]
+    assert len(offer.listing.faults) == 1
+
+
 def test_an_operation_on_another_server_is_left_out_and_one_on_the_same_stays() -> None:
     made = document(
         {

@@ -227,8 +227,8 @@ class McpCaller:
 
 
 @asynccontextmanager
-async def caller_of(kind: str, gateway: RunningGateway) -> AsyncIterator[Caller]:
-    """`http`, `legacy` or `2026-07-28`."""
+async def caller_of(kind: str, gateway: RunningGateway, *, ends: bool = True) -> AsyncIterator[Caller]:
+    """`http`, `legacy` or `2026-07-28`; its session is ended with it, or left."""
     if kind == "http":
         http = HttpCaller(gateway)
         try:
@@ -249,7 +249,8 @@ async def caller_of(kind: str, gateway: RunningGateway) -> AsyncIterator[Caller]
         try:
             yield callers[0]
         finally:
-            await callers[0].close()
+            if ends:
+                await callers[0].close()
 
 
 class Commanded:

@@ -17,7 +17,18 @@ from jackfield.settings_sessions import RelaySettings
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, clean_environment, running_gateway, start_gateway
 from tests.stories.mcp_clients import text_of
-from tests.stories.relay.scene import ANT, CONFIG, ENVIRONMENT, FILES, HttpCaller, bridge, next_event, on_socket
+from tests.stories.relay.scene import (
+    ANT,
+    CONFIG,
+    ENVIRONMENT,
+    FILES,
+    HttpCaller,
+    Inside,
+    bridge,
+    caller_of,
+    next_event,
+    on_socket,
+)
 
 SHORT = "\n[relay]\ntimeout = 0.6\ngrace = 0.5\n"
 CALLER = """
@@ -120,6 +131,26 @@ async def test_a_caller_that_is_killed_mid_call_is_a_connection_error_within_a_s
 
 def begun(folder: Path, env: dict[str, str]) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "caller.py"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+
+
+@requirement("CTR-001-disconnect-error")
+async def test_an_mcp_client_that_hangs_up_mid_call_is_a_connection_error_too(gateway: RunningGateway) -> None:
+    opened = HttpCaller(gateway)
+    async with caller_of("legacy", gateway, ends=False) as caller:
+        await caller.open("helper")
+        record = (await opened.http.get(f"/api/sessions/{caller.session_id}")).json()["session"]
+        reader, writer = await asyncio.open_unix_connection(record["socket"])
+        inside = Inside(reader, writer)
+        await inside.hear()
+        inside.ask(1, "slow_tool")
+        await next_event(caller, "caller_tool_request")
+    left = time.monotonic()
+    told = await inside.hear()
+    assert told["error"]["data"]["code"] == "caller_disconnected"
+    assert time.monotonic() - left < 1
+    writer.close()
+    opened.session_id = caller.session_id
+    await opened.close()
 
 
 @requirement("CON-relay-presence", "CTR-001-disconnect-error")

@@ -23,7 +23,7 @@ BESIDE_PYTHON = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.e
 def test_the_example_prints_what_its_readme_says(tmp_path: Path) -> None:
     project = tmp_path / "relay"
     shutil.copytree(ROOT / "examples/relay", project)
-    prints = re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    prints = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
     env = {"JACKFIELD_ADMIN_KEY": "operators-key-0001", **BESIDE_PYTHON}
     with running_gateway(project, env=env) as gateway:
         for args, printed in zip(([], ["sandboxed"]), prints, strict=True):

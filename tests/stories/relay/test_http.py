@@ -3,10 +3,12 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
+from jackfield.sdk.sse import EventParser
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually
 from tests.stories.relay.scene import ANT, BEE, OPS, HttpCaller, next_event, on_socket
@@ -171,6 +173,22 @@ async def test_no_more_programs_run_at_once_than_the_config_allows(gateway: Runn
     finally:
         for caller in callers:
             await caller.close()
+
+
+async def test_a_relayed_call_is_seen_by_who_follows_calls(gateway: RunningGateway, caller: HttpCaller) -> None:
+    seen: list[dict[str, Any]] = []
+    async with caller.http.stream("GET", "/api/v1/calls/stream", timeout=15) as stream:
+        pieces, parser = stream.aiter_bytes(), EventParser()
+        parser.feed(await anext(pieces))
+        async with on_socket(caller.record["socket"]) as inside:
+            await inside.hear()
+            inside.ask(1, "slow_tool")
+            request = await next_event(caller, "caller_tool_request")
+            assert await caller.answer(request["request_id"], result=1) == "ok"
+        while not seen or seen[-1]["type"] != "call.settled":
+            seen += [json.loads(event.data) for event in parser.feed(await anext(pieces))]
+    of_ours = [(one["type"], one["source"], one["status"]) for one in seen if one["call_id"] == request["request_id"]]
+    assert of_ours == [("call.pending", "caller", "waiting"), ("call.settled", "caller", "completed")]
 
 
 @requirement("CON-key-session")

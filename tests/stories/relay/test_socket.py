@@ -11,7 +11,7 @@ import pytest
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway
-from tests.stories.relay.scene import SCHEMA, HttpCaller, on_socket
+from tests.stories.relay.scene import SCHEMA, HttpCaller, next_event, on_socket
 
 AT_ONCE = 50
 ROUNDS = 3
@@ -147,11 +147,18 @@ async def test_each_session_has_a_socket_of_its_own_that_only_its_owner_can_ente
         assert other.record["socket"] != path
         async with on_socket(other.record["socket"]) as inside:
             assert [tool["agent_name"] for tool in (await inside.hear())["params"]["tools"]] == ["ant_b_c"]
+            inside.ask(0, "b_c")
+            assert (await next_event(other, "caller_tool_request"))["session_id"] == other.session_id
+            assert [event for event in drained(caller) if event["type"] == "caller_tool_request"] == []
             inside.ask(1, "send_response", {"message": "x"})
             assert (await inside.hear())["error"]["code"] == -32602
     finally:
         await other.close()
     assert mode_of(other.record["socket"]) is None
+
+
+def drained(caller: HttpCaller) -> list[dict[str, Any]]:
+    return [caller.events.get_nowait() for _ in range(caller.events.qsize())]
 
 
 def mode_of(path: str) -> int | None:

@@ -2,7 +2,7 @@ import { createContext, useCallback, useContext, useEffect, useMemo, useReducer,
 import { Client, type ClientOptions } from "./client";
 import { EMPTY, withEvent, withPage, type SpaceState } from "./space-state";
 import { follow, type StreamState } from "./stream";
-import type { SpaceEvent, SpaceMessage } from "./types";
+import { GatewayError, type SpaceEvent, type SpaceMessage } from "./types";
 
 const ClientContext = createContext<Client>(new Client());
 
@@ -46,6 +46,8 @@ export function useSpace(spaceId: string): Space {
   const [stream, setStream] = useState<StreamState>({ is: "connecting" });
   const [hasEarlier, setHasEarlier] = useState(false);
   const first = useRef(Number.MAX_SAFE_INTEGER);
+  const isReading = useRef(false);
+  const unsent = useRef<{ content: string; id: string } | null>(null);
   const path = `/api/spaces/${encodeURIComponent(spaceId)}`;
 
   useEffect(() => {
@@ -60,25 +62,13 @@ export function useSpace(spaceId: string): Space {
         first.current = messages[0]?.seq ?? 0;
         setHasEarlier(messages.length === PAGE);
         change({ page: messages, lastSeq });
-        // Pieces come many a second: what arrives between two frames of the screen is taken together.
-        let gathered: { event: SpaceEvent }[] = [];
-        let waiting = 0;
-        const flush = (): void => {
-          waiting = 0;
-          const all = gathered;
-          gathered = [];
-          change(all);
-        };
-        stop = follow(client, `${path}/stream`, {
-          after: lastSeq,
-          onFrame: (frame) => {
-            gathered.push({ event: frame.data as SpaceEvent });
-            waiting ||= window.setTimeout(flush, 16);
-          },
-          onState: setStream,
-        });
+        stop = followGathered(client, `${path}/stream`, lastSeq, { onEvents: change, onState: setStream });
       } catch (fault) {
         if (isGone) return;
+        if (fault instanceof GatewayError && fault.isFinal) {
+          setStream({ is: "refused", error: fault });
+          return;
+        }
         setStream({ is: "waiting", error: (fault as Error).message });
         const timer = setTimeout(() => void begin(), 1000);
         stop = () => clearTimeout(timer);
@@ -91,23 +81,70 @@ export function useSpace(spaceId: string): Space {
     };
   }, [client, path]);
 
-  const loadEarlier = useCallback(async () => {
+  const readEarlier = useCallback(async () => {
     const { messages } = await client.get<{ messages: SpaceMessage[] }>(`${path}/messages?limit=${PAGE}&beforeSeq=${first.current}`);
     first.current = messages[0]?.seq ?? 0;
     setHasEarlier(messages.length === PAGE);
     change({ page: messages, lastSeq: 0 });
   }, [client, path]);
 
+  const loadEarlier = useCallback(async () => {
+    if (isReading.current) return;
+    isReading.current = true;
+    try {
+      await readEarlier();
+    } finally {
+      isReading.current = false;
+    }
+  }, [readEarlier]);
+
   const send = useCallback(
     async (content: string, as?: string) => {
-      // Its own id makes a repeated try the same message.
-      const id = `msg_${crypto.randomUUID()}`;
+      // A second try of what failed has the same id, so it is the same message, also if the first one did arrive.
+      if (unsent.current?.content !== content) unsent.current = { content, id: newMessageId() };
+      const { id } = unsent.current;
       await client.post(`${path}/messages`, as === undefined ? { id, content } : { id, content, entityId: as });
+      unsent.current = null;
     },
     [client, path],
   );
 
   return { ...state, stream, hasEarlier, loadEarlier, send };
+}
+
+/** Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
+function newMessageId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(14));
+  return `msg_${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Pieces come many a second: what arrives between two frames of the screen is taken together. */
+function followGathered(
+  client: Client,
+  path: string,
+  after: number,
+  { onEvents, onState }: { onEvents: (events: { event: SpaceEvent }[]) => void; onState: (state: StreamState) => void },
+): () => void {
+  let gathered: { event: SpaceEvent }[] = [];
+  let timer = 0;
+  const flush = (): void => {
+    timer = 0;
+    const all = gathered;
+    gathered = [];
+    onEvents(all);
+  };
+  const stop = follow(client, path, {
+    after,
+    onFrame: (frame) => {
+      gathered.push({ event: frame.data as SpaceEvent });
+      timer ||= window.setTimeout(flush, 16);
+    },
+    onState,
+  });
+  return () => {
+    stop();
+    clearTimeout(timer);
+  };
 }
 
 export interface ToolResult {

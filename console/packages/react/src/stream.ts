@@ -67,7 +67,7 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
         if (!stopped.signal.aborted) onState?.({ is: "waiting", error: "The connection was closed." });
       } catch (fault) {
         if (stopped.signal.aborted) return;
-        if (fault instanceof GatewayError && [400, 401, 403, 404].includes(fault.status)) {
+        if (fault instanceof GatewayError && fault.isFinal) {
           onState?.({ is: "refused", error: fault });
           return;
         }

@@ -11,6 +11,8 @@ export interface ToolCallData {
   status: CallState;
   runId: string | null;
   error?: string;
+  /** What an answer has to be, where the tool says so and whoever shows the call knows it. */
+  answerSchema?: Record<string, unknown>;
 }
 
 export interface SpaceMessage {
@@ -52,6 +54,11 @@ export class GatewayError extends Error {
   ) {
     super(message);
     this.name = "GatewayError";
+  }
+
+  /** Whether asking again would come to the same. */
+  get isFinal(): boolean {
+    return [400, 401, 403, 404].includes(this.status);
   }
 }
 

@@ -37,13 +37,20 @@ class Follower:
     def start(self) -> None:
         """Begin to follow, unless that is done already."""
         if self._options.follow and (self._life is None or self._life.done()):
-            self._life = asyncio.create_task(self._follow(), name=f"changes of {self._name}")
+            self._life = asyncio.create_task(self._guarded(), name=f"changes of {self._name}")
 
     async def close(self) -> None:
         life, self._life = self._life, None
         if life is not None:
             life.cancel()
             await asyncio.wait([life])
+
+    async def _guarded(self) -> None:
+        """A fault of ours costs the stream and nothing else: the manifest is still read when its time is over."""
+        try:
+            await self._follow()
+        except Exception:
+            log.exception("the changes of %s are not followed any more", self._name)
 
     async def _follow(self) -> None:
         pause = FIRST_PAUSE

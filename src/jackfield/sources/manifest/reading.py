@@ -17,7 +17,7 @@ from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
 from jackfield.model.tool import EMPTY_SCHEMA, Category, CostEstimate, Metadata, Tool
 from jackfield.parsing import snake_keys
-from jackfield.sources.base import Listing
+from jackfield.sources.base import About, Listing
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.manifest.spelling import plain, plain_object, plain_schema, snake_deep
 
@@ -25,6 +25,7 @@ MAJOR = 1
 MAX_TOOLS = 10_000
 MAX_DEFINITION = 256 * 1024
 LONGEST_NAME = 256
+LONGEST_ABOUT = 1_000
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
 _METADATA = frozenset(Metadata.__struct_fields__)
 _COSTS = frozenset(cost.value for cost in CostEstimate)
@@ -60,6 +61,7 @@ class _Document(Struct, frozen=True):
     tools: list[Raw]
     categories: list[Raw]
     generated_at: Any
+    scenario: Any
 
 
 def manifest_of(body: bytes, rules: Rules) -> Manifest:
@@ -73,6 +75,7 @@ def manifest_of(body: bytes, rules: Rules) -> Manifest:
             tools=tuple(_followable(tool, tools, faults) for tool in tools.values()),
             categories=_categories(document.categories, faults),
             faults=tuple(faults),
+            about=_about(document.scenario),
         ),
         generated_at=generated_at,
     )
@@ -94,6 +97,7 @@ def _document(body: bytes) -> _Document:
         _list(spelled.get("tools"), "tools"),
         _list(spelled.get("categories"), "categories"),
         _value(spelled.get("generated_at")),
+        _value(spelled.get("scenario")),
     )
 
 
@@ -137,6 +141,16 @@ def _moment(said: Any, faults: list[str]) -> datetime | None:
     except (TypeError, ValueError, OverflowError):
         faults.append(f"Its generated_at is {_shown(said)}, which is no time of ISO 8601. Correct it at the service.")
         return None
+
+
+def _about(said: Any) -> About | None:
+    """Who the service says it is. Where it is, the config says."""
+    if not isinstance(said, dict):
+        return None
+    texts = {
+        key: cleaned(said[key])[:LONGEST_ABOUT] for key in ("version", "description") if isinstance(said.get(key), str)
+    }
+    return About(**texts)
 
 
 def _tools(document: _Document, rules: Rules, faults: list[str]) -> dict[str, Tool]:

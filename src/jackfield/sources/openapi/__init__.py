@@ -2,8 +2,9 @@
 
 `source.py` is what the keeper holds: it reads the document, again every so often, and executes calls. Pure, below it:
 `options.py` the operator's words, `document.py` a document and its references, `servers.py` where the service is,
-`schemas.py` its schemas as JSON Schema of their own, `arguments.py` the parameters and the body of an operation as one
-schema, `operations.py` an operation as a tool, `messages.py` the request of a call, `answers.py` what its answer means,
-`credentials.py` what is sent and never shown. A document is foreign text: it can name no other host and fetch nothing,
-and what it costs to read is bounded. May import: outgoing, what every source may. Never: another kind of source.
+`choosing.py` which operations are wanted, `parameters.py` what one takes, `schemas.py` its schemas as JSON Schema that
+stands alone, `arguments.py` all of that as one schema, `operations.py` an operation as a tool, `messages.py` a call's
+request, `answers.py` what its answer means, `credentials.py` what is sent and never shown. A document is foreign text:
+it can name no other host and fetch nothing, and what it costs to read is bounded. May import: outgoing, what every
+source may. Never: another kind of source.
 """

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from jackfield.sources.http_requests import HEADER_VALUE, Unfillable, check_segments, text_of
-from jackfield.sources.openapi.arguments import Inputs, Media, Place, Where
+from jackfield.sources.openapi.arguments import Inputs
 from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.operations import Operation
+from jackfield.sources.openapi.parameters import Media, Place, Where
 
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _DEEPEST = 8

@@ -7,6 +7,7 @@ characters are taken out, and a tool is pinned by what it is and where its reque
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,10 +16,10 @@ from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.sources.base import Listing
 from jackfield.sources.hidden import cleaned
 from jackfield.sources.openapi.arguments import Inputs, free_name, inputs_of
+from jackfield.sources.openapi.choosing import Chosen, Found, found_of
 from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import (
     Document,
-    Node,
     Unreadable,
     Unusable,
     list_in,
@@ -26,7 +27,7 @@ from jackfield.sources.openapi.document import (
     shown,
     text_in,
 )
-from jackfield.sources.openapi.options import Choice, OpenApiOptions, matcher
+from jackfield.sources.openapi.options import OpenApiOptions
 from jackfield.sources.openapi.schemas import Schemas
 from jackfield.sources.openapi.servers import Base, base_of, own_base
 
@@ -38,7 +39,6 @@ MAX_TOOLS = 5_000
 MAX_DEFINITIONS = 32 * 1024 * 1024
 """Bytes that the definitions of all tools may have together."""
 LONGEST_DESCRIPTION = 2_000
-MOST_TAGS = 20
 MOST_LEFT_OUT = 1_000
 """Faults after which a document is not read further."""
 MOST_FAULTS = 100
@@ -52,6 +52,7 @@ FIELDS = {
         "Everything if left out."
     ),
 }
+_SEGMENTS = re.compile(r"[/\\]|%2[fF]|%5[cC]")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -87,23 +88,6 @@ def offer_of(content: bytes, *, source: str, options: OpenApiOptions, credential
         raise Unreadable("is nested too deep to be read.") from None
 
 
-class _Found(Struct, frozen=True, kw_only=True):
-    """An operation as the document has it."""
-
-    name: str
-    method: str
-    path: str
-    node: Node
-    item: Node
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(cleaned(tag) for tag in list_in(self.node, "tags")[:MOST_TAGS] if isinstance(tag, str))
-
-    def __str__(self) -> str:
-        return f"{self.method} {shown(self.path)[1:-1]}"
-
-
 class _Reading:
     """One document on its way to tools."""
 
@@ -116,8 +100,8 @@ class _Reading:
         self._options = options
         self._credentials = credentials
         self._schemas = Schemas(document)
-        self._include = _Chosen(options.include)
-        self._exclude = _Chosen(options.exclude)
+        self._include = Chosen(options.include)
+        self._exclude = Chosen(options.exclude)
         self._faults: list[str] = []
         self._cut: list[str] = []
         self._room = MAX_DEFINITIONS
@@ -154,7 +138,7 @@ class _Reading:
             operations=operations,
         )
 
-    def _operations(self) -> Iterator[_Found]:
+    def _operations(self) -> Iterator[Found]:
         """The chosen operations, each with a name of its own, in the order of the document."""
         taken: dict[str, int] = {}
         for path, raw in self._document.paths.items():
@@ -167,14 +151,13 @@ class _Reading:
                 node = item.get(method)
                 if not isinstance(node, dict):
                     continue
-                found = _found(method, path, node, item, taken)
+                found = found_of(method, path, node, item, taken)
                 is_in, is_out = self._include.fits_all(found), self._exclude.fits_any(found)
                 if is_in and not is_out:
                     yield found
 
-    def _tool(self, found: _Found) -> tuple[Tool, Operation]:
-        if not found.path.startswith("/"):
-            raise Unusable("its path does not begin with '/'")
+    def _tool(self, found: Found) -> tuple[Tool, Operation]:
+        _check_path(found.path)
         nodes = (found.node, found.item)
         base = own_base(nodes, self._base)
         inputs = inputs_of(
@@ -202,7 +185,7 @@ class _Reading:
             msgspec.structs.replace(operation, fields_argument=argument),
         )
 
-    def _described(self, found: _Found, base: Base, inputs: Inputs) -> Tool:
+    def _described(self, found: Found, base: Base, inputs: Inputs) -> Tool:
         reading, idempotent = found.method in READING, found.method in IDEMPOTENT
         tags = found.tags
         tool = Tool(
@@ -264,56 +247,17 @@ class _Reading:
         return faults if tools or faults or self._faults else ["The document has no operations."]
 
 
-class _Chosen:
-    """A choice of the config, and which of its globs have fitted something."""
-
-    def __init__(self, choice: Choice) -> None:
-        self._globs = [
-            (kind, glob, matcher((glob.upper() if kind == "methods" else glob,)))
-            for kind in Choice.__struct_fields__
-            for glob in getattr(choice, kind)
-        ]
-        self._kinds = frozenset(kind for kind, _, _ in self._globs)
-        self._matched: set[tuple[str, str]] = set()
-
-    def fits_all(self, found: _Found) -> bool:
-        return self._kinds <= self._fitting(found)
-
-    def fits_any(self, found: _Found) -> bool:
-        return bool(self._fitting(found))
-
-    def unmatched(self) -> list[tuple[str, str]]:
-        return [(kind, glob) for kind, glob, _ in self._globs if (kind, glob) not in self._matched]
-
-    def _fitting(self, found: _Found) -> set[str]:
-        texts = {
-            "operations": (found.name, text_in(found.node, "operationId")),
-            "tags": found.tags,
-            "paths": (found.path,),
-            "methods": (found.method,),
-        }
-        fitting = {(kind, glob) for kind, glob, fits in self._globs if any(map(fits, texts[kind]))}
-        self._matched |= fitting
-        return {kind for kind, _ in fitting}
+def _check_path(path: str) -> None:
+    """The path stands behind the config's base and may not lead out of it."""
+    if not path.startswith("/"):
+        raise Unusable("its path does not begin with '/'")
+    if "?" in path or "#" in path:
+        raise Unusable("its path has a query or a fragment")
+    if any(unquote(segment) in (".", "..") for segment in _SEGMENTS.split(path)):
+        raise Unusable("its path has '.' or '..' as a segment")
 
 
-def _found(method: str, path: str, node: Node, item: Node, taken: dict[str, int]) -> _Found:
-    """The operation under its operationId, or under its method and path if it has none or another has the same.
-
-    `taken` has the names so far, and how often each would have been given.
-    """
-    made = _NOT_IN_NAMES.sub("_", f"{method} {path}").strip("_")
-    name = cleaned(text_in(node, "operationId")).strip() or made
-    if name in taken:
-        name = made
-        while name in taken:
-            taken[made] = taken.get(made, 1) + 1
-            name = f"{made}_{taken[made]}"
-    taken[name] = 1
-    return _Found(name=name, method=method.upper(), path=path, node=node, item=item)
-
-
-def _description(found: _Found) -> str:
+def _description(found: Found) -> str:
     summary, text = (cleaned(text_in(found.node, key)).strip() for key in ("summary", "description"))
     whole = "\n\n".join(dict.fromkeys(part for part in (summary, text) if part)) or str(found)
     if found.node.get("deprecated") is True:

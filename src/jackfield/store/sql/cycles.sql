@@ -102,13 +102,14 @@ SELECT * FROM cycles WHERE id = :cycle_id
 SELECT * FROM cycles WHERE agent = :agent AND number < :before ORDER BY number DESC LIMIT :limit
 
 -- name: orphaned_cycles
--- What T7 is for.
+-- What T7 is for. In the order of the index of open cycles, or every round would look at all cycles there ever were.
 SELECT cycles.* FROM cycles LEFT JOIN gateways ON gateways.id = cycles.owner
 WHERE cycles.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
-ORDER BY cycles.id LIMIT :limit
+ORDER BY cycles.agent LIMIT :limit
 
 -- name: open_cycles_of
-SELECT * FROM cycles WHERE status = 'open' AND owner = :owner ORDER BY id LIMIT :limit
+-- In the same order, for the same reason.
+SELECT * FROM cycles WHERE status = 'open' AND owner = :owner ORDER BY agent LIMIT :limit
 
 -- name: agents_to_wake
 -- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps.

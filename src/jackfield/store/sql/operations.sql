@@ -6,9 +6,14 @@ VALUES (:call_id, :owner, 1, NULL, 1, 0, 0, clock_ms() + :lease_ms, clock_ms())
 ON CONFLICT (call_id) DO NOTHING
 RETURNING *
 
+-- name: untaken_operations
+-- The first condition is the index's own, word for word.
+SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool IN (each_of(:ids))
+ORDER BY id LIMIT :limit
+
 -- name: claim_operation
 -- `next_at` is the timer, and while somebody has it in hand the end of its lease.
-UPDATE operations SET owner = :owner, epoch = epoch + 1, next_at = clock_ms() + :lease_ms
+UPDATE operations SET owner = :owner, epoch = epoch + 1, begins = :begins, next_at = clock_ms() + :lease_ms
 WHERE call_id = :call_id AND epoch = :epoch
 RETURNING *
 

@@ -1,0 +1,52 @@
+import { useState, type ReactNode } from "react";
+import { getDefaultRegistry } from "@rjsf/core";
+import type { FieldProps } from "@rjsf/utils";
+import { isAnything } from "./shown-schema";
+
+const Usual = getDefaultRegistry().fields.SchemaField!;
+
+/** One field of a form: by its schema, or as JSON where the schema leaves open what it is. */
+export function FieldOrJson(props: FieldProps): ReactNode {
+  const schema = props.registry.schemaUtils.retrieveSchema(props.schema, props.formData);
+  const isRoot = props.fieldPathId.path.length === 0;
+  return !isRoot && isAnything(schema) ? <JsonField {...props} schema={schema} /> : <Usual {...props} />;
+}
+
+function JsonField({ schema, name, required, disabled, formData, fieldPathId, onChange, rawErrors }: FieldProps): ReactNode {
+  const [text, setText] = useState(formData === undefined || formData === null ? "" : JSON.stringify(formData, null, 2));
+  const [isBroken, setIsBroken] = useState(false);
+  const id = fieldPathId.$id;
+  const write = (now: string): void => {
+    setText(now);
+    if (now.trim() === "") {
+      setIsBroken(false);
+      onChange(undefined, fieldPathId.path);
+      return;
+    }
+    try {
+      onChange(JSON.parse(now), fieldPathId.path);
+      setIsBroken(false);
+    } catch {
+      // Half-written JSON is taken as what it is so far: a text.
+      onChange(now, fieldPathId.path);
+      setIsBroken(schema.type !== undefined);
+    }
+  };
+  return (
+    <div className="rjsf-field">
+      <label htmlFor={id}>
+        {schema.title ?? name}
+        {required === true && "*"} <span className="quiet">{hint(schema.type)}</span>
+      </label>
+      <textarea id={id} className="code" rows={2} value={text} disabled={disabled === true} spellCheck={false} onChange={(event) => write(event.target.value)} />
+      {schema.description !== undefined && <div className="field-description">{schema.description}</div>}
+      {isBroken && <p className="error-detail">This is not JSON yet.</p>}
+      {!isBroken && rawErrors?.map((fault) => <p key={fault} className="error-detail">{fault}</p>)}
+    </div>
+  );
+}
+
+function hint(type: unknown): string {
+  if (type === "array") return "a list as JSON, like [1, 2]";
+  return type === "object" ? 'fields as JSON, like {"name": 1}' : "as JSON, or just text";
+}

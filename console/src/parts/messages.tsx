@@ -1,0 +1,174 @@
+import { lazy, memo, Suspense, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { VList, type VListHandle } from "virtua";
+import { toolCallOf, type InFlight, type Space, type SpaceMessage } from "@jackfield/react";
+import { CallCard } from "./call-card";
+import { Empty } from "./states";
+import { Tree } from "./tree";
+import { inOneLine, safeText } from "../safe-text";
+import { clock } from "../time";
+
+const Markdown = lazy(() => import("./markdown"));
+
+type Row = { key: string; message: SpaceMessage; isNext: boolean } | { key: string; flying: InFlight; name: string };
+
+const NEAR_END = 40;
+const NEAR_START = 600;
+const ONE_TURN_MS = 5 * 60_000;
+
+/** All that was said, the newest at the bottom. Who has scrolled up stays where they are, whatever arrives. */
+export function Messages({ space }: { space: Space }): ReactNode {
+  const rows = useRows(space);
+  const list = useRef<VListHandle>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const offset = useRef(0);
+  const firstSeq = useRef(0);
+  const [hasNew, setHasNew] = useState(false);
+
+  const first = space.messages[0]?.seq ?? 0;
+  const isLonger = first < firstSeq.current; // earlier ones were put in front: the place is kept from the end
+  const last = rows.at(-1)?.key;
+  const toEnd = (): void => list.current?.scrollToIndex(rows.length - 1, { align: "end" });
+  useLayoutEffect(() => {
+    firstSeq.current = first;
+  }, [first]);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) toEnd();
+    else setHasNew(true);
+  }, [last]);
+  useStickyEnd(frame, isAtEnd, toEnd, rows.length > 0);
+
+  const onScroll = (now: number): void => {
+    const at = list.current;
+    if (at === null) return;
+    if (now + at.viewportSize >= at.scrollSize - NEAR_END) {
+      isAtEnd.current = true;
+      setHasNew(false);
+    } else if (now < offset.current - 1) isAtEnd.current = false;
+    offset.current = now;
+    if (now < NEAR_START && space.hasEarlier) void space.loadEarlier().catch(() => undefined);
+  };
+  const goToEnd = (): void => {
+    isAtEnd.current = true;
+    setHasNew(false);
+    toEnd();
+  };
+
+  if (rows.length === 0) {
+    return (
+      <div className="messages">
+        {space.stream.is === "live" && <Empty title="Nothing was said here yet">Write something below. Agents that are members wake up and answer.</Empty>}
+      </div>
+    );
+  }
+  return (
+    <div className="messages" ref={frame}>
+      <VList ref={list} data={rows} shift={isLonger} onScroll={onScroll} className="vlist" tabIndex={0} role="region" aria-label="Messages">
+        {(row) => ("message" in row ? <MessageRow key={row.key} message={row.message} isNext={row.isNext} /> : <FlyingRow key={row.key} flying={row.flying} name={row.name} />)}
+      </VList>
+      {hasNew && (
+        <button type="button" className="new-messages" onClick={goToEnd}>
+          New messages ↓
+        </button>
+      )}
+      <Arrivals messages={space.messages} />
+    </div>
+  );
+}
+
+function useRows({ messages, inFlight, active }: Space): Row[] {
+  const said = useMemo(
+    () => messages.map((message, place): Row => ({ key: message.id, message, isNext: isSameTurn(messages[place - 1], message) })),
+    [messages],
+  );
+  return useMemo(() => {
+    if (inFlight.length === 0) return said;
+    const calls = new Set(messages.slice(-50).map((message) => toolCallOf(message)?.toolCallId));
+    const flying = inFlight.filter((one) => one.kind === "message" || !calls.has(one.streamId));
+    const nameOf = (id: string): string => active.find((agent) => agent.agentEntityId === id)?.agentName ?? id;
+    return [...said, ...flying.map((one): Row => ({ key: one.streamId, flying: one, name: nameOf(one.agentEntityId) }))];
+  }, [said, messages, inFlight, active]);
+}
+
+function isSameTurn(before: SpaceMessage | undefined, message: SpaceMessage): boolean {
+  if (before === undefined || before.entityId !== message.entityId || message.senderType === "system") return false;
+  return Date.parse(message.createdAt) - Date.parse(before.createdAt) < ONE_TURN_MS;
+}
+
+/** Keeps the end in sight while what is there grows: text being written, a chart that was loaded. */
+function useStickyEnd(frame: { current: HTMLElement | null }, isAtEnd: { current: boolean }, toEnd: () => void, isThere: boolean): void {
+  const act = useRef(toEnd);
+  act.current = toEnd;
+  useEffect(() => {
+    const inner = frame.current?.querySelector(".vlist > *");
+    if (inner == null) return;
+    const watcher = new ResizeObserver(() => isAtEnd.current && act.current());
+    watcher.observe(inner);
+    return () => watcher.disconnect();
+  }, [frame, isAtEnd, isThere]);
+}
+
+/** Says aloud what arrives, for those who listen; what was there before is not said. */
+function Arrivals({ messages }: { messages: readonly SpaceMessage[] }): ReactNode {
+  const last = messages.at(-1);
+  const before = useRef(last?.seq ?? 0);
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    if (last === undefined || last.seq <= before.current) return;
+    before.current = last.seq;
+    const call = toolCallOf(last);
+    setSaid(`${inOneLine(last.senderName, 60)}: ${call === null ? inOneLine(last.content, 300) : inOneLine(call.toolName, 80)}`);
+  }, [last]);
+  return (
+    <p className="hidden" role="log" aria-label="New messages">
+      {said}
+    </p>
+  );
+}
+
+const MessageRow = memo(function MessageRow({ message, isNext }: { message: SpaceMessage; isNext: boolean }): ReactNode {
+  const call = toolCallOf(message);
+  return (
+    <div className={`message ${message.senderType}${isNext ? " next" : ""}`} data-seq={message.seq}>
+      {!isNext && (
+        <div className="message-head">
+          <strong>{safeText(message.senderName, 80)}</strong>
+          <time dateTime={message.createdAt}>{clock(message.createdAt)}</time>
+        </div>
+      )}
+      {call === null ? (
+        <Suspense fallback={<p className="text">{safeText(message.content)}</p>}>
+          <Markdown text={message.content} />
+        </Suspense>
+      ) : (
+        <CallCard call={call} />
+      )}
+    </div>
+  );
+});
+
+function FlyingRow({ flying, name }: { flying: InFlight; name: string }): ReactNode {
+  return (
+    <div className="message agent flying">
+      <div className="message-head">
+        <strong>{safeText(name, 80)}</strong>
+      </div>
+      {flying.kind === "message" ? (
+        <p className="text">
+          {safeText(flying.text)}
+          <span className="caret" aria-hidden="true" />
+        </p>
+      ) : (
+        <article className="card running" aria-label={`${flying.toolName ?? ""}: being written`}>
+          <header>
+            <code>{safeText(flying.toolName ?? "", 80)}</code>
+            <span className="state-word running">being written</span>
+          </header>
+          <div className="card-body">
+            <Tree value={flying.partialArgs ?? {}} />
+          </div>
+        </article>
+      )}
+    </div>
+  );
+}
