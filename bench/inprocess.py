@@ -16,7 +16,8 @@ from bench.figures import Sample
 from bench.processes import BenchError
 from bench.subjects import ECHO
 from jackfield.app import Gateway
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest
 from jackfield.keys import ADMIN
 from jackfield.model.call import CallStatus
 from jackfield.settings import load_settings

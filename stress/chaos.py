@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jackfield.app import Gateway
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.keys import ADMIN
 from jackfield.model.call import Call, Done, Failed
 from jackfield.settings import load_settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.app import Gateway
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.calls.slots import slot_of
 from jackfield.errors import Refused
 from jackfield.keys import ADMIN

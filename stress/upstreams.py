@@ -18,7 +18,7 @@ from typing import Protocol
 from msgspec import Raw
 
 from jackfield.app import Gateway
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import SourceUnavailable
 from jackfield.keys import ADMIN
 from jackfield.model.call import Done, Failed, Outcome

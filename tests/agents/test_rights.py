@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import BadRequest, Conflict
 from jackfield.model.call import CallStatus, Outcome
 from jackfield.model.items import Item, McpApprovalRequest, McpApprovalResponse, McpCall

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from jackfield.calls.execution import Executor
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.requests import CallRequest
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Outcome

@@ -20,8 +20,9 @@ from msgspec import Struct
 from jackfield.calls.answers import Answers
 from jackfield.calls.events import CallEvent
 from jackfield.calls.execution import Executor
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.requests import CallRequest
 from jackfield.calls.servers import ToolServers, offer_topic
 from jackfield.calls.sweeper import Sweeper
 from jackfield.catalog.catalog import Catalog

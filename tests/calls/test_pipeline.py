@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import (
     AlreadyResolved,
     CallNotFound,

@@ -84,6 +84,8 @@ def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> No
     assert made["a-b"] == "ant_a_b"
     assert made["a_b"].startswith("ant_a_b_")
     assert all(len(name) <= 64 for name in made.values())
+    told = Lent("ant", tuple(CallerTool(name=name) for name in ("a-b", "plain"))).config()
+    assert told["agent_names"] == {"a-b": "ant_a_b"}
 
 
 def test_the_callers_fields_are_taken_from_the_context_or_from_beside_it() -> None:

@@ -201,7 +201,6 @@ async def test_a_confirmation_is_asked_for_in_one_cycle_and_acted_on_in_the_next
     "SPACE-event-requires-action",
     "SPACE-results-message-complete",
     "SPACE-message-metadata",
-    "SPACE-field-name",
     "CON-spaces-call-message",
 )
 async def test_a_confirmation_is_one_message_that_waits_for_a_person_and_is_complete_with_the_answer(
@@ -346,7 +345,6 @@ async def test_an_answer_to_a_visible_call_reaches_the_agent_that_asked_and_no_o
     assert await place.inbox("porter") == before
 
 
-@requirement("CON-spaces-events")
 async def test_an_agent_at_work_is_seen_where_it_was_spoken_to_until_its_cycle_is_over(place: Village) -> None:
     await place.say("lobby", "Look up active projects")
     call = await place.call_of("fetchExternalData", agent="concierge")

@@ -308,7 +308,9 @@ calls = [{ tool = "get_memories" }]
         assert len(await place.calls(stopped)) == 3
 
 
-@requirement("SPACE-event-started", "SPACE-event-streaming", "SPACE-event-order", "SPACE-visible-streamed")
+@requirement(
+    "CON-spaces-events", "SPACE-event-started", "SPACE-event-streaming", "SPACE-event-order", "SPACE-visible-streamed"
+)
 async def test_a_visible_call_is_seen_from_its_first_word_to_its_result(tmp_path: Path) -> None:
     config = ADA + '[[tools]]\nname = "chart"\ndescription = "x"\ninputSchema = { type = "object" }\n'
     config += 'executionType = "internal"\nvisible = true\n'
@@ -327,14 +329,14 @@ calls = [
 say = "Done."
 """
     async with village(tmp_path, script, config) as place:
-        seen: list[dict[str, Any]] = []
         following = place.gateway.spaces.follow("home")
-        await anext(following)
+        seen = list(_frames(await anext(following)))
         await place.trigger("ada")
         while not any(event["type"] == "agent.inactive" for event in seen):
             async with asyncio.timeout(10):
                 seen += list(_frames(await anext(following)))
         await following.aclose()
+    assert [event["type"] for event in seen[:2]] == ["connected", "agent.active"]
     call = next(event["streamId"] for event in seen if event["type"] == "tool.started")
     of_call = [event for event in seen if event.get("streamId") == call]
     assert [event["type"] for event in of_call if event["type"] in ("tool.started", "tool.done")] == [
@@ -425,10 +427,36 @@ say = "Done."
     assert "weather" not in offered
     assert answers["echo"] == "hi"
     assert answers["weather"].startswith("There is no tool 'weather'.")
-    assert (own.status, own.delivery, own.source) == (CallStatus.COMPLETED, Delivery.INLINE, "agent_ada_github-tools")
+    assert (own.status, own.delivery) == (CallStatus.COMPLETED, Delivery.INLINE)
+    assert own.source.startswith("agent_ada_github-tools_")
     assert not {"echo", "mixed"} & others, "nobody else has them"
     assert not [tool["name"] for tool in listed if "echo" in tool["name"]]
     assert messages == [], "they are not visible"
+
+
+async def test_servers_of_two_agents_are_never_taken_for_each_other(tmp_path: Path, far_server: HttpServer) -> None:
+    """Their names put together are the same: `a_b` with `c`, and `a` with `b_c`."""
+    config = "".join(
+        f"""
+[agents.{agent}]
+model = "mind"
+tools = []
+[[agents.{agent}.mcp.servers]]
+name = "{server}"
+url = "{far_server.url}"
+transport = "http"
+allowedTools = ["{tool}"]
+"""
+        for agent, server, tool in (("a_b", "c", "echo"), ("a", "b_c", "mixed"))
+    )
+    async with village(tmp_path, '[otherwise]\nsay = "Seen."\n', config) as place:
+        for number, (agent, tool) in enumerate([("a_b", "echo"), ("a", "mixed"), ("a_b", "echo")]):
+            await place.trigger(agent, event_id=f"evt_{number}")
+            await place.cycle(agent, 1 + number // 2)
+            offered = {tool.name for tool in place.requests[-1].tools}
+            assert offered & {"echo", "mixed"} == {tool}
+        listed = {status.name for status in place.gateway.panel.statuses()}
+        assert not [name for name in listed if name.startswith("agent_")], "nor are they in anybody else's list"
 
 
 async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_each(tmp_path: Path) -> None:

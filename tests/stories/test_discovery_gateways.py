@@ -56,7 +56,7 @@ async def test_gateways_that_know_each_other_do_not_offer_tools_in_circles(tmp_p
     async with AsyncExitStack() as stack:
         gateways = {}
         for name, other in ring.items():
-            config = tool_file(tmp_path / name, f"from_{name}") + knows(other, urls[other], more="timeout = 1\n")
+            config = tool_file(tmp_path / name, f"from_{name}") + knows(other, urls[other], more="timeout = 0.3\n")
             gateways[name] = await stack.enter_async_context(served(tmp_path / name, config, listener=sockets[name]))
         clients = [gateway.client for gateway in gateways.values()]
         everything = ["from_one", "from_three", "from_two"]

@@ -86,20 +86,26 @@ function One({ id }: { id: string }): ReactNode {
   const { agent } = data;
   return (
     <div className="page">
-      <nav aria-label="Way back">
-        <Link href="/agents">Agents</Link>
-      </nav>
-      <h1>{safeText(agent.name, 80)}</h1>
-      <p className="facts">
-        <span className={agent.status === "awake" ? "state-word running" : "quiet"}>{word(agent)}</span>
-        {agent.model !== null && <span>model {safeText(agent.model, 60)}</span>}
-        {agent.spaces.map((space) => (
-          <Link key={space} href={`/spaces/${encodeURIComponent(space)}`}>
-            {safeText(space, 60)}
-          </Link>
-        ))}
-      </p>
-      {agent.instructions !== "" && <LongText text={agent.instructions} most={400} />}
+      <header>
+        <nav aria-label="Way back">
+          <Link href="/agents">Agents</Link>
+        </nav>
+        <h1>{safeText(agent.name, 80)}</h1>
+        <p className="facts">
+          <span className={agent.status === "awake" ? "state-word running" : "quiet"}>{word(agent)}</span>
+          {agent.model !== null && <span>model {safeText(agent.model, 60)}</span>}
+          {agent.spaces.map((space) => (
+            <Link key={space} href={`/spaces/${encodeURIComponent(space)}`}>
+              {safeText(space, 60)}
+            </Link>
+          ))}
+        </p>
+        {agent.instructions !== "" && (
+          <p>
+            <LongText text={agent.instructions} most={400} />
+          </p>
+        )}
+      </header>
       <Section title="Inbox" count={inbox?.events.length} nothing="Nothing waits to be read.">
         {inbox?.events.map((event) => (
           <div key={event.eventId} className="fact">
@@ -150,7 +156,7 @@ function Mind({ path, what, nothing, line }: { path: string; what: string; nothi
 
 function Section({ title, count, nothing, children }: { title: string; count: number | undefined; nothing: string; children: ReactNode }): ReactNode {
   return (
-    <section aria-label={title}>
+    <section aria-label={title} className={count === 0 ? "nothing" : ""}>
       <h2>
         {title} {count !== undefined && count > 0 && <span className="quiet">{count}</span>}
       </h2>

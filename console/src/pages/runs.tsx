@@ -84,25 +84,27 @@ function One({ id }: { id: string }): ReactNode {
   const calls = run.steps?.flatMap((step) => step.calls) ?? run.calls ?? [];
   return (
     <div className="page">
-      <nav aria-label="Way back">
-        <Link href="/runs">Runs</Link>
-      </nav>
-      <h1>{title(run)}</h1>
-      <p className="facts">
-        <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
-        <span>{clock(run.createdAt)}</span>
-        <span>{duration(run)}</span>
-        {typeof run.inputTokens === "number" && (
-          <span>
-            {run.inputTokens.toLocaleString()} tokens in, {(run.outputTokens ?? 0).toLocaleString()} out
-          </span>
-        )}
-      </p>
-      {(run.reason ?? run.summary) != null && (
-        <p className={run.reason != null ? "fault" : ""}>
-          <LongText text={run.reason ?? run.summary ?? ""} />
+      <header>
+        <nav aria-label="Way back">
+          <Link href="/runs">Runs</Link>
+        </nav>
+        <h1>{title(run)}</h1>
+        <p className="facts">
+          <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
+          <span>{clock(run.createdAt)}</span>
+          <span>{duration(run)}</span>
+          {typeof run.inputTokens === "number" && (
+            <span>
+              {run.inputTokens.toLocaleString()} tokens in, {(run.outputTokens ?? 0).toLocaleString()} out
+            </span>
+          )}
         </p>
-      )}
+        {(run.reason ?? run.summary) != null && (
+          <p className={run.reason != null ? "fault" : ""}>
+            <LongText text={run.reason ?? run.summary ?? ""} />
+          </p>
+        )}
+      </header>
       <Timeline run={run} calls={calls} />
       {run.events !== undefined && run.events.length > 0 && (
         <details>
@@ -114,8 +116,10 @@ function One({ id }: { id: string }): ReactNode {
       )}
       <ol className="steps">
         {run.steps?.map((step) => (
-          <li key={step.n}>
-            <h2>Step {step.n}</h2>
+          <li key={step.n} id={`step-${step.n}`}>
+            <h2>
+              Step {step.n} <span className="quiet">{tokens(step.usage)}</span>
+            </h2>
             <Said items={step.items} />
             {step.calls.map((call) => (
               <div key={call.id} id={call.id}>
@@ -148,36 +152,65 @@ function Said({ items }: { items: Step["items"] }): ReactNode {
   ));
 }
 
-/** All calls on one axis of time, parallel ones below each other. */
-function Timeline({ run, calls }: { run: RunRecord; calls: CallRecord[] }): ReactNode {
+interface Lane {
+  key: string;
+  name: string;
+  state: string;
+  from: number;
+  to: number;
+}
+
+/** The model's steps and all calls on one axis of time, parallel ones below each other. */
+function Timeline({ run, calls }: { run: WholeRun; calls: CallRecord[] }): ReactNode {
   if (calls.length === 0) return null;
   const start = Date.parse(run.createdAt);
-  const end = Math.max(Date.parse(run.finishedAt ?? ""), ...calls.map((call) => Date.parse(call.finished_at ?? call.created_at))) || Date.now();
+  const ends = calls.map((call) => Date.parse(call.finished_at ?? call.created_at));
+  const end = run.finishedAt === null ? Math.max(Date.now(), ...ends) : Math.max(Date.parse(run.finishedAt), ...ends);
   const whole = Math.max(end - start, 1);
   const percent = (moment: number): number => Math.min(100, Math.max(0, ((moment - start) / whole) * 100));
   return (
     <figure className="timeline" aria-label={`Timeline of ${calls.length} calls in ${took(whole)}`}>
-      {calls.slice(0, 200).map((call) => {
-        const from = percent(Date.parse(call.created_at));
-        const to = percent(Date.parse(call.finished_at ?? new Date(end).toISOString()));
-        return (
-          <a key={call.id} href={`#${call.id}`} onClick={(event) => (event.preventDefault(), document.getElementById(call.id)?.scrollIntoView({ block: "center" }))} title={safeText(call.tool, 80)}>
-            <span className="lane-name">{safeText(call.tool, 40)}</span>
-            <span className="lane">
-              <span className={`bar ${shownRecord(call).status}`} ref={(bar) => place(bar, from, Math.max(to - from, 0.6))} />
-            </span>
-          </a>
-        );
-      })}
-      <figcaption className="quiet">{took(whole)}</figcaption>
+      {lanesOf(run, calls, end).map((lane) => (
+        <a key={lane.key} href={`#${lane.key}`} onClick={(event) => (event.preventDefault(), document.getElementById(lane.key)?.scrollIntoView({ block: "center" }))}>
+          <span className="lane-name">{lane.name}</span>
+          <span className="lane">
+            <span className={`bar ${lane.state}`} ref={(bar) => place(bar, percent(lane.from), Math.max(percent(lane.to) - percent(lane.from), 0.6))} />
+          </span>
+          <span className="quiet">{took(lane.to - lane.from)}</span>
+        </a>
+      ))}
     </figure>
   );
+}
+
+/** The model thinks from the end of what came before until it has made the calls of its step. */
+function lanesOf(run: WholeRun, calls: CallRecord[], end: number): Lane[] {
+  if (run.steps === undefined) return calls.slice(0, 200).map((call) => laneOf(call, end));
+  let from = Date.parse(run.createdAt);
+  return run.steps.slice(0, 100).flatMap((step, place) => {
+    const made = step.calls.map((call) => Date.parse(call.created_at));
+    const isLast = place === run.steps!.length - 1;
+    const to = made.length > 0 ? Math.max(...made) : isLast ? Date.parse(run.finishedAt ?? "") || end : from;
+    const lane = { key: `step-${step.n}`, name: `step ${step.n}`, state: "thinking-bar", from, to: Math.max(from, to) };
+    from = Math.max(lane.to, ...step.calls.map((call) => Date.parse(call.finished_at ?? call.created_at)));
+    return [lane, ...step.calls.map((call) => laneOf(call, end))];
+  });
+}
+
+function laneOf(call: CallRecord, end: number): Lane {
+  const { status } = shownRecord(call);
+  return { key: call.id, name: safeText(call.tool, 40), state: status, from: Date.parse(call.created_at), to: call.finished_at === null ? end : Date.parse(call.finished_at) };
 }
 
 function place(bar: HTMLElement | null, from: number, width: number): void {
   if (bar === null) return;
   bar.style.insetInlineStart = `${from}%`;
   bar.style.width = `${Math.min(width, 100 - from)}%`;
+}
+
+function tokens(usage: Record<string, unknown> | null): string {
+  const { input_tokens: given, output_tokens: made } = usage ?? {};
+  return typeof given === "number" && typeof made === "number" ? `${given.toLocaleString()} tokens in, ${made.toLocaleString()} out` : "";
 }
 
 function title(run: RunRecord): string {

@@ -6,6 +6,7 @@ import { CallCard, shownRecord } from "../parts/call-card";
 import { Copy } from "../parts/copy";
 import { Empty, Fault, Loading } from "../parts/states";
 import { Tree } from "../parts/tree";
+import { useMay } from "../identity";
 import { safeText } from "../safe-text";
 
 const TryIt = lazy(() => import("../parts/try-it"));
@@ -45,9 +46,11 @@ function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
         </Empty>
       )}
       {tools.length > 0 && rows.length === 0 && <Empty title={`No tool has “${safeText(words, 60)}”`} />}
-      <VList className="vlist" role="list" aria-label="Tools">
-        {rows.map((row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />))}
-      </VList>
+      {rows.length > 0 && (
+        <VList className="vlist" data={rows} tabIndex={0} role="region" aria-label="Tools">
+          {(row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />)}
+        </VList>
+      )}
     </div>
   );
 }
@@ -59,7 +62,11 @@ function fits(tool: ToolDefinition, wanted: string): boolean {
 }
 
 function grouped(tools: EffectiveTool[]): Row[] {
-  const groups = Map.groupBy(tools, (one) => one.tool.source);
+  const groups = new Map<string, EffectiveTool[]>();
+  for (const one of tools) {
+    const heading = [one.tool.source, one.tool.category].filter(Boolean).join(" · ");
+    groups.set(heading, [...(groups.get(heading) ?? []), one]);
+  }
   return [...groups].flatMap(([heading, members]) => [{ heading, count: members.length }, ...members]);
 }
 
@@ -73,9 +80,9 @@ function Heading({ heading, count }: { heading: string; count: number }): ReactN
 
 function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
   return (
-    <div role="listitem" className="row">
+    <div className="row">
       <Link href={`/tools/${encodeURIComponent(one.tool.name)}`}>
-        <code>{safeText(one.tool.name, 80)}</code>
+        <code className="one-line">{safeText(one.tool.name, 80)}</code>
         <span className="quiet one-line">{safeText(one.tool.description, 300)}</span>
         <span className="marks">
           {!one.enabled && <span className="mark">off</span>}
@@ -87,36 +94,53 @@ function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
 }
 
 function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool | undefined; onChanged: () => void }): ReactNode {
-  const { data: history, mutate } = useData<{ calls: CallRecord[] }>(`/api/v1/calls?tool=${encodeURIComponent(name)}&limit=20`);
+  const { data: history, mutate } = useData<{ calls: CallRecord[] }>(`/api/v1/calls?tool=${encodeURIComponent(name)}&limit=20`, { every: 5000 });
+  const canCall = useMay("call");
   return (
     <div className="page">
-      <nav aria-label="Way back">
-        <Link href="/tools">Tools</Link>
-      </nav>
-      <h1>
-        <code>{safeText(name, 80)}</code>
-      </h1>
+      <header>
+        <nav aria-label="Way back">
+          <Link href="/tools">Tools</Link>
+        </nav>
+        <h1 className="tool-name">{safeText(name, 80)}</h1>
+        {tool !== undefined && (
+          <>
+            <p className="text">{safeText(tool.tool.description, 5000)}</p>
+            <p className="facts quiet">
+              <span>{safeText(tool.tool.source, 60)}</span>
+              {tool.tool.category !== null && <span>{safeText(tool.tool.category, 60)}</span>}
+              <span title={tool.tool.version}>version {tool.tool.version.slice(0, 8)}</span>
+              {tool.requires_approval && <span>asks first</span>}
+              {!tool.enabled && <span>switched off</span>}
+            </p>
+          </>
+        )}
+      </header>
       <Held name={name} onChanged={onChanged} />
       {tool !== undefined && (
         <>
-          <p>{safeText(tool.tool.description, 5000)}</p>
-          <Switches one={tool} onChanged={onChanged} />
-          <section aria-labelledby="try-title">
-            <h2 id="try-title">Try it</h2>
-            <Suspense fallback={<p className="quiet">Loading the form …</p>}>
-              <TryIt tool={tool.tool} onCalled={() => void mutate()} />
-            </Suspense>
-          </section>
-          <AsCode tool={tool.tool} />
-          <details>
-            <summary>Schema, metadata and version</summary>
-            <Tree value={{ version: tool.tool.version, source: tool.tool.source, category: tool.tool.category, parameters: tool.tool.parameters, metadata: tool.tool.metadata }} />
-          </details>
+          {canCall && <Switches one={tool} onChanged={onChanged} />}
+          {canCall && (
+            <section aria-labelledby="try-title">
+              <h2 id="try-title">Try it</h2>
+              <Suspense fallback={<p className="quiet">Loading the form …</p>}>
+                <TryIt tool={tool.tool} onCalled={() => void mutate()} />
+              </Suspense>
+            </section>
+          )}
+          <div>
+            <AsCode tool={tool.tool} />
+            <details>
+              <summary>Schema and metadata</summary>
+              <Tree value={{ parameters: tool.tool.parameters, metadata: tool.tool.metadata, version: tool.tool.version }} />
+            </details>
+          </div>
         </>
       )}
+      {tool === undefined && history?.calls.length === 0 && <Empty title="There is no such tool for you">It may be gone, switched off at its source, or not in reach of your key.</Empty>}
       <section aria-labelledby="history-title">
         <h2 id="history-title">Its calls</h2>
-        {history?.calls.length === 0 && <p className="quiet">Nobody has called it yet.</p>}
+        {history?.calls.length === 0 && tool !== undefined && <p className="quiet">Nobody has called it yet.</p>}
         <ol className="cards">
           {history?.calls.map((call) => (
             <li key={call.id}>
@@ -164,7 +188,8 @@ interface Diff {
 
 /** A definition that changed is held back until somebody has seen the difference and accepts it. */
 function Held({ name, onChanged }: { name: string; onChanged: () => void }): ReactNode {
-  const { data, mutate } = useData<Diff>(`/api/v1/tools/${encodeURIComponent(name)}/diff`);
+  const isAdmin = useMay("admin");
+  const { data, mutate } = useData<Diff>(isAdmin ? `/api/v1/tools/${encodeURIComponent(name)}/diff` : null);
   const [fault, setFault] = useState<Error | null>(null);
   const lines = data === undefined ? [] : Array.isArray(data.diff) ? data.diff : data.diff.split("\n");
   if (lines.filter((line) => line !== "").length === 0) return null;

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { GatewayError } from "@jackfield/react";
 
 /** Something is on its way. Shown late, so that what comes at once does not flicker. */
 export function Loading({ what }: { what: string }): ReactNode {
@@ -20,6 +21,14 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 }
 
 export function Fault({ error, onRetry }: { error: Error; onRetry?: () => void }): ReactNode {
+  if (isForbidden(error)) {
+    return (
+      <div className="state" role="status">
+        <h2>Your key does not reach this</h2>
+        <p className="quiet">{error.message}</p>
+      </div>
+    );
+  }
   return (
     <div className="state fault" role="alert">
       <p>{error.message}</p>
@@ -30,6 +39,10 @@ export function Fault({ error, onRetry }: { error: Error; onRetry?: () => void }
       )}
     </div>
   );
+}
+
+function isForbidden(error: Error): boolean {
+  return error instanceof GatewayError && error.status === 403;
 }
 
 export function NotHere(): ReactNode {

@@ -3,6 +3,7 @@ import { Bar, BarChart, CartesianGrid, Cell, Legend, Line, LineChart, Pie, PieCh
 import type { ToolProps } from "@jackfield/react";
 import { Tree } from "../parts/tree";
 import { safeText } from "../safe-text";
+import { Table } from "./table";
 
 const COLOURS = ["var(--chart-1)", "var(--chart-2)", "var(--chart-3)", "var(--chart-4)", "var(--chart-5)"];
 const MOST_POINTS = 2_000;
@@ -14,6 +15,9 @@ interface Drawing {
   label: string;
   series: string[];
 }
+
+/** What tools call the data of a chart; else it is the first list. */
+const NAMES = ["data", "values", "points", "bars", "lines", "slices", "series"];
 
 /** `displayChart`: line, bar or pie, from plain data. */
 export default function Chart({ call }: ToolProps): ReactNode {
@@ -27,7 +31,7 @@ export default function Chart({ call }: ToolProps): ReactNode {
       </ResponsiveContainer>
       <details>
         <summary>as a table</summary>
-        <Table drawing={drawing} />
+        <Table columns={[drawing.label, ...drawing.series]} rows={drawing.rows.map((row) => [row[drawing.label], ...drawing.series.map((name) => row[name])])} />
       </details>
     </figure>
   );
@@ -57,7 +61,7 @@ function drawn({ kind, rows, label, series }: Drawing): ReactNode & object {
       {series.length > 1 && <Legend />}
       {series.map((name, place) =>
         kind === "bar" ? (
-          <Bar key={name} dataKey={name} fill={COLOURS[place % COLOURS.length]!} isAnimationActive={false} />
+          <Bar key={name} maxBarSize={72} dataKey={name} fill={COLOURS[place % COLOURS.length]!} isAnimationActive={false} />
         ) : (
           <Line key={name} dataKey={name} stroke={COLOURS[place % COLOURS.length]!} isAnimationActive={false} dot={rows.length < 50} />
         ),
@@ -66,35 +70,10 @@ function drawn({ kind, rows, label, series }: Drawing): ReactNode & object {
   );
 }
 
-function Table({ drawing }: { drawing: Drawing }): ReactNode {
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>{drawing.label}</th>
-          {drawing.series.map((name) => (
-            <th key={name}>{name}</th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {drawing.rows.slice(0, 200).map((row, place) => (
-          <tr key={place}>
-            <td>{row[drawing.label]}</td>
-            {drawing.series.map((name) => (
-              <td key={name}>{row[name]}</td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
 /** What the arguments ask for: rows of objects, plain numbers, pairs, or `labels` beside `values`. */
 export function drawingOf(args: unknown): Drawing | null {
   const given = (args ?? {}) as Record<string, unknown>;
-  const data = given["data"] ?? given["values"] ?? given["points"];
+  const data = NAMES.map((name) => given[name]).find((value) => value !== undefined) ?? Object.values(given).find(Array.isArray);
   const rows = rowsOf(data, given["labels"]);
   if (rows === null || rows.length === 0) return null;
   const keys = Object.keys(rows[0] ?? {});

@@ -4,6 +4,7 @@ import { Copy } from "../parts/copy";
 import { LongText, Tree } from "../parts/tree";
 import { inOneLine } from "../safe-text";
 import { Images, imagesIn } from "./images";
+import { rowsOf, Table } from "./table";
 
 const SchemaForm = lazy(() => import("./schema-form"));
 
@@ -13,7 +14,7 @@ export function Fallback(props: ToolProps): ReactNode {
   if (canAnswer) {
     return (
       <>
-        <Tree value={call.args} />
+        <Asked args={call.args} />
         <Suspense fallback={<p className="quiet">Loading the form …</p>}>
           <SchemaForm {...props} />
         </Suspense>
@@ -22,7 +23,9 @@ export function Fallback(props: ToolProps): ReactNode {
   }
   return (
     <>
-      {call.status === "error" && <p className="fault">{<LongText text={call.error ?? inOneLine(call.result)} />}</p>}
+      {call.status === "error" && <p className="fault">
+          <LongText text={call.error ?? inOneLine(call.result)} />
+        </p>}
       {call.status === "complete" && <Outcome value={call.result} />}
       <details>
         <summary>
@@ -30,9 +33,25 @@ export function Fallback(props: ToolProps): ReactNode {
         </summary>
         <h4>Arguments</h4>
         <Tree value={call.args} />
-        <Copy text={JSON.stringify(call.args, null, 2)}>Copy arguments</Copy>
-        {call.status === "complete" && <Copy text={JSON.stringify(call.result, null, 2)}>Copy result</Copy>}
+        <div className="copies">
+          <Copy text={JSON.stringify(call.args, null, 2)}>Copy arguments</Copy>
+          {call.status === "complete" && <Copy text={JSON.stringify(call.result, null, 2)}>Copy result</Copy>}
+        </div>
       </details>
+    </>
+  );
+}
+
+/** Where the arguments are one question, that is read as one. */
+function Asked({ args }: { args: unknown }): ReactNode {
+  const { question, ...rest } = (args ?? {}) as Record<string, unknown>;
+  if (typeof question !== "string") return <Tree value={args} />;
+  return (
+    <>
+      <p className="question">
+        <LongText text={question} />
+      </p>
+      {Object.keys(rest).length > 0 && <Tree value={rest} />}
     </>
   );
 }
@@ -42,7 +61,9 @@ export function Outcome({ value }: { value: unknown }): ReactNode {
   const images = imagesIn(value);
   if (images.length > 0) return <Images images={images} />;
   const text = textIn(value);
-  return text === null ? <Tree value={value} /> : <LongText text={text} />;
+  if (text !== null) return <LongText text={text} />;
+  const table = rowsOf(value);
+  return table === null ? <Tree value={value} /> : <Table {...table} />;
 }
 
 /** The texts of MCP content, where a result is that. */

@@ -1,6 +1,10 @@
 import { lazy, Suspense, type ReactNode } from "react";
 import type { ToolComponent, ToolProps } from "@jackfield/react";
+import { Choice } from "./choice";
 import { Confirm } from "./confirm";
+import { DisplayFile, DisplayImage } from "./images";
+import { Question } from "./question";
+import { DisplayTable } from "./table";
 
 const LazyChart = lazy(() => import("./chart"));
 
@@ -15,5 +19,10 @@ function Chart(props: ToolProps): ReactNode {
 /** The components that come along, by the name of their tool. */
 export const SHIPPED: Record<string, ToolComponent> = {
   confirmAction: Confirm,
+  chooseOption: Choice,
   displayChart: Chart,
+  displayTable: DisplayTable,
+  displayImage: DisplayImage,
+  displayFile: DisplayFile,
+  elicitation: Question,
 };

@@ -4,6 +4,7 @@ Above: the cycle. Below: sources of kind `mcp` that the panel lends. A connectio
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,15 +38,15 @@ class OwnServers:
     @asynccontextmanager
     async def of(self, persona: Persona) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
         """The tools of the agent's servers, each with its server's name, while the block runs."""
-        found: list[tuple[str, Entry]] = []
-        for server, options in servers_of(persona).items():
-            found += [(server, entry) for entry in await self._reach(persona, server, options)]
+        servers = servers_of(persona)
+        reached = await asyncio.gather(*(self._reach(persona, server, options) for server, options in servers.items()))
+        found = [(server, entry) for server, entries in zip(servers, reached, strict=True) for entry in entries]
         with self._catalog.lending(entry for _, entry in found):
             yield tuple(found)
 
     async def _reach(self, persona: Persona, server: str, options: McpOptions) -> tuple[Entry, ...]:
         """One server's tools as they are now. One that is down is left out, and said in the log."""
-        name = f"agent_{persona.id}_{server}"
+        name = _source_name(persona.id, server)
         async with self._opening:
             if self._lent.get(name) != options:
                 keeper = self._panel.take_back(name)
@@ -58,6 +59,11 @@ class OwnServers:
             log.warning("agent %s: its server '%s' is left out: %s", persona.id, server, status.error)
             return ()
         return await asyncio.to_thread(private_entries, listing, owner=name)
+
+
+def _source_name(agent: str, server: str) -> str:
+    """No other agent's server has it: put together alone, `a` and `b_c` would be called like `a_b` and `c`."""
+    return f"agent_{agent}_{server}_{hashlib.sha256(f'{agent}/{server}'.encode()).hexdigest()[:8]}"
 
 
 def servers_of(persona: Persona) -> dict[str, McpOptions]:

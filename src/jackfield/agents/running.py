@@ -15,7 +15,8 @@ from jackfield.agents.plan import RunPlan
 from jackfield.agents.speech import HeardCall, Speech, record_id
 from jackfield.agents.tools import Offered
 from jackfield.calls import events as call_events
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, Failed
 from jackfield.model.ids import new_id

@@ -19,7 +19,8 @@ from jackfield.agents.running import parsed_arguments
 from jackfield.agents.speech import HeardCall, Speech, record_id
 from jackfield.agents.telling import Telling
 from jackfield.agents.tools import Offered
-from jackfield.calls.pipeline import CallRequest, Pipeline, Prepared
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed

@@ -11,14 +11,14 @@ from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from jackfield.calls import events
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over
 from jackfield.calls.running import Running
-from jackfield.calls.servers import offer_topic
 from jackfield.calls.slots import slot_of
 from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.budgets import Budgets, points_of
@@ -27,64 +27,17 @@ from jackfield.catalog.limits import RateLimiter
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
-from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply, Outcome
+from jackfield.model.call import Call, CallStatus, Delivery, Failed, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.journey import via
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
-from jackfield.sources.base import Elicit, Invocation
+from jackfield.sources.base import Invocation
 from jackfield.store import Moved, Started, Store
-from jackfield.store.base import Claim
 
 MAX_DEPTH = 16
 
 _encode = msgspec.json.Encoder().encode
-
-
-class CallRequest(Struct, frozen=True, kw_only=True):
-    """Somebody wants a tool called."""
-
-    tool: str
-    arguments: dict[str, object]
-    principal: Principal
-    agent: str | None = None
-    space_id: str | None = None
-    chat_id: str | None = None
-    run_id: str | None = None
-    idempotency_key: str | None = None
-    digest: str = ""
-    """Of the whole request, to tell a repeat from another request under the same idempotency key."""
-    depth: int = 0
-    within_ms: int | None = None
-    """How long whoever asks will wait, where that is known; a call never takes longer than its tool may."""
-    through_door: bool = False
-    """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
-    client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
-    """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
-    elicit: Elicit | None = None
-    """Asks the person behind that caller, where the caller can."""
-    begins_run: bool = False
-    """`run_id` is a run of the gateway's own, which need not be on record yet."""
-    asks_first: bool = False
-    """The caller itself wants a person to allow it."""
-    entry: Entry | None = None
-    """A tool of this request alone, which no catalog has."""
-
-
-class Prepared(Struct, frozen=True, kw_only=True):
-    """A call that was found, checked and decided, with the row that it begins as."""
-
-    request: CallRequest
-    entry: Entry
-    call: Call
-    refusal: Failed | None = None
-    """It is not carried out, and this is its outcome."""
-
-    @property
-    def wakes(self) -> str | None:
-        """Who takes such calls off the record, and has to hear of this one."""
-        is_handed = self.call.status in (CallStatus.WAITING, CallStatus.PENDING)
-        return offer_topic(self.call.tool) if is_handed and self.entry.tool.is_offered else None
 
 
 class Pipeline:
@@ -133,9 +86,9 @@ class Pipeline:
             case Refuse(outcome):
                 return Prepared(request=request, entry=entry, call=call, refusal=outcome)
             case Ask():
-                return Prepared(request=request, entry=entry, call=_asked(call))
+                return Prepared(request=request, entry=entry, call=asked_first(call))
             case Allow() if entry.tool.answered_by_others:
-                return Prepared(request=request, entry=entry, call=_handed_over(call, is_async=entry.tool.is_async))
+                return Prepared(request=request, entry=entry, call=handed_over(call, is_async=entry.tool.is_async))
             case Allow():
                 return Prepared(request=request, entry=entry, call=call)
 
@@ -232,7 +185,7 @@ class Pipeline:
     async def _ask(self, prepared: Prepared) -> Call:
         """A person decides first; the call waits on record."""
         await self._keep_way(prepared.call)
-        started = await self._store.start_call(prepared.call, claim=_claim(prepared.request))
+        started = await self._store.start_call(prepared.call, claim=claim_of(prepared.request))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
         assert started.call is not None
@@ -243,7 +196,7 @@ class Pipeline:
         """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
         call, request = prepared.call, prepared.request
         await self._keep_way(call)
-        start = partial(self._store.start_call, call, claim=_claim(request), wakes=prepared.wakes)
+        start = partial(self._store.start_call, call, claim=claim_of(request), wakes=prepared.wakes)
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
@@ -288,7 +241,7 @@ class Pipeline:
 
     async def _execute(self, prepared: Prepared) -> Call:
         call, request = prepared.call, prepared.request
-        claim = _claim(request)
+        claim = claim_of(request)
         is_bare = claim is None and call.agent is None
         if not is_bare:
             started = await self._store.start_call(call, claim=claim)
@@ -403,35 +356,6 @@ class Pipeline:
         return call
 
 
-def _asked(call: Call) -> Call:
-    """The row of a call that a person has to allow first."""
-    return msgspec.structs.replace(
-        call,
-        status=CallStatus.PENDING_APPROVAL,
-        delivery=Delivery.INBOX,
-        first_reply=FirstReply.PENDING,
-        attempt=0,
-        owner=None,
-        waiter=None,
-    )
-
-
-def _handed_over(call: Call, *, is_async: bool) -> Call:
-    """The row of a call that somebody else answers: waited for, or pending at once."""
-    handed = msgspec.structs.replace(call, status=CallStatus.WAITING, attempt=0, owner=None)
-    if not is_async:
-        return handed
-    return msgspec.structs.replace(
-        handed, status=CallStatus.PENDING, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None
-    )
-
-
 @lru_cache(maxsize=1024)
 def _run_of(principal: Principal) -> str | None:
     return principal.session
-
-
-def _claim(request: CallRequest) -> Claim | None:
-    if request.idempotency_key is None:
-        return None
-    return Claim(principal=request.principal.name, key=request.idempotency_key, digest=request.digest)

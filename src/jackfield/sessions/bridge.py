@@ -127,8 +127,12 @@ class SessionLine:
             answer.set_result(message.get("result"))
 
     def _configure(self, config: Message) -> None:
-        prefix, tools = config.get("caller_id") or "", config.get("tools") or []
-        named = {tool.get("agent_name") or f"{prefix}_{tool['name']}": tool for tool in tools}
+        prefix, tools, others = (
+            config.get("caller_id") or "",
+            config.get("tools") or [],
+            config.get("agent_names") or {},
+        )
+        named = {others.get(tool["name"]) or f"{prefix}_{tool['name']}": tool for tool in tools}
         has_changed, self.tools = self.is_told.is_set() and named != self.tools, named
         self.is_told.set()
         if has_changed:

@@ -70,17 +70,18 @@ class Lent:
         return found
 
     def config(self) -> dict[str, Any]:
-        """What is told inside the session, in the words of the caller."""
+        """What is told inside the session. `agent_names` has the tools that are not called `{caller_id}_{name}`."""
         tools = [
             {
                 "name": tool.name,
                 "description": tool.description,
                 "inputSchema": tool.input_schema or {"type": "object"},
-                "agent_name": entry.name,
             }
-            for tool, entry in zip(self.tools, self.entries, strict=True)
+            for tool in self.tools
         ]
-        return {"caller_id": self.caller_id, "tools": tools}
+        told: dict[str, Any] = {"caller_id": self.caller_id, "tools": tools}
+        others = {e.tool.name: e.name for e in self.entries if e.name != f"{self.caller_id}_{e.tool.name}"}
+        return {**told, "agent_names": others} if others else told
 
 
 def read_declared(

@@ -94,10 +94,13 @@ class Program:
         assert session.socket is not None
         folder = place.base if settings.folder is None else place.base / os.path.expanduser(settings.folder)  # noqa: PTH111, ASYNC240 - reads the environment, not the disk
         own = {"JACKFIELD_TOKEN": session.token, "JACKFIELD_SESSION": session.id}
+        inherited = place.environment
+        if settings.sandbox.kind != "none" and "PATH" in inherited:
+            inherited = {**inherited, "PATH": _without_shims(inherited["PATH"])}
         return await place.workshop.sandboxes.plan(
             settings.sandbox,
             command=settings.command,
-            env={**place.environment, **settings.env, **own},
+            env={**inherited, **settings.env, **own},
             folder=folder,
             sockets={"JACKFIELD_SOCKET": session.socket},
             name=session.id,
@@ -162,6 +165,11 @@ class Program:
 
     def _log(self, line: str) -> None:
         log.info("session %s: %s", self._session.id, self._redact(line))
+
+
+def _without_shims(path: str) -> str:
+    """The programs in a version manager's folder of shims lead into a home, which a sandbox hides."""
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if Path(folder).name != "shims")
 
 
 def _text(line: bytes | TooLong) -> str:

@@ -15,7 +15,8 @@ from msgspec import Raw
 
 from jackfield.calls import texts
 from jackfield.calls.answers import Answers
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import CallNotFound, Conflict, Expired, Forbidden, Refused, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.principal import Principal

@@ -41,7 +41,7 @@ def _chat(gateway: Gateway) -> list[str]:
     for agent_id, settings in gateway.settings.agents.items():
         if settings.spaces:
             where = f"JACKFIELD_DATA={shlex.quote(str(gateway.settings.data))}"
-            return [f"  chat  {where} jackfield chat {settings.spaces[0]}   ({settings.name or agent_id} is there)"]
+            return [f"  chat  {where} jackfield chat {settings.spaces[0]}   # {settings.name or agent_id} is there"]
     return []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id

@@ -10,7 +10,8 @@ import asyncio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from jackfield.calls.pipeline import CallRequest, Pipeline
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest
 from jackfield.model.call import Call, Delivery
 from jackfield.web.answers import Reply
 from jackfield.web.sending import send_whole

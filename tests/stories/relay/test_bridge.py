@@ -71,6 +71,17 @@ async def test_calls_through_the_bridge_do_not_wait_for_each_other(caller: HttpC
         assert [text_of(await call) for call in calls] == [str(number) for number in range(20)]
 
 
+async def test_tools_with_names_that_no_agent_could_call_are_called_something_else(caller: HttpCaller) -> None:
+    await caller.say("", tools=[{"name": "send-it now"}])
+    async with bridge("--socket", caller.record["socket"], mode="legacy") as client, asyncio.timeout(20):
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["ant_send_it_now"]
+        calling = asyncio.create_task(client.session.call_tool("ant_send_it_now", {}))
+        request = await next_event(caller, "caller_tool_request")
+        assert request["tool"] == "send-it now"
+        assert await caller.answer(request["request_id"], result="sent") == "ok"
+        assert text_of(await calling) == "sent"
+
+
 async def test_a_call_that_the_client_gives_up_is_cancelled_for_the_caller(caller: HttpCaller) -> None:
     async with bridge("--socket", caller.record["socket"], mode="legacy") as client:
         with pytest.raises((MCPError, TimeoutError)):

@@ -187,8 +187,8 @@ async def test_a_relayed_call_is_seen_by_who_follows_calls(gateway: RunningGatew
             assert await caller.answer(request["request_id"], result=1) == "ok"
         while not seen or seen[-1]["type"] != "call.settled":
             seen += [json.loads(event.data) for event in parser.feed(await anext(pieces))]
-    of_ours = [(one["type"], one["source"], one["status"]) for one in seen if one["call_id"] == request["request_id"]]
-    assert of_ours == [("call.pending", "caller", "waiting"), ("call.settled", "caller", "completed")]
+    of_ours = [(one["type"], one["tool"], one["status"]) for one in seen if one["call_id"] == request["request_id"]]
+    assert of_ours == [("call.pending", "ant_slow_tool", "waiting"), ("call.settled", "ant_slow_tool", "completed")]
 
 
 @requirement("CON-key-session")

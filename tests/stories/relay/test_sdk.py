@@ -86,7 +86,7 @@ async def test_a_function_that_raises_is_an_error_and_many_run_at_once(client: C
     session = await client.sessions.open("helper", tools=[slow], concurrency=4)
     try:
         async with on_socket(session.info.socket or "") as inside:
-            assert [tool["agent_name"] for tool in (await inside.hear())["params"]["tools"]] == ["caller_slow"]
+            assert [tool["name"] for tool in (await inside.hear())["params"]["tools"]] == ["slow"]
             for number in range(4):
                 inside.ask(number, "slow", {"number": number})
             told = {one["id"]: one for one in [await inside.hear() for _ in range(4)]}

@@ -17,10 +17,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from jackfield.app import Gateway
-from jackfield.model.journey import incoming_trace
 from jackfield.cli.asgi import StreamingTransport
 from jackfield.keys import ADMIN
 from jackfield.model.call import Outcome, done
+from jackfield.model.journey import incoming_trace
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.settings import load_settings
 from jackfield.sources.base import ElicitRequest, Invocation, Listing, LogNote, Progress

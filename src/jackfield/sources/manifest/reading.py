@@ -15,11 +15,12 @@ from msgspec import Raw, Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
-from jackfield.model.tool import EMPTY_SCHEMA, Category, CostEstimate, Metadata, Tool
+from jackfield.model.tool import EMPTY_SCHEMA, Category, Tool
 from jackfield.parsing import snake_keys
 from jackfield.sources.base import About, Listing
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
-from jackfield.sources.manifest.spelling import plain, plain_object, plain_schema, snake_deep
+from jackfield.sources.manifest.metadata import metadata_of, shown, text_of
+from jackfield.sources.manifest.spelling import plain_schema
 
 MAJOR = 1
 MAX_TOOLS = 10_000
@@ -27,8 +28,6 @@ MAX_DEFINITION = 256 * 1024
 LONGEST_NAME = 256
 LONGEST_ABOUT = 1_000
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
-_METADATA = frozenset(Metadata.__struct_fields__)
-_COSTS = frozenset(cost.value for cost in CostEstimate)
 
 
 class BadManifest(JackfieldError):
@@ -105,7 +104,7 @@ def _check_version(version: Any) -> None:
     """Refuse another major version in words; minor and patch versions make no difference."""
     found = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if found is None:
-        said = "is missing" if version is None else f"is {_shown(version)}"
+        said = "is missing" if version is None else f"is {shown(version)}"
         raise BadManifest(f"Its manifest's protocol_version {said}, which is no version. Correct it at the service.")
     if int(found[1]) != MAJOR:
         raise BadManifest(
@@ -139,7 +138,7 @@ def _moment(said: Any, faults: list[str]) -> datetime | None:
         moment = datetime.fromisoformat(said)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
-        faults.append(f"Its generated_at is {_shown(said)}, which is no time of ISO 8601. Correct it at the service.")
+        faults.append(f"Its generated_at is {shown(said)}, which is no time of ISO 8601. Correct it at the service.")
         return None
 
 
@@ -162,7 +161,7 @@ def _tools(document: _Document, rules: Rules, faults: list[str]) -> dict[str, To
             if not _is_allowed(name, rules.allowed):
                 continue
             if name in tools:
-                raise _Unusable(f"Tool {_shown(name)} is offered twice; the first is used.")  # noqa: TRY301 - said like the other faults
+                raise _Unusable(f"Tool {shown(name)} is offered twice; the first is used.")  # noqa: TRY301 - said like the other faults
             tools[name] = _tool(definition, raw, rules, is_protojson=document.is_protojson)
             faults += _hidden(definition)
         except _Unusable as fault:
@@ -192,16 +191,16 @@ def _definition(raw: Raw) -> dict[str, Any]:
 def _tool(definition: dict[str, Any], raw: Raw, rules: Rules, *, is_protojson: bool) -> Tool:
     name = definition["name"]
     try:
-        metadata = _metadata(definition.get("metadata"), is_protojson=is_protojson)
+        metadata = metadata_of(definition.get("metadata"), is_protojson=is_protojson)
         schema = definition.get("parameters")
         behavior = metadata.async_behavior
         way = _way(definition.pop("via", None))
         return Tool(
             source=rules.source,
             name=name,
-            description=cleaned(_text(definition.get("description")) or ""),
+            description=cleaned(text_of(definition.get("description")) or ""),
             input_schema=cleaned_schema(plain_schema(schema)) if isinstance(schema, dict) else _no_schema(schema),
-            category=_text(definition.get("category")) or None,
+            category=text_of(definition.get("category")) or None,
             metadata=metadata,
             timeout_ms=rules.timeout_ms,
             expires_in_ms=None if behavior is None else _lasts_ms(behavior),
@@ -213,11 +212,11 @@ def _tool(definition: dict[str, Any], raw: Raw, rules: Rules, *, is_protojson: b
         )
     except Unremovable:
         raise _Unusable(
-            f"Tool {_shown(name)} is left out: hidden characters stand in the names or values of its schema. "
+            f"Tool {shown(name)} is left out: hidden characters stand in the names or values of its schema. "
             "Ask the service's owner why."
         ) from None
     except (msgspec.ValidationError, ValueError, RecursionError) as fault:
-        raise _Unusable(f"Tool {_shown(name)} is left out: {_told(fault)}. Correct it at the service.") from None
+        raise _Unusable(f"Tool {shown(name)} is left out: {_told(fault)}. Correct it at the service.") from None
 
 
 def _way(said: Any) -> tuple[str, ...]:
@@ -235,44 +234,6 @@ def _no_schema(schema: Any) -> dict[str, Any]:
     return dict(EMPTY_SCHEMA)
 
 
-def _metadata(said: Any, *, is_protojson: bool) -> Metadata:
-    """What the service says of a tool. What we do not know is passed over; what we know must make sense."""
-    if said is None:
-        return Metadata()
-    if not isinstance(said, dict):
-        raise ValueError("its metadata is no object")  # noqa: TRY004 - told like every other fault of a manifest
-    spelled = snake_keys(said)
-    known = {key: value for key, value in spelled.items() if key in _METADATA and value is not None}
-    if is_protojson:
-        known.setdefault("enabled_by_default", False)  # protojson leaves out what is false
-    for limit in ("timeout_seconds", "rate_limit_per_minute"):
-        if known.get(limit) == 0:
-            del known[limit]
-    if known.get("cost_estimate") not in _COSTS:
-        known.pop("cost_estimate", None)
-    if isinstance(examples := known.get("examples"), list):
-        known["examples"] = [_example(example) for example in examples]
-    if "async_behavior" in known:
-        known["async_behavior"] = snake_deep(known["async_behavior"])
-    metadata = msgspec.convert(known, Metadata, strict=False)
-    if metadata.rate_limit_per_minute is not None and metadata.rate_limit_per_minute < 0:
-        raise ValueError("its rate_limit_per_minute is below zero")
-    return metadata
-
-
-def _example(example: Any) -> dict[str, Any]:
-    if not isinstance(example, dict):
-        raise ValueError("one of its examples is no object")  # noqa: TRY004 - told like every other fault
-    spelled = snake_keys(example)
-    shown = {
-        "description": cleaned(_text(spelled.get("description")) or ""),
-        "input": plain_object(spelled.get("input") or {}),
-    }
-    if spelled.get("expected_output") is not None:
-        shown["expected_output"] = plain(spelled["expected_output"])
-    return shown
-
-
 def _followable(tool: Tool, tools: dict[str, Tool], faults: list[str]) -> Tool:
     """Without its `async_behavior` where the tools that this names are not there."""
     behavior = tool.metadata.async_behavior
@@ -284,7 +245,7 @@ def _followable(tool: Tool, tools: dict[str, Tool], faults: list[str]) -> Tool:
     if missing is None:
         return tool
     faults.append(
-        f"Tool {_shown(tool.name)} is not followed to its end: its async_behavior names the tool {_shown(missing)}, "
+        f"Tool {shown(tool.name)} is not followed to its end: its async_behavior names the tool {shown(missing)}, "
         "which the service does not offer here. Correct it at the service, or allow that tool."
     )
     metadata = msgspec.structs.replace(tool.metadata, async_behavior=None)
@@ -309,17 +270,11 @@ def _category(said: Any) -> tuple[float, Category]:
     order = spelled.get("display_order")
     category = Category(
         id=id_,
-        name=cleaned(_text(spelled.get("name")) or id_),
-        description=cleaned(said_of) if (said_of := _text(spelled.get("description"))) else None,
-        icon=_text(spelled.get("icon")),
+        name=cleaned(text_of(spelled.get("name")) or id_),
+        description=cleaned(said_of) if (said_of := text_of(spelled.get("description"))) else None,
+        icon=text_of(spelled.get("icon")),
     )
     return (float(order) if isinstance(order, (int, float)) else 0.0), category
-
-
-def _text(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} stands where text was expected")
-    return value
 
 
 def _is_allowed(name: str, patterns: tuple[str, ...] | None) -> bool:
@@ -329,15 +284,9 @@ def _is_allowed(name: str, patterns: tuple[str, ...] | None) -> bool:
 def _hidden(definition: dict[str, Any]) -> list[str]:
     if not has_hidden(definition):
         return []
-    name = _shown(definition["name"])
+    name = shown(definition["name"])
     sentence = f"Tool {name} has hidden characters in what it says of itself. They were taken out; ask its owner why."
     return [sentence]
-
-
-def _shown(value: Any) -> str:
-    """Foreign text in a sentence: quoted, on one line, and short."""
-    text = " ".join(cleaned(value if isinstance(value, str) else repr(value)).split())
-    return f"'{text[:100]}{'…' if len(text) > 100 else ''}'"  # noqa: PLR2004 - a sentence's worth
 
 
 def _told(fault: Exception) -> str:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from jackfield.app import Gateway
-from jackfield.calls.pipeline import CallRequest
+from jackfield.calls.requests import CallRequest
 from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
 from jackfield.model.call import Call, CallStatus

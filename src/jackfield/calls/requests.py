@@ -1,0 +1,93 @@
+"""What somebody wants called, and the row that such a call begins as. Pure.
+
+Above: the pipeline, and whoever asks it for a call. Below: the model.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.calls.servers import offer_topic
+from jackfield.catalog.catalog import Entry
+from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
+from jackfield.model.principal import Principal
+from jackfield.sources.base import Elicit
+from jackfield.store.base import Claim
+
+
+class CallRequest(Struct, frozen=True, kw_only=True):
+    """Somebody wants a tool called."""
+
+    tool: str
+    arguments: dict[str, object]
+    principal: Principal
+    agent: str | None = None
+    space_id: str | None = None
+    chat_id: str | None = None
+    run_id: str | None = None
+    idempotency_key: str | None = None
+    digest: str = ""
+    """Of the whole request, to tell a repeat from another request under the same idempotency key."""
+    depth: int = 0
+    within_ms: int | None = None
+    """How long whoever asks will wait, where that is known; a call never takes longer than its tool may."""
+    through_door: bool = False
+    """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
+    client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
+    """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
+    elicit: Elicit | None = None
+    """Asks the person behind that caller, where the caller can."""
+    begins_run: bool = False
+    """`run_id` is a run of the gateway's own, which need not be on record yet."""
+    asks_first: bool = False
+    """The caller itself wants a person to allow it."""
+    entry: Entry | None = None
+    """A tool of this request alone, which no catalog has."""
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A call that was found, checked and decided, with the row that it begins as."""
+
+    request: CallRequest
+    entry: Entry
+    call: Call
+    refusal: Failed | None = None
+    """It is not carried out, and this is its outcome."""
+
+    @property
+    def wakes(self) -> str | None:
+        """Who takes such calls off the record, and has to hear of this one."""
+        is_handed = self.call.status in (CallStatus.WAITING, CallStatus.PENDING)
+        return offer_topic(self.call.tool) if is_handed and self.entry.tool.is_offered else None
+
+
+def asked_first(call: Call) -> Call:
+    """The row of a call that a person has to allow first."""
+    return msgspec.structs.replace(
+        call,
+        status=CallStatus.PENDING_APPROVAL,
+        delivery=Delivery.INBOX,
+        first_reply=FirstReply.PENDING,
+        attempt=0,
+        owner=None,
+        waiter=None,
+    )
+
+
+def handed_over(call: Call, *, is_async: bool) -> Call:
+    """The row of a call that somebody else answers: waited for, or pending at once."""
+    handed = msgspec.structs.replace(call, status=CallStatus.WAITING, attempt=0, owner=None)
+    if not is_async:
+        return handed
+    return msgspec.structs.replace(
+        handed, status=CallStatus.PENDING, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None
+    )
+
+
+def claim_of(request: CallRequest) -> Claim | None:
+    """The idempotency key that the request came with."""
+    if request.idempotency_key is None:
+        return None
+    return Claim(principal=request.principal.name, key=request.idempotency_key, digest=request.digest)
