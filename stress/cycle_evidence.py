@@ -95,17 +95,20 @@ def _judge_events(report: Report, life: Life) -> None:
 
 
 def _judge_task(report: Report, life: Life, number: int) -> None:
-    """Said, remembered and called once."""
-    what = f"{life.agent}, task {number}"
+    """Said, remembered and called once; what was given up is told, and not done again."""
+    what, event_id = f"{life.agent}, task {number}", f"task-{life.agent}-{number}"
+    about = [cycle for cycle in life.cycles if event_id in cycle.consumed]
+    failed = [cycle for cycle in about if cycle.status is CycleStatus.FAILED]
     said = {word: life.said[f"{word} {number}"] for word in ("began", "done", "gave up")}
-    report.expect(max(said.values()) <= 1, f"{what}: said twice: {said}")
-    report.expect(said["done"] + said["gave up"] == 1, f"{what}: came to nothing: {said}")
+    report.expect(max(said["began"], said["done"]) <= 1, f"{what}: said twice: {said}")
+    report.expect(said["gave up"] in range(bool(failed), len(failed) + 1), f"{what}: {len(failed)} failures, {said}")
     report.expect(life.goals[f"task {number}"] == said["began"], f"{what}: {life.goals[f'task {number}']} goals")
     report.expect((f"task {number}" in life.memories) == bool(said["began"]), f"{what}: memory against {said}")
-    if said["gave up"]:
+    if failed:
+        told = {event.event_id for event in life.events}
+        report.expect(all(f"cf:{cycle.id}" in told for cycle in failed), f"{what}: its agent was not told")
         return
-    event_id = f"task-{life.agent}-{number}"
-    names = [[call.tool for call in life.calls[one.id]] for one in life.cycles if event_id in one.consumed]
+    names = [[call.tool for call in life.calls[cycle.id]] for cycle in about]
     report.expect(names == [CALLS_OF_A_TASK], f"{what}: called {names}")
 
 

@@ -58,7 +58,11 @@ class Services:
         """Read the folder, and have the panel keep what is there now."""
         if self._folder is None:
             return
-        found = {one.name: one for one in await asyncio.to_thread(read_folder, self._folder)}
+        try:
+            found = {one.name: one for one in await asyncio.to_thread(read_folder, self._folder)}
+        except OSError as fault:
+            self._say(f"The folder of services, {self._folder.name}, cannot be read: {fault.strerror}.")
+            return
         for name in found.keys() & self._taken:
             self._say(f"A file in {self._folder.name} names the service '{name}', which the config has already.")
             del found[name]
@@ -76,8 +80,8 @@ class Services:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self.look()
-            except OSError as fault:
-                self._say(f"The folder of services cannot be read: {fault.strerror}.")
+            except Exception:
+                log.exception("the folder of services could not be looked at; tried again")
 
     def _made(self, found: Found) -> Source:
         if found.options is None:

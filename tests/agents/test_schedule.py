@@ -76,6 +76,7 @@ def test_cron_is_in_utc_unless_a_zone_is_given(cron: str, zone: str | None, due:
         ({"scheduled_at": "next week"}, "is no time"),
         ({"cron": "every day"}, "is no cron line"),
         ({"cron": "61 * * * *"}, "is no cron line"),
+        ({"cron": "* * * * * *"}, "Write five fields: minute hour day month weekday."),
         ({"cron": "0 0 30 2 *"}, "cron"),
         ({"cron": "0 9 * * *", "time_zone": "Berlin"}, "There is no time zone 'Berlin'."),
         ({"run_after": "1 day", "time_zone": "../../etc/passwd"}, "There is no time zone"),

@@ -162,6 +162,24 @@ async def test_what_a_dead_gateway_was_writing_has_failed(
         await follower.event("space.message.failed")
 
 
+@pytest.mark.timeout(60)
+async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[SpaceRoom, SpaceRoom]) -> None:
+    here, there = rooms
+    begin(here, "s1")
+    here.live.append("s1", "Hello")
+    for turns in range(5):
+        async with following(there) as follower:
+            await follower.until(lambda it: "s1" in it.texts)
+            stopped = there._feeds["lobby"]
+            async with asyncio.timeout(WITHIN):
+                while not stopped._told._waiters:  # noqa: ASYNC110 - it tells nobody that it waits
+                    await asyncio.sleep(0)
+            stopped._told.set()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await asyncio.wait_for(stopped.stop(), WITHIN)
+
+
 async def test_rows_are_written_seldom_and_are_gone_in_the_end(
     stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceRoom, SpaceRoom], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -310,7 +310,7 @@ def test_the_concierge_searches_shows_asks_sleeps_and_books_when_the_answer_come
 
 
 def test_the_concierge_books_nothing_for_who_says_no_and_knows_what_else_to_say(demo: RunningGateway) -> None:
-    shown = chat(demo, "A hotel in Kyoto, please\nno\nThanks!\nFind me a hotel\nHello\n", "--as", "Bo").splitlines()
+    shown = chat(demo, "any hotels in kyoto?\nno\nThanks!\nFind me a hotel\nHello\n", "--as", "Bo").splitlines()
     rest = shown[shown.index('  → confirmAction: {"confirmed":false}') + 1 :]
     assert rest == [
         "Concierge: Then I book nothing. Ask me again whenever you like.",

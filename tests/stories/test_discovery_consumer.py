@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,27 @@ async def test_one_services_failure_spoils_no_other(tmp_path: Path) -> None:
             assert "no manifest" in states["html"]["error"]
             assert states["dead"]["error"]
             assert (await execute(client, "spawn_coding_agent", task="x")).status_code == 200
+
+
+async def test_whatever_bytes_a_service_sends_only_that_source_is_touched(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    whole = json.dumps(SEED).encode()
+    bodies = [dice.randbytes(dice.randrange(200)) for _ in range(15)]
+    bodies += [whole[:cut] + dice.randbytes(2) + whole[cut + 1 :] for cut in dice.sample(range(len(whole)), 15)]
+    async with Upstream() as good, neighbourhood(tmp_path) as at:
+        good.answers[TOOLS] = json_reply(SEED)
+        at.service.offer("echo")
+        async with at.gateway(f'[sources.good]\nkind = "manifest"\nurl = "{good.url}"\n') as (_, client):
+            for body in bodies:
+                at.service.say(body)
+                assert (await client.post(f"{TOOLS}/refresh")).status_code == 200
+                assert "spawn_coding_agent" in await names(client), body
+                assert (await scenario(client, "good"))["available"] is True
+                state = await scenario(client)
+                assert state["available"] is True or state["error"], body
+            at.service.recover()
+            await client.post(f"{TOOLS}/refresh")
+            assert (await execute(client, "echo", text="x")).status_code == 200
 
 
 @requirement("DISC-version-minor", "DISC-version-patch")
@@ -261,8 +283,9 @@ async def test_what_a_tool_costs_counts_against_the_keys_budget(tmp_path: Path) 
 
 
 @requirement("DISC-meta-long-running-acts")
+@pytest.mark.parametrize("by_service", [True, False], ids=["the service says so", "the operator says so"])
 async def test_a_long_running_tool_goes_on_as_a_pending_call_when_its_caller_has_waited_long_enough(
-    tmp_path: Path,
+    tmp_path: Path, *, by_service: bool
 ) -> None:
     release = asyncio.Event()
 
@@ -271,8 +294,9 @@ async def test_a_long_running_tool_goes_on_as_a_pending_call_when_its_caller_has
         return "built"
 
     async with neighbourhood(tmp_path) as at:
-        at.service.offer("build", work, metadata={"long_running": True})
-        async with at.gateway(options="[sources.far.tools.build]\ntimeout = 100\n") as (_, client):
+        at.service.offer("build", work, metadata={"long_running": by_service})
+        more = "" if by_service else "metadata = { long_running = true }\n"
+        async with at.gateway(options=f"[sources.far.tools.build]\ntimeout = 100\n{more}") as (_, client):
             told = (await execute(client, "build", text="x")).json()
             assert told["error"]["code"] == "timeout"
             pending = (await client.get(f"/api/v1/calls/{told['call_id']}")).json()["call"]

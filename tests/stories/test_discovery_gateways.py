@@ -89,6 +89,7 @@ async def test_a_call_that_comes_back_or_has_come_too_far_is_refused_in_words(tm
         far = await via(*(f"house_{number}" for number in range(9)))
         assert (far.status_code, far.json()["error"]["code"]) == (409, "loop")
         assert "has come through 9 gateways" in far.json()["error"]["message"]
+        assert [(await via(odd)).status_code for odd in ("a;b", "a b", "x" * 65)] == [400, 400, 400]
 
 
 async def test_the_time_that_is_left_travels_along(tmp_path: Path) -> None:

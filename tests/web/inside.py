@@ -24,6 +24,7 @@ from jackfield.web.server import build_app
 from jackfield.web.streams import Streams
 
 KEY = "key-of-the-inside"
+ENDS_WITHIN = 5
 
 
 class SwitchableSource:
@@ -80,7 +81,10 @@ async def served(gateway: Gateway) -> AsyncIterator[str]:
     """The doors of a gateway on a free port; their url."""
     streams = Streams()
     app = build_app(gateway, streams=streams)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None, access_log=False))
+    config = uvicorn.Config(
+        app, port=0, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=ENDS_WITHIN
+    )
+    server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from jackfield.errors import BadRequest, TooLarge, WrongMediaType
-from jackfield.web import bodies
+from jackfield.web import bodies, json_bodies
 from jackfield.web.bodies import BodyReader, ClientGone
 from jackfield.web.discretion import Discretion
 from jackfield.web.errors import TooSlow
@@ -115,16 +115,16 @@ async def test_what_does_not_fit_is_named(tmp_path: Path, body: bytes, param: st
 
 @pytest.mark.parametrize("media", [b"application/json", b"APPLICATION/JSON;charset=utf-8", b"application/x.y+json"])
 def test_json_has_several_names(media: bytes) -> None:
-    bodies.check_media_type(media)
+    json_bodies.check_media_type(media)
 
 
 @pytest.mark.parametrize("media", [None, b"", b"text/json", b"application/xml", b"image/svg+json"])
 def test_other_media_are_refused(media: bytes | None) -> None:
     with pytest.raises(WrongMediaType):
-        bodies.check_media_type(media)
+        json_bodies.check_media_type(media)
 
 
-@pytest.mark.parametrize(("depth", "fits"), [(bodies.DEEPEST - 2, True), (bodies.DEEPEST - 1, False)])
+@pytest.mark.parametrize(("depth", "fits"), [(json_bodies.DEEPEST - 2, True), (json_bodies.DEEPEST - 1, False)])
 def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     inner: Any = {}
     for _ in range(depth):
@@ -133,7 +133,7 @@ def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     note = msgspec.json.decode(body, type=Note)
     assert body.count(b"{") == depth + 2
     if fits:
-        bodies.check_depth(msgspec.structs.astuple(note))
+        json_bodies.check_depth(msgspec.structs.astuple(note))
     else:
         with pytest.raises(BadRequest, match="deep"):
-            bodies.check_depth(msgspec.structs.astuple(note))
+            json_bodies.check_depth(msgspec.structs.astuple(note))

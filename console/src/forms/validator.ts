@@ -23,6 +23,8 @@ export const validator: ValidatorType = {
   },
 };
 
+export default validator;
+
 export function faultsOf(schema: RJSFSchema, value: unknown): RJSFValidationError[] {
   try {
     const { errors } = new Validator(JSON.parse(JSON.stringify(schema)) as Schema, "2020-12", false).validate(value === undefined ? {} : value);

@@ -67,7 +67,7 @@ function grouped(tools: EffectiveTool[]): Row[] {
     const heading = [one.tool.source, one.tool.category].filter(Boolean).join(" · ");
     groups.set(heading, [...(groups.get(heading) ?? []), one]);
   }
-  return [...groups].flatMap(([heading, members]) => [{ heading, count: members.length }, ...members]);
+  return [...groups].sort(([one], [other]) => one.localeCompare(other)).flatMap(([heading, members]) => [{ heading, count: members.length }, ...members]);
 }
 
 function Heading({ heading, count }: { heading: string; count: number }): ReactNode {

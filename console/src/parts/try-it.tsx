@@ -52,6 +52,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
         </>
       ) : (
         <FormOf schema={tool.parameters} value={values} isBusy={isBusy} onChange={setValues} onSubmit={(given) => void run(given)}>
+          {Object.keys((tool.parameters["properties"] as object | undefined) ?? {}).length === 0 && <p className="quiet">It needs no arguments.</p>}
           <div className="actions">
             <button type="button" className="plain" onClick={() => (setJson(JSON.stringify(values ?? {}, null, 2)), setAsJson(true))}>
               as JSON

@@ -55,8 +55,8 @@ function drawn({ kind, rows, label, series }: Drawing): ReactNode & object {
   return (
     <Frame data={rows}>
       <CartesianGrid stroke="var(--line)" vertical={false} />
-      <XAxis dataKey={label} stroke="var(--quiet)" />
-      <YAxis stroke="var(--quiet)" width={56} />
+      <XAxis dataKey={label} stroke="var(--quiet)" fontSize={13} {...(rows.length <= 6 ? { interval: 0, tickFormatter: short } : {})} />
+      <YAxis stroke="var(--quiet)" fontSize={13} width={56} />
       <Tooltip />
       {series.length > 1 && <Legend />}
       {series.map((name, place) =>
@@ -68,6 +68,11 @@ function drawn({ kind, rows, label, series }: Drawing): ReactNode & object {
       )}
     </Frame>
   );
+}
+
+function short(label: unknown): string {
+  const text = String(label);
+  return text.length > 14 ? `${text.slice(0, 13)}…` : text;
 }
 
 /** What the arguments ask for: rows of objects, plain numbers, pairs, or `labels` beside `values`. */

@@ -18,7 +18,7 @@ __all__ = ["quote", "search"]
 
 @dataclass(frozen=True)
 class Meta:
-    """The limits of a number. msgspec's, pydantic's `Field` and annotated_types do as well, where they are installed."""
+    """The limits of a number. msgspec's, pydantic's `Field` and annotated_types do as well, where installed."""
 
     ge: int
     le: int

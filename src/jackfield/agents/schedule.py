@@ -14,6 +14,7 @@ from jackfield.errors import BadRequest
 
 _AFTER = re.compile(r"\s*(\d{1,9})\s*(second|minute|hour|day)s?\s*", re.IGNORECASE)
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+FIELDS = ("minute", "hour", "day", "month", "weekday")
 FARTHEST_MS = 10 * 366 * 86_400_000
 """No plan is farther away than ten years."""
 
@@ -59,12 +60,17 @@ def times_of(
 def next_run(cron: str, time_zone: str | None, *, after: int) -> int | None:
     """The first time after `after` that a cron line names, in its zone; None: there is none."""
     start = datetime.fromtimestamp(after / 1000, tz=zone_of(time_zone))
+    if len(cron.split()) != len(FIELDS):  # with a sixth, for seconds, an agent would never sleep
+        raise _no_cron_line(cron, "It has another number of fields")
     try:
         moment = next(CronSim(cron, start), None)
     except CronSimError as fault:
-        said = f"'{cron[:100]}' is no cron line: {fault}."
-        raise BadRequest(f"{said} Write five fields: minute hour day month weekday.") from None
+        raise _no_cron_line(cron, str(fault)) from None
     return None if moment is None else int(moment.timestamp() * 1000)
+
+
+def _no_cron_line(cron: str, why: str) -> BadRequest:
+    return BadRequest(f"'{cron[:100]}' is no cron line: {why}. Write five fields: {' '.join(FIELDS)}.")
 
 
 def zone_of(name: str | None) -> tzinfo:

@@ -92,7 +92,7 @@ def _metadata(tool: Tool) -> dict[str, Any]:
         "timeout_seconds": -(-tool.deadline_ms // 1000),
         "rate_limit_per_minute": metadata.rate_limit_per_minute,
         "cost_estimate": metadata.cost_estimate,
-        "long_running": metadata.long_running or tool.is_operation,
+        "long_running": metadata.long_running or metadata.async_behavior is not None,
         "idempotent": metadata.idempotent,
         "tags": metadata.tags,
         "examples": [_example(example) for example in metadata.examples],

@@ -156,8 +156,17 @@ class Tool(Struct, frozen=True, kw_only=True):
     """A foreign tool's definition exactly as its server gave it."""
     via: tuple[str, ...] = ()
     """The houses that pass it on to us, the nearest first; empty where its owner is no gateway."""
-    is_operation: bool = False
-    """Its calls outlive who made them: begun at its owner, followed there by any gateway, and pending meanwhile."""
+    is_followable: bool = False
+    """Its source can have work begun at its owner and follow it there, whoever began it."""
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether its calls outlive who made them: begun at its owner, followed by any gateway, pending meanwhile.
+
+        One that a person has to allow is such a call too: where its owner is a gateway, a person there is asked again.
+        """
+        said = self.metadata
+        return self.is_followable and (said.async_behavior is not None or said.long_running or said.requires_approval)
 
     @property
     def answered_by_others(self) -> bool:

@@ -124,7 +124,8 @@ class Feed:
         while True:
             # A gateway that dies tells nobody: as long as one is writing, somebody looks after it.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), LOOK_AFTER if self._elsewhere.flights else None)
+                async with asyncio.timeout(LOOK_AFTER if self._elsewhere.flights else None):
+                    await self._told.wait()
             self._told.clear()
             await self._tried(self._read_rows)
 

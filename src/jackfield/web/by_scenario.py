@@ -3,12 +3,11 @@
 Above: `routes_shelf.py`. Below: the pipeline. The same call as `/{name}/execute` makes; the words around it differ.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from jackfield.calls.requests import CallRequest
-from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
 from jackfield.web.answers import Answer, Reply, encode, raw_json_reply
@@ -24,7 +23,7 @@ class ScenarioCallBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Which tool of which scenario, with what, and in which chat."""
 
     scenario: str
-    tool_name: str
+    tool_name: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] = {}
     chat_id: Chat | None = None
 
@@ -46,8 +45,6 @@ _body = BodyReader(ScenarioCallBody)
 async def execute_by_scenario(visit: Visit) -> Answer:
     """Call the tool and say what came of it."""
     body = await _body.read(visit)
-    if not body.tool_name:
-        raise BadRequest("The tool's name is missing. Give 'tool_name'.", param="tool_name")
     entry = find_tool(visit, visit.principal, body.scenario, body.tool_name)
     request = CallRequest(
         tool=entry.name,

@@ -4,6 +4,8 @@ Above: the execute door. Below: the words of a journey. A call that was here bef
 through too many gateways, so that gateways of gateways never ask each other in circles.
 """
 
+import re
+
 from jackfield.calls.telemetry import continue_trace
 from jackfield.errors import BadRequest, Loop
 from jackfield.model.journey import MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, via
@@ -12,6 +14,7 @@ from jackfield.web.visit import Visit
 _VIA = VIA_HEADER.encode()
 _TIMEOUT = TIMEOUT_HEADER.encode()
 LONGEST_WAY = 4_000
+_HOUSE = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
 
 
 def continue_journey(visit: Visit, tool: str) -> int | None:
@@ -31,6 +34,8 @@ def _way(said: bytes, *, house: str, tool: str) -> tuple[str, ...]:
     if len(said) > LONGEST_WAY:
         raise BadRequest(f"The header {VIA_HEADER} is far too long.", param=VIA_HEADER)
     houses = tuple(part for one in said.decode("latin-1").split(",") if (part := one.strip()))
+    if not all(map(_HOUSE.fullmatch, houses)):
+        raise BadRequest(f"The header {VIA_HEADER} names houses by letters, digits and '_'.", param=VIA_HEADER)
     if house in houses:
         raise Loop(
             f"The call of '{tool[:100]}' came back to this gateway, which had it passed on {len(houses)} "

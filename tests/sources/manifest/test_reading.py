@@ -266,10 +266,13 @@ SAID = st.sampled_from(
         "enabled_by_default",
         "requires_approval",
         "timeout_seconds",
+        "rateLimitPerMinute",
+        "cost_estimate",
         "examples",
         "async_behavior",
         "asyncBehavior",
         "tags",
+        "sensitive_output",
     ]
 )
 ODD_TOOLS = st.dictionaries(KEYS, JSON | st.dictionaries(SAID, JSON, max_size=4), max_size=6)

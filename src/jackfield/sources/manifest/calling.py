@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from jackfield.errors import SourceUnavailable
+from jackfield.errors import Loop, SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.journey import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
 from jackfield.model.large_result import digest_of
@@ -172,7 +172,7 @@ class Peer:
     def _headers(self, invocation: Invocation) -> dict[str, str]:
         came_through = via.get()
         if len(came_through) >= MOST_HOPS:
-            raise SourceUnavailable(
+            raise Loop(
                 f"The call of '{invocation.tool.name}' has come through {len(came_through)} gateways, which is as far "
                 "as a call goes. Have the gateways ask each other more directly."
             )
@@ -198,7 +198,9 @@ def _torn(tool: Tool) -> Failed:
 
 
 def _trace() -> dict[str, str]:
+    """The headers of the call's trace. They came from outside, so only what HTTP can carry is sent."""
     trace = incoming_trace.get()
     if trace is None:
         return {}
-    return {"traceparent": trace.parent} | ({"tracestate": trace.state} if trace.state else {})
+    said = {"traceparent": trace.parent, "tracestate": trace.state or ""}
+    return {name: value for name, value in said.items() if value and value.isascii() and value.isprintable()}

@@ -17,6 +17,7 @@ PATH = "/api/v1/tools/changes"
 CHANGED = "tools.changed"
 QUIET_SECONDS = 90.0
 """A stream that says nothing for so long, not even a ping, is taken for dead."""
+SPACING = 0.1
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 MAX_EVENT = 1024 * 1024
@@ -97,6 +98,7 @@ class Follower:
                 heard = heard or bool(events)
                 if any(event.type == CHANGED for event in events):
                     self._changed()
+                    await asyncio.sleep(SPACING)  # a service that changes without end is read no faster than this
         except (OutgoingError, TimeoutError) as fault:
             log.debug("the stream of changes of %s broke: %s", self._name, fault)
             return heard

@@ -1,7 +1,7 @@
 """What a service says of one tool beside its schema, as our metadata. Pure.
 
-Above: `reading.py`. Below: `spelling.py`. What we do not know is passed over; what we know must make sense, since a tool
-is better left out than offered without its limits.
+Above: `reading.py`. Below: `spelling.py`. What we do not know is passed over; what we know must make sense, since a
+tool is better left out than offered without its limits.
 """
 
 from typing import Any
@@ -31,12 +31,12 @@ def metadata_of(said: Any, *, is_protojson: bool) -> Metadata:
     for limit in ("timeout_seconds", "rate_limit_per_minute"):
         if known.get(limit) == 0:
             del known[limit]
-    if known.get("cost_estimate") not in _COSTS:
-        known.pop("cost_estimate", None)
-    if isinstance(examples := known.get("examples"), list):
-        known["examples"] = [_example(example) for example in examples]
-    if "async_behavior" in known:
-        known["async_behavior"] = snake_deep(known["async_behavior"])
+    cost = known.pop("cost_estimate", None)
+    if isinstance(cost, str) and cost in _COSTS:  # a later version may have words of its own
+        known["cost_estimate"] = cost
+    for name, read in _READ.items():
+        if name in known:
+            known[name] = read(known[name])
     metadata = msgspec.convert(known, Metadata, strict=False)
     if metadata.rate_limit_per_minute is not None and metadata.rate_limit_per_minute < 0:
         raise ValueError("its rate_limit_per_minute is below zero")
@@ -54,6 +54,17 @@ def _example(example: Any) -> dict[str, Any]:
     if spelled.get("expected_output") is not None:
         shown["expected_output"] = plain(spelled["expected_output"])
     return shown
+
+
+def _tags(tags: Any) -> Any:
+    return [cleaned(text_of(tag) or "") for tag in tags] if isinstance(tags, list) else tags
+
+
+def _examples(examples: Any) -> Any:
+    return [_example(example) for example in examples] if isinstance(examples, list) else examples
+
+
+_READ = {"tags": _tags, "examples": _examples, "async_behavior": snake_deep}
 
 
 def text_of(value: Any) -> str | None:

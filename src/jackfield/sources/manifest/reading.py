@@ -207,7 +207,7 @@ def _tool(definition: dict[str, Any], raw: Raw, rules: Rules, *, is_protojson: b
             server=rules.server,
             definition=raw if not way else Raw(msgspec.json.encode(definition)),
             via=way,
-            is_operation=behavior is not None or metadata.long_running or metadata.requires_approval,
+            is_followable=True,
             is_async=behavior is not None,
         )
     except Unremovable:

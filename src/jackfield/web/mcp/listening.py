@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from jackfield.catalog.catalog import Catalog, Follower
 from jackfield.model.principal import Principal
+from jackfield.web.mcp.pushing import Push
 from jackfield.web.mcp.results import stamped
 from jackfield.web.mcp.revisions import MODERN, SUBSCRIPTION_KEY
 from jackfield.web.mcp.sessions import Session
@@ -34,20 +35,20 @@ async def session_messages(
             telling = asyncio.create_task(_tell_changes(follower, outbox))
             try:
                 while (said := await _next(outbox, telling)) is not None:
-                    yield _message(said)
+                    yield Message(event="message", data=Raw(said.message), on_sent=said.on_sent)
             finally:
                 await stop(telling)
     finally:
         session.unfollow(follower)
 
 
-async def _tell_changes(follower: Follower, outbox: "asyncio.Queue[bytes]") -> None:
+async def _tell_changes(follower: Follower, outbox: "asyncio.Queue[Push]") -> None:
     async for change in follower:
         if change.names_tools:
-            await outbox.put(notification(LIST_CHANGED))
+            await outbox.put(Push(notification(LIST_CHANGED)))
 
 
-async def _next(outbox: "asyncio.Queue[bytes]", telling: "asyncio.Task[None]") -> bytes | None:
+async def _next(outbox: "asyncio.Queue[Push]", telling: "asyncio.Task[None]") -> Push | None:
     """What is to be sent next; None when there are no more changes to tell, which is when the stream is to end."""
     if not outbox.empty():
         return outbox.get_nowait()

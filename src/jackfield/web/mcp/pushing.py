@@ -7,11 +7,13 @@ to who asked for it. What happened while the stream was broken is told when it i
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from jackfield.errors import EventsPurged
 from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
@@ -29,6 +31,13 @@ BACKLOG = 100
 MOST_BOUND = 100
 
 
+class Push(Struct, frozen=True):
+    """A message for the stream, and what to note as soon as it has left."""
+
+    message: bytes
+    on_sent: Callable[[], Awaitable[None]] | None = None
+
+
 class Pushing:
     """The relay sessions of one MCP client. `level` is what the client asked to hear of."""
 
@@ -37,7 +46,7 @@ class Pushing:
         self._sessions: dict[str, Session] = {}
         self._told: dict[str, int] = {}
         """By session: the last event that this client was told."""
-        self._outbox: asyncio.Queue[bytes] | None = None
+        self._outbox: asyncio.Queue[Push] | None = None
         self._pumps: dict[str, asyncio.Task[None]] = {}
 
     def bind(self, session: Session) -> None:
@@ -51,7 +60,7 @@ class Pushing:
             self._begin(session, self._outbox)
 
     @asynccontextmanager
-    async def stream(self) -> AsyncIterator["asyncio.Queue[bytes]"]:
+    async def stream(self) -> AsyncIterator["asyncio.Queue[Push]"]:
         """What is to be sent, while the client's stream is open. A new stream takes the place of the one before."""
         await self._stop()
         outbox = self._outbox = asyncio.Queue(BACKLOG)
@@ -64,7 +73,7 @@ class Pushing:
                 self._outbox = None
                 await self._stop()
 
-    def _begin(self, session: Session, outbox: "asyncio.Queue[bytes]") -> None:
+    def _begin(self, session: Session, outbox: "asyncio.Queue[Push]") -> None:
         self._pumps[session.id] = asyncio.create_task(self._pump(session, outbox), name=f"push {session.id}")
 
     async def _stop(self) -> None:
@@ -74,16 +83,20 @@ class Pushing:
         if pumps:
             await asyncio.wait(pumps)
 
-    async def _pump(self, session: Session, outbox: "asyncio.Queue[bytes]") -> None:
+    async def _pump(self, session: Session, outbox: "asyncio.Queue[Push]") -> None:
         with session.presence.stream():
             try:
                 async with aclosing(session.ring.follow(self._told[session.id])) as events:
                     async for event in events:
                         if self._is_wanted(session, event):
-                            await outbox.put(message_of(event))
-                        self._told[session.id] = event.index
+                            await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))
             except EventsPurged as fault:
                 log.warning("a client is not told all of session %s any more: %s", session.id, fault)
+
+    async def _note(self, session_id: str, index: int) -> None:
+        """The client has it: what was only on its way when a stream broke is told on the next."""
+        if session_id in self._told:
+            self._told[session_id] = index
 
     def _is_wanted(self, session: Session, event: SessionEvent) -> bool:
         if event.type == CALLER_TOOL_REQUEST:

@@ -1,0 +1,183 @@
+"""Sessions of a gateway in this process: what an agent sees, what a session's key may, and how sessions end."""
+
+import asyncio
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from jackfield.app import Gateway
+from jackfield.calls.requests import CallRequest
+from jackfield.errors import Forbidden, ToolNotFound, Unavailable
+from jackfield.llm.scripted import ScriptedModel
+from jackfield.model.principal import Principal
+from jackfield.sessions.lent import CallerTool, Declared
+from jackfield.sessions.session import Session, SessionStatus
+from jackfield.settings import load_settings
+
+CONFIG = f"""
+[models.demo]
+provider = "scripted"
+script = "script.toml"
+
+[agents.helper]
+tools = ["co*", "ant_taken"]
+
+[sessions.sleeper]
+command = ["{sys.executable}", "-c", "import time; time.sleep(600)"]
+sandbox = {{ kind = "none" }}
+timeout = 0.2
+
+[sessions.idler]
+command = ["{sys.executable}", "-c", "import time; time.sleep(600)"]
+sandbox = {{ kind = "none" }}
+idle_timeout = 0.2
+
+[sessions.absent]
+command = ["no-such-program-anywhere"]
+sandbox = {{ kind = "none" }}
+"""
+TOOL = """
+[[tools]]
+name = "{name}"
+description = "One."
+executionType = "internal"
+inputSchema = {{ type = "object" }}
+"""
+OWNER = Principal(name="ant", scopes=frozenset({"call"}))
+LENT = Declared(caller_id="ant", tools=(CallerTool(name="say"), CallerTool(name="taken")))
+WITHIN = 10.0
+
+
+@asynccontextmanager
+async def a_gateway(folder: Path, *, data: Path | None = None) -> AsyncIterator[Gateway]:
+    names = ("confirm", "convince", "other", "ant_taken")
+    write(folder / "jackfield.toml", CONFIG + "".join(TOOL.format(name=name) for name in names))
+    write(folder / "script.toml", '[otherwise]\nsay = "yes"\n')
+    environment = {"JACKFIELD_DATA": str(data or folder / "d")}
+    settings = load_settings(folder, environment=environment, overrides={"store": "memory:"})
+    async with Gateway(settings) as gateway:
+        yield gateway
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+async def until_over(session: Session) -> SessionStatus:
+    async with asyncio.timeout(WITHIN):
+        async for _ in session.ring.follow(-1):
+            pass
+    return session.status
+
+
+async def asked(gateway: Gateway, session: Session) -> list[str]:
+    """The tools that its model was shown."""
+    gateway.sessions.message(session, "hello", declared=Declared(), principal=session.owner)
+    async with asyncio.timeout(WITHIN):
+        async for event in session.ring.follow(-1):
+            if event.type == "completion":
+                break
+    model = await gateway.models.get("demo")
+    assert isinstance(model, ScriptedModel)
+    return sorted(tool.name for tool in model.requests[-1].tools)
+
+
+async def test_an_agent_sees_what_its_config_names_and_its_caller_may_see_and_what_is_lent(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as gateway:
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
+        both = ["ant_say", "ant_taken", "caller_ant_taken"]
+        assert await asked(gateway, session) == sorted(["confirm", "convince", *both])
+        limited = Principal(name="bee", scopes=frozenset({"call"}), tools=("confirm",))
+        session = await gateway.sessions.open(limited, agent="helper", declared=LENT)
+        assert await asked(gateway, session) == ["ant_say", "ant_taken", "confirm"]
+
+
+async def test_a_sessions_key_finds_no_tool_of_the_catalog_and_no_other_key_finds_a_lent_one(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as gateway:
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
+        confirm = gateway.catalog.view(OWNER).get("confirm")
+        with pytest.raises(ToolNotFound):
+            await gateway.pipeline.call(CallRequest(tool="confirm", arguments={}, principal=session.principal))
+        handed_over = CallRequest(tool="confirm", arguments={}, principal=session.principal, entry=confirm)
+        with pytest.raises(Forbidden):
+            await gateway.pipeline.call(handed_over)
+        with pytest.raises(ToolNotFound):
+            await gateway.pipeline.call(CallRequest(tool="ant_say", arguments={}, principal=OWNER))
+        assert gateway.keyring.find(session.token) == session.principal
+        assert gateway.keyring.named(session.principal.name) is None, "no login can be made of it"
+        await gateway.sessions.end(session)
+        assert gateway.keyring.find(session.token) is None
+        assert gateway.catalog.view(session.principal).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("agent", "why"), [("sleeper", "The session lasted 0.2 s"), ("idler", "Nobody said anything for 0.2 s")]
+)
+async def test_a_session_ends_when_it_lasted_too_long_or_nobody_says_anything(
+    tmp_path: Path, agent: str, why: str
+) -> None:
+    async with a_gateway(tmp_path) as gateway:
+        session = await gateway.sessions.open(OWNER, agent=agent, declared=Declared())
+        assert await until_over(session) is SessionStatus.TIMED_OUT
+        assert why in (session.error or "")
+        assert [event.status for event in session.ring.since(-1) if event.type == "status"] == ["running", "timed_out"]
+
+
+@pytest.fixture
+def near() -> Iterator[Path]:
+    """A folder whose path leaves room for that of a socket."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
+async def test_a_program_that_cannot_be_started_opens_no_session(tmp_path: Path, near: Path) -> None:
+    async with a_gateway(tmp_path, data=near) as gateway:
+        with pytest.raises(Unavailable, match="no-such-program-anywhere"):
+            await gateway.sessions.open(OWNER, agent="absent", declared=Declared())
+        assert left_in(near / "sessions") == []
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def test_what_a_killed_gateway_left_is_removed_and_what_another_listens_to_stays(
+    tmp_path: Path, near: Path
+) -> None:
+    folder = near / "sessions"
+    with listening(folder / "ses_dead", closed=True), listening(folder / "ses_other", closed=False):
+        async with a_gateway(tmp_path, data=near) as gateway:
+            session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
+            assert left_in(folder) == sorted([session.id, "ses_other"])
+        assert left_in(folder) == ["ses_other"]
+
+
+def listening(folder: Path, *, closed: bool) -> socket.socket:
+    folder.mkdir(parents=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "relay.sock"))
+    if closed:
+        listener.close()
+    else:
+        listener.listen()
+    return listener
+
+
+async def test_a_data_folder_too_deep_for_a_socket_is_no_hindrance(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, data=tmp_path / ("deep" * 30)) as gateway:
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
+        assert session.socket is not None
+        assert len(str(session.socket)) < 100
+        assert mode_of(session.socket.parent) == 0o700
+        folder = session.socket.parent
+    assert mode_of(folder) is None
+
+
+def mode_of(path: Path) -> int | None:
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else None
