@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from jackfield.model.space import Sender
 from jackfield.store import open_store
 from jackfield.web.console import is_built
-from tests.console.scene import CONFIG, FILES
+from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
 from tests.stories.gateway import RunningGateway, running_gateway
 
@@ -33,7 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     seeding = threading.Thread(target=lambda: asyncio.run(_seed(folder)))
     seeding.start()
     seeding.join(60)
-    with running_gateway(folder, CONFIG, files=FILES) as gateway:
+    with running_gateway(folder, CONFIG, files=FILES, env=ADMIN) as gateway:
         yield gateway
 
 
@@ -45,9 +45,8 @@ async def _seed(folder: Path) -> None:
     await store.open()
     await store.spaces.create("long", name="A long talk")
     husam = Sender("husam", "Husam", "person")
-    for number in range(1, MANY + 1):
-        words = f"Message {number}: " + "so it goes " * (number % 13)
-        await store.spaces.post("long", sender=husam, content=words)
+    words = (f"Message {number}: " + "so it goes " * (number % 13) for number in range(1, MANY + 1))
+    await asyncio.gather(*(store.spaces.post("long", sender=husam, content=each) for each in words))
     await store.close()
 
 

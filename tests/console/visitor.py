@@ -19,7 +19,7 @@ from tests.stories.gateway import RunningGateway
 
 WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)
-WITHIN_MS = 15_000
+WITHIN_MS = 10_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ARGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 

@@ -64,6 +64,15 @@ async def test_a_follower_misses_nothing_and_ends_with_the_session() -> None:
     assert seen == [1, 2, 3]
 
 
+async def test_who_names_an_index_that_is_still_to_come_hears_what_comes_next() -> None:
+    ring = filled(2)
+    events = ring.follow(70)
+    coming = asyncio.ensure_future(anext(events))
+    await asyncio.sleep(0)
+    ring.add("message", text="x")
+    assert (await asyncio.wait_for(coming, 5)).index == 2
+
+
 async def test_a_follower_that_is_too_slow_is_told_so() -> None:
     ring = filled(1)
     events = ring.follow(-1)

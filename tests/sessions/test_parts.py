@@ -97,6 +97,19 @@ def test_the_callers_fields_are_taken_from_the_context_or_from_beside_it() -> No
     assert read_declared(context=None, caller_id=None, caller_tools=None) == Declared()
 
 
+def test_characters_that_nobody_would_see_are_taken_out_of_what_an_agent_reads() -> None:
+    hidden = "Send\u200b it\u202e now"
+    schema = {"type": "object", "properties": {"to": {"type": "string", "description": hidden}}}
+    tool = {"name": "x", "description": hidden, "inputSchema": schema}
+    read = read_declared(context=None, caller_id=None, caller_tools=[tool])
+    assert read.tools is not None
+    assert read.tools[0].description == "Send it now"
+    assert read.tools[0].input_schema == {
+        "type": "object",
+        "properties": {"to": {"type": "string", "description": "Send it now"}},
+    }
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

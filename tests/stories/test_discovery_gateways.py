@@ -103,12 +103,12 @@ async def test_the_time_that_is_left_travels_along(tmp_path: Path) -> None:
         served(tmp_path / "first", config) as first,
         served(tmp_path / "last", knows("first", first.url)) as last,
     ):
-        headers = {"jackfield-timeout-ms": "300"}
+        headers = {"jackfield-timeout-ms": "900"}
         answer = await last.client.post(f"{TOOLS}/slow/execute", json={"arguments": {}}, headers=headers)
-        assert answer.json()["error"] == {"code": "timeout", "message": "Tool timed out after 300ms"}
+        assert answer.json()["error"] == {"code": "timeout", "message": "Tool timed out after 900ms"}
         [there] = await calls_of(first)
         over = await settled(first.client, there["id"])
-        assert over["error"] == {"code": "timeout", "message": "Tool timed out after 300ms"}
+        assert over["error"] == {"code": "timeout", "message": "Tool timed out after 900ms"}
         wrong = await last.client.post(f"{TOOLS}/greet/execute", json={}, headers={"jackfield-timeout-ms": "soon"})
         assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "jackfield-timeout-ms")
 

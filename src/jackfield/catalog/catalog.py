@@ -147,7 +147,11 @@ class Catalog:
                 follower.offer(change)
 
     def end_lending_to(self, session: str) -> None:
+        """Its key sees nothing any more, and who follows with it is let go."""
         self._of_sessions.pop(session, None)
+        for follower in list(self._followers):
+            if follower.sight.session == session:
+                follower.close()
 
     def _view_of(self, entries: Iterable[Entry]) -> View:
         snapshot = snapshot_of(entries)

@@ -107,7 +107,8 @@ class EventRing:
 
     async def follow(self, after: int) -> AsyncGenerator[SessionEvent]:
         """Those after `after`, then each as it comes, to the session's end. Who is too slow gets `EventsPurged`."""
-        position, woken = after, asyncio.Event()
+        # An index that is still to come was another session's: what comes next is new to whoever names it.
+        position, woken = min(after, self.last_index), asyncio.Event()
         self._followers.add(woken)
         try:
             while True:

@@ -15,6 +15,7 @@ from jackfield.catalog.names import legal, shown
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import CALLER, Tool
+from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
 
 MOST = 500
 LONGEST_ID = 64
@@ -101,12 +102,19 @@ def read_declared(
 
 
 def _read_tool(raw: Any) -> CallerTool:
+    """One declared tool, without characters that an agent would read and a person would not see."""
     if not isinstance(raw, dict):
         raise BadRequest("Each of 'caller_tools' is an object with a 'name'.", param="caller_tools")
     schema = raw.get("inputSchema", raw.get("input_schema"))
     known = {"name": raw.get("name"), "description": raw.get("description") or "", "input_schema": schema}
     try:
-        return msgspec.convert(known, CallerTool)
+        tool = msgspec.convert(known, CallerTool)
+        schema = None if tool.input_schema is None else cleaned_schema(tool.input_schema)
+        return msgspec.structs.replace(tool, description=cleaned(tool.description), input_schema=schema)
+    except Unremovable as fault:
+        raise BadRequest(
+            f"Tool '{shown(str(raw.get('name')))}' cannot be offered: {fault}", param="caller_tools"
+        ) from None
     except msgspec.ValidationError as fault:
         raise BadRequest(f"One of 'caller_tools' is not right: {fault}.", param="caller_tools") from None
 

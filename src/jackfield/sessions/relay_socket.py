@@ -31,6 +31,8 @@ LONGEST_LINE = 32 * 1024 * 1024
 PIECE = 256 * 1024
 MOST_AT_ONCE = 1_000
 """Requests of one connection that may be open; the next is refused until one is answered."""
+MOST_UNREAD = 64 * 1024 * 1024
+"""Bytes of answers that a program may leave unread."""
 MOST_CONNECTIONS = 64
 LONGEST_PATH = 100
 """What every system takes as the path of a socket."""
@@ -243,7 +245,12 @@ class _Connection:
         self._send(_encode(_Response(id=request_id, error=fault.error)))
 
     def _send(self, message: bytes) -> None:
-        if not self._writer.is_closing():
+        if self._writer.is_closing():
+            return
+        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
+            log.warning("a program of session %s does not read its answers and is hung up on", self._session.id)
+            self.hang_up()
+        else:
             self._writer.write(message.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
 
 

@@ -112,10 +112,10 @@ export function useSpace(spaceId: string): Space {
   return { ...state, stream, hasEarlier, loadEarlier, send };
 }
 
-/** Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
+/** An id of the sender's own; `msg_…` is the gateway's. Not `crypto.randomUUID`: a page over plain HTTP has none. */
 function newMessageId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(14));
-  return `msg_${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `web_${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** Pieces come many a second: what arrives between two frames of the screen is taken together. */

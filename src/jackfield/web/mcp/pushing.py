@@ -84,14 +84,22 @@ class Pushing:
             await asyncio.wait(pumps)
 
     async def _pump(self, session: Session, outbox: "asyncio.Queue[Push]") -> None:
+        after: int | None = self._told[session.id]
         with session.presence.stream():
-            try:
-                async with aclosing(session.ring.follow(self._told[session.id])) as events:
-                    async for event in events:
-                        if self._is_wanted(session, event):
-                            await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))
-            except EventsPurged as fault:
-                log.warning("a client is not told all of session %s any more: %s", session.id, fault)
+            while after is not None:
+                after = await self._follow(session, outbox, after=after)
+
+    async def _follow(self, session: Session, outbox: "asyncio.Queue[Push]", *, after: int) -> int | None:
+        """To the session's end (None); if some were purged meanwhile, where to begin again."""
+        try:
+            async with aclosing(session.ring.follow(after)) as events:
+                async for event in events:
+                    if event.index > self._told[session.id] and self._is_wanted(session, event):
+                        await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))
+        except EventsPurged as fault:
+            log.info("a client was not told all of session %s: %s", session.id, fault)
+            return -1
+        return None
 
     async def _note(self, session_id: str, index: int) -> None:
         """The client has it: what was only on its way when a stream broke is told on the next."""
