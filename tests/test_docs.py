@@ -10,7 +10,9 @@ from jackfield.agents.builtins import ENTRIES
 from jackfield.app import Gateway
 from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
-from jackfield.settings import (
+from jackfield.settings import ToolOverride, ToolSettings, load_settings
+from jackfield.settings.discovery import DiscoverySettings
+from jackfield.settings.sections import (
     KeySettings,
     McpSettings,
     OutgoingSettings,
@@ -18,11 +20,7 @@ from jackfield.settings import (
     ScenarioSettings,
     ServerSettings,
     StoreSettings,
-    ToolOverride,
-    ToolSettings,
-    load_settings,
 )
-from jackfield.settings_discovery import DiscoverySettings
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.manifest.options import ManifestOptions
 
@@ -30,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 TOOL_FILES = (ROOT / "docs/tool-files.md").read_text(encoding="utf-8")
-VARIABLES_IN = ("settings.py", "settings_models.py", "keys.py")
+VARIABLES_IN = ("settings/loading.py", "settings/models.py", "keys.py")
 SECRETS = {
     "OPS_KEY": "ops-key-0001",
     "PLANNER_KEY": "planner-key-0001",

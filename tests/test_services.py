@@ -8,7 +8,7 @@ import pytest
 
 from jackfield.services import read_folder
 from jackfield.settings import load_settings
-from jackfield.settings_discovery import DiscoverySettings, service_of, services_in, variable_of
+from jackfield.settings.discovery import DiscoverySettings, service_of, services_in, variable_of
 
 ENVIRONMENT = {
     "AGENT_MANAGER_API_URL": "http://manager",

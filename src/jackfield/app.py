@@ -11,19 +11,23 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from jackfield.agents.approvals import Approvals
 from jackfield.agents.asking import answer_to
 from jackfield.agents.book import AgentBook
-from jackfield.agents.cycles import Household
-from jackfield.agents.engine import Engine, Rooms
-from jackfield.agents.living import Rooms as LivingRooms
-from jackfield.agents.own_servers import OwnServers
-from jackfield.agents.servers import RequestServers
+from jackfield.building import (
+    Parts,
+    catalog_of,
+    configured_sources,
+    engine_of,
+    hidden_from_sandboxes,
+    household_of,
+    models_of,
+    own_servers_of,
+    sessions_of,
+)
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.elsewhere import Elsewhere
@@ -34,34 +38,24 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.servers import ToolServers, offer_topic
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
-from jackfield.catalog.catalog import Catalog
-from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
-from jackfield.errors import ConfigError, Unavailable
+from jackfield.errors import Unavailable
 from jackfield.keys import ADMIN, Keyring
-from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.response_request import McpTool
 from jackfield.pinning import Pinning
 from jackfield.services import Services
-from jackfield.sessions.agent import Rooms as SessionRooms
-from jackfield.sessions.registry import Sessions
-from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
 from jackfield.shelf import Shelf
-from jackfield.sources.base import Source, Surroundings
+from jackfield.sources.base import Surroundings
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.keeper import Panel, SourceState, SourceStatus
-from jackfield.sources.kinds import make_source
-from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
 from jackfield.spaces.room import SpaceRoom
 from jackfield.store import open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.mind_moves import AGENTS_TOPIC
-from jackfield.store.opening import database_files
 from jackfield.store.preferences import PREFERENCES_TOPIC
 from jackfield.workers.workshop import Workshop
 
@@ -89,7 +83,7 @@ class Gateway:
             settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
         )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        self.catalog = _catalog_of(settings)
+        self.catalog = catalog_of(settings)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = Panel(on_listing=self._listing_changed)
         self.preferences = PreferenceBook()
@@ -127,7 +121,10 @@ class Gateway:
         """What other gateways know this one by, and all that share its database."""
         self.callbacks = Callbacks(secrets.token_hex(32))
         self.workshop = Workshop(
-            settings.data / "workers", redact=redactor.text, base=settings.folder, hidden=_hidden(settings)
+            settings.data / "workers",
+            redact=redactor.text,
+            base=settings.folder,
+            hidden=hidden_from_sandboxes(settings),
         )
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
@@ -138,17 +135,22 @@ class Gateway:
             servers=self.servers,
             gateway_id=self.id,
         )
-        self.models = self._make_models()
-        self.engine = self._make_engine()
+        self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.agents = AgentBook(self.store, settings.agents)
-        self._own_servers = self._make_own_servers()
-        self.household = self._make_household()
-        self._sources = self._make_sources()
-        self._services = Services(settings, panel=self.panel, surroundings=self._surroundings())
+        parts = self._parts()
+        own = own_servers_of(parts)
+        self.engine = engine_of(parts)
+        self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
+        self.sessions = sessions_of(parts, own=own, redact=redactor.text, keyring=lambda: self.keyring)
+        self._sources = [
+            BuiltinSource(Registry()),
+            *configured_sources(settings, parts.surroundings),
+            *self.shelf.sources,
+        ]
+        self._services = Services(settings, panel=self.panel, surroundings=parts.surroundings)
         # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
         self.keyring = Keyring.from_settings(settings)
-        self.sessions = self._make_sessions(redact=redactor.text)
         self._listings_changed = asyncio.Event()
         self._reading_preferences = asyncio.Lock()
         self._chores: list[asyncio.Task[None]] = []
@@ -227,72 +229,18 @@ class Gateway:
             await self.store.leave(self.id)
         await self.store.close()
 
-    def _make_sources(self) -> list[Source]:
-        surroundings = self._surroundings()
-        try:
-            configured = [
-                make_source(source.kind, source.name, source.options, surroundings) for source in self.settings.sources
-            ]
-        except ConfigError as fault:
-            raise ConfigError(f"{self.settings.path}: {fault}") from None
-        return [BuiltinSource(Registry()), *configured, *self.shelf.sources]
-
-    def _make_models(self) -> Models:
-        where = "the configuration" if self.settings.path is None else str(self.settings.path)
-        return Models(self.settings.models, folder=self.settings.folder, send=self.outgoing.send, where=where)
-
-    def _make_engine(self) -> Engine:
-        surroundings = self._surroundings()
-
-        def brought_along(name: str, tool: McpTool) -> Source:
-            headers = dict(tool.headers or {})
-            if tool.authorization is not None:
-                headers["Authorization"] = f"Bearer {tool.authorization}"
-            return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
-
-        servers = RequestServers(panel=self.panel, catalog=self.catalog, make=brought_along)
-        approvals = Approvals(store=self.store, catalog=self.catalog, pipeline=self.pipeline, answers=self.answers)
-        return Engine(
-            Rooms(
-                models=self.models,
-                catalog=self.catalog,
-                pipeline=self.pipeline,
-                store=self.store,
-                servers=servers,
-                approvals=approvals,
-                settings=self.settings.responses,
-            )
-        )
-
-    def _make_own_servers(self) -> OwnServers:
-        surroundings = self._surroundings()
-        return OwnServers(
+    def _parts(self) -> Parts:
+        return Parts(
+            settings=self.settings,
+            store=self.store,
             panel=self.panel,
             catalog=self.catalog,
-            make=lambda name, options, trusted: McpSource(name, options, surroundings, from_config=trusted),
-        )
-
-    def _make_household(self) -> Household:
-        rooms = LivingRooms(
-            store=self.store,
-            models=self.models,
-            catalog=self.catalog,
             pipeline=self.pipeline,
-            live=self.spaces.live,
-            own_tools=self._own_servers.of,
-        )
-        return Household(rooms, gateway_id=self.id, find=self.agents.get)
-
-    def _make_sessions(self, *, redact: Callable[[str], str]) -> Sessions:
-        rooms = SessionRooms(
+            answers=self.answers,
             models=self.models,
-            catalog=self.catalog,
-            pipeline=self.pipeline,
-            store=self.store,
-            own_tools=self._own_servers.of,
+            workshop=self.workshop,
+            surroundings=self._surroundings(),
         )
-        terms = terms_of(self.settings, workshop=self.workshop, redact=redact)
-        return Sessions(terms, rooms=rooms, answers=self.answers, keyring=lambda: self.keyring)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -405,23 +353,6 @@ class Gateway:
         while gone == PRUNE_STEP:
             gone = await self.store.prune(keep_days=self.settings.keep_days, limit=PRUNE_STEP)
             await asyncio.sleep(PRUNE_PAUSE)
-
-
-def _catalog_of(settings: Settings) -> Catalog:
-    """An empty catalog with all that the operator says about tools."""
-    return Catalog(
-        settings.categories,
-        {source.name: source.tools for source in settings.sources},
-        settings.scenario,
-        prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
-        pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
-    )
-
-
-def _hidden(settings: Settings) -> list[Path]:
-    """What no sandboxed program sees, also where it may see the folder around it."""
-    database = database_files(settings.store_url, folder=settings.folder, data=settings.data)
-    return [path for path in (settings.data, settings.path, *database) if path is not None]
 
 
 def _without_server(status: SourceStatus) -> SourceStatus:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from jackfield.agents.prompt import HOW_YOU_LIVE, SECTION, Surroundings, system_prompt
 from jackfield.model.mind import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 from tests.requirement import requirement
 
 BARE = AgentSettings()

@@ -58,7 +58,7 @@ def test_yes_and_no_each_reach_the_agent(visit: Visit, stage: RunningGateway) ->
         expect(page).to_have_title("(1) Spaces · Jackfield")
         card.get_by_role("button", name=button).click()
         expect(card.locator(".state-word")).to_have_text("done")
-        expect(page.locator(".message", has_text="came back").last).to_contain_text(f'"confirmed": {outcome}')
+        expect(page.locator(".message", has_text="came back").last).to_contain_text(f'"confirmed":{outcome}')
     expect(page).to_have_title("Spaces · Jackfield")
     inbox = get(stage, "/api/agents/ada/inbox")["events"]
     answers = [event["data"]["result"] for event in inbox if event["type"] == "tool_result"]
@@ -80,8 +80,8 @@ def test_a_form_made_from_the_schema_refuses_what_does_not_fit_and_sends_what_do
     card.get_by_role("button", name="Send").click()
     expect(card.locator(".state-word")).to_have_text("done")
     told = page.locator(".message", has_text="askForDetails came back").last
-    expect(told).to_contain_text('"nights": 3')
-    expect(told).to_contain_text('"breakfast": true')
+    expect(told).to_contain_text('"nights":3')
+    expect(told).to_contain_text('"breakfast":true')
 
 
 def test_a_call_is_approved_with_the_arguments_as_they_were_edited(visit: Visit, stage: RunningGateway) -> None:

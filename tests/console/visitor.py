@@ -21,7 +21,13 @@ WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)
 WITHIN_MS = 10_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
+_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+]
 
 expect.set_options(timeout=WITHIN_MS)
 

@@ -17,13 +17,14 @@ from jackfield.model.cycle import CycleStatus
 from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, village
 
 SETTLED = 60.0
 SLOWEST_START = 3.0
+"""Seconds of work, not of the clock: the machine may have other things to do."""
 ADA = '[agents.ada]\nname = "Ada"\nspaces = ["home"]\nmodel = "mind"\n'
 
 
@@ -474,11 +475,10 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
     )
     async with Gateway(settings):
         pass
-    began = time.monotonic()
+    began = time.process_time()
     gateway = Gateway(settings)
     async with gateway:
-        started = time.monotonic() - began
-        assert started < SLOWEST_START, "what the store has already is not written again"
+        assert time.process_time() - began < SLOWEST_START, "what the store has already is not written again"
         tasks = asyncio.all_tasks()
         assert len(tasks) < 60, "no task for one who sleeps"
         assert gateway.household.awake == frozenset()

@@ -14,7 +14,7 @@ import pytest
 
 from jackfield.parsing import parse_config
 from jackfield.settings import load_settings
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.files import FilesOptions
 from tests.requirement import requirement
 from tests.sources.workers import worker_file

@@ -15,7 +15,7 @@ from jackfield.agents.own_servers import servers_of
 from jackfield.agents.persona import Persona
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.mind import KeptAgent
-from jackfield.settings_agents import AgentSettings, check_agent_id
+from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.agents")

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from jackfield.model.principal import Principal
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 
 
 class Persona(Struct, frozen=True):

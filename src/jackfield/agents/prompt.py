@@ -10,7 +10,7 @@ from msgspec import Struct
 from jackfield.model.mind import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 
 SECTION = 16_000
 """Characters of what an agent is told about one thing."""

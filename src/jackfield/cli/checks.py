@@ -24,7 +24,7 @@ from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN_KEY_FILE
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.store import open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import Sandboxes

@@ -31,7 +31,7 @@ from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
 from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.sessions")

@@ -18,7 +18,7 @@ from jackfield.errors import Unavailable
 from jackfield.sessions import events
 from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.session import Session, SessionStatus
-from jackfield.settings_sessions import SessionSettings
+from jackfield.settings.sessions import SessionSettings
 from jackfield.workers.sandbox.kinds import Plan
 from jackfield.workers.supervisor import Child
 from jackfield.workers.workshop import Workshop

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from jackfield.sessions.program import Place
 from jackfield.settings import Settings
-from jackfield.settings_agents import AgentSettings
-from jackfield.settings_sessions import RelaySettings, SessionSettings
+from jackfield.settings.agents import AgentSettings
+from jackfield.settings.sessions import RelaySettings, SessionSettings
 from jackfield.workers.workshop import Workshop
 
 INHERITED = ("PATH", "HOME", "LANG")

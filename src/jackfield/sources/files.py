@@ -17,7 +17,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.parsing import parse_config
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Listing, Surroundings
 from jackfield.sources.context import Lent
 from jackfield.sources.globs import Globs, Stamp

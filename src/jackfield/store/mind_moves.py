@@ -74,7 +74,7 @@ def memories(agent: str, keys: Iterable[str] | None = None) -> Script[list[Memor
 
 def set_memories(agent: str, pairs: Iterable[tuple[str, str]]) -> Script[int]:
     """Remember each value under its key, in place of what was there; how many keys."""
-    wanted = dict(pairs)
+    wanted = {_without_nul(key): value for key, value in pairs}
     for key in sorted(wanted):  # in one order everywhere, so that two writers never wait for each other in a circle
         yield "put_memory", {"agent": agent, "key": key, "value": wanted[key]}
     return len(wanted)
@@ -218,4 +218,10 @@ def _unknown(held: Mapping[str, object], drafts: Iterable[GoalDraft | PlanDraft]
 
 
 def _json_list(ids: Iterable[str]) -> str:
-    return msgspec.json.encode([*ids]).decode()
+    """As `each_of` takes it."""
+    return msgspec.json.encode([*map(_without_nul, ids)]).decode()
+
+
+def _without_nul(key: str) -> str:
+    """PostgreSQL takes that character nowhere, not even in an escape."""
+    return key.replace("\x00", "\ufffd")

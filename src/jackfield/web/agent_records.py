@@ -13,7 +13,7 @@ from jackfield.errors import BadRequest
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.mind import AgentOrigin, KeptAgent
 from jackfield.model.times import iso_time
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 from jackfield.web.records import Time
 from jackfield.web.sentences import bad_value
 from jackfield.web.space_records import SpaceId
@@ -235,7 +235,8 @@ def _from_config_json(config: dict[str, Any] | str) -> dict[str, Any]:
     if model is not None:
         found["model"] = model
     if "tools" in config:
-        found["tools"] = [_tool_name(tool) for tool in config["tools"] or ()]
+        tools = config["tools"] or []
+        found["tools"] = [_tool_name(tool) for tool in tools] if isinstance(tools, list) else tools
     return found | {key: config[key] for key in ("mcp", "spaces") if key in config}
 
 

@@ -12,7 +12,7 @@ from jackfield.errors import BadRequest
 from jackfield.model.ids import new_id
 from jackfield.model.mind import KeptAgent
 from jackfield.parsing import nearest
-from jackfield.settings_agents import AgentSettings
+from jackfield.settings.agents import AgentSettings
 from jackfield.store.cycles import NEWEST
 from jackfield.web.agent_records import (
     AgentList,

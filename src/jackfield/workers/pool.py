@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.environments import Environment, Environments, Script
 from jackfield.workers.logs import WorkerLog
 from jackfield.workers.sandbox.kinds import Plan, plain

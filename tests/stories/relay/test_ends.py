@@ -13,7 +13,7 @@ import pytest
 from mcp import MCPError
 
 from jackfield.settings import load_settings
-from jackfield.settings_sessions import RelaySettings
+from jackfield.settings.sessions import RelaySettings
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, clean_environment, running_gateway, start_gateway
 from tests.stories.mcp_clients import text_of

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from jackfield.errors import CouldNotStart
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox.view import TEMPORARY
 from jackfield.workers.sandbox.words import explained, words_for
 from jackfield.workers.supervision.mounts import KEPT_FROM_WRITING

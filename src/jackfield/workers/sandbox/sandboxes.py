@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import CouldNotStart
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox import kinds
 from jackfield.workers.sandbox.kinds import Kind, Plan, Program, SandboxUnavailable
 from jackfield.workers.sandbox.programs import needs_of, own_needs

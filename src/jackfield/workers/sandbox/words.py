@@ -5,7 +5,7 @@ Above: `kinds.py`, the workers, the sessions. Below: nothing.
 
 import signal
 
-from jackfield.settings_sessions import SandboxSettings
+from jackfield.settings.sessions import SandboxSettings
 
 _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate memory", "[Errno 12]", "can't start new thread")
 _OUT_OF_FILE = ("File too large", "[Errno 27]")

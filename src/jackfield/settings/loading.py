@@ -1,7 +1,6 @@
-"""The operator's words: `jackfield.toml` (or `.json`), the environment, and the secrets file.
+"""Reading the operator's words: the config file, the environment and the secrets file, put together and checked.
 
-Everything is checked here, once, at the start. A config that cannot be used raises `ConfigError` with one
-sentence that names file, key and cure; after that no other room sees raw config.
+Above: everybody who starts a gateway. Below: the tables, each in its module.
 """
 
 import json
@@ -10,138 +9,34 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
-from jackfield.model.tool import Category, ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
-from jackfield.parsing import parse_config, snake_keys
-from jackfield.settings_agents import AgentSettings, check_agent_id
-from jackfield.settings_discovery import DiscoverySettings, services_in
-from jackfield.settings_models import with_environment_model
-from jackfield.settings_sessions import RelaySettings, SessionSettings
+from jackfield.model.tool import Category
+from jackfield.parsing import parse_config
+from jackfield.settings.agents import AgentSettings, check_agent_id
+from jackfield.settings.discovery import DiscoverySettings, services_in
+from jackfield.settings.models import with_environment_model
+from jackfield.settings.sections import (
+    AuthSettings,
+    ConsoleSettings,
+    KeySettings,
+    McpSettings,
+    OutgoingSettings,
+    ResponsesSettings,
+    ScenarioSettings,
+    ServerSettings,
+    StoreSettings,
+)
+from jackfield.settings.sessions import RelaySettings, SessionSettings
+from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, numbered_tool, parse_source
 
-MAX_BODY = 32 * 1024 * 1024
-RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[server]`"""
-
-    host: str = "127.0.0.1"
-    port: int = 8420
-    allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
-    public_url: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
-    max_body: int = MAX_BODY
-
-
-class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[store]`; `keep` is in days, `large_result` in bytes, above which a result is kept apart (0: none is)."""
-
-    url: str | None = None
-    keep: float = 30
-    large_result: Annotated[int, Meta(ge=0)] = LARGE_RESULT
-
-
-class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[responses]`: how far one response may go; `timeout` is in seconds, for all of it."""
-
-    max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20
-    timeout: Annotated[float, Meta(gt=0)] = 600
-    retries: Annotated[int, Meta(ge=0, le=10)] = 0
-    """How often a step is asked again whose model failed before it had said anything."""
-
-
-class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[scenario]`: how this gateway names itself in its manifest (seed 004's ScenarioInfo)."""
-
-    name: str = "jackfield"
-    version: str = "1.0.0"
-    description: str = "Tools behind a Jackfield gateway"
-    base_url: str | None = None
-
-
-class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`."""
-
-    key: str
-    scopes: tuple[str, ...] = ("call",)
-    tools: tuple[str, ...] = ()
-    budget: Annotated[int, Meta(ge=0)] | None = None
-    """Points that its calls may cost within an hour: 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
-
-
-class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[auth]`"""
-
-    keys: dict[str, KeySettings] = {}
-
-
-class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[outgoing]`: addresses that requests to foreign urls may reach although they are not public."""
-
-    allow: tuple[str, ...] = ()
-
-
-class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[mcp]`: how the catalog is shown to MCP clients."""
-
-    search_tools_above: Annotated[int, Meta(ge=0)] = 0
-    """Catalogs with more tools than this are searched, not listed; 0: always listed."""
-
-
-class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[console]`: a folder of JavaScript modules that bring components for tools of one's own."""
-
-    tools: str | None = None
-
-
-class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[sources.X.tools.NAME]`: what the operator says about a tool, over what its source says."""
-
-    description: str | None = None
-    category: str | None = None
-    visible: bool | None = None
-    is_async: bool | None = None
-    timeout: Milliseconds | None = None
-    expires_in: Milliseconds | None = None
-    metadata: dict[str, Any] = {}
-
-
-class SourceSettings(Struct, frozen=True, kw_only=True):
-    """`[sources.NAME]`: kind, prefix, on_change, overrides, and options that only that kind understands."""
-
-    name: str
-    kind: str
-    options: dict[str, Any]
-    prefix: str = ""
-    """Put before the names of its tools."""
-    accepts_changes: bool = False
-    """`on_change`: whether a foreign tool whose definition changed goes on being offered, unseen by anybody."""
-    tools: dict[str, ToolOverride] = {}
-
-
-class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[tools]]`: seed 003's tool config."""
-
-    name: str
-    description: str
-    input_schema: JsonSchema
-    execution_type: ExecutionType
-    output_schema: JsonSchema | None = None
-    visible: bool | None = None
-    is_async: bool = False
-    timeout: Milliseconds | None = None
-    expires_in: Milliseconds | None = None
-    execution: HttpExecution | None = None
-    category: str | None = None
-    metadata: Metadata = Metadata()
 
 
 class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -253,8 +148,8 @@ def load_settings(
         mcp=document.mcp,
         console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
-        sources=tuple(_source(name, raw, path) for name, raw in document.sources.items()),
-        tools=tuple(_tool(number, raw, path) for number, raw in enumerate(document.tools)),
+        sources=tuple(parse_source(name, raw, path) for name, raw in document.sources.items()),
+        tools=tuple(numbered_tool(number, raw, path) for number, raw in enumerate(document.tools)),
         agents=document.agents,
         sessions=document.sessions,
         relay=document.relay,
@@ -345,62 +240,6 @@ def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, 
         trusted_proxies=server.trusted_proxies,
         max_body=server.max_body,
     )
-
-
-def _source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings:
-    where = f"{path}: sources.{name}"
-    if name in RESERVED_SOURCES:
-        raise ConfigError(f"{where}: '{name}' is a name the gateway keeps for itself. Choose another one.")
-    if not is_source_name(name):
-        raise ConfigError(f"{where}: a source's name has 1 to 32 letters, digits, '_' or '-'. Rename it.")
-    options = dict(raw)
-    kind = options.pop("kind", None)
-    if not isinstance(kind, str):
-        raise ConfigError(f'{where} needs a kind, for example kind = "files". Add it.')
-    prefix = options.pop("prefix", "")
-    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_]{0,32}", prefix):
-        raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
-    on_change = options.pop("on_change", "hold")
-    if on_change not in ("hold", "accept"):
-        raise ConfigError(f"{where}.on_change is {on_change!r}; it takes 'hold' or 'accept'. Correct it.")
-    overrides = options.pop("tools", {})
-    if not isinstance(overrides, dict):
-        raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
-    return SourceSettings(
-        name=name,
-        kind=kind,
-        options=options,
-        prefix=prefix,
-        accepts_changes=on_change == "accept",
-        tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
-    )
-
-
-def is_source_name(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name) is not None
-
-
-def _override(where: str, value: Any) -> ToolOverride:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table. Write [{where}] and its keys below.")
-    override = parse_config(snake_keys(value), ToolOverride, where=where)
-    parse_config(override.metadata, Metadata, where=f"{where}.metadata")
-    return override
-
-
-def _tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSettings:
-    name = f" ({raw['name']})" if isinstance(raw.get("name"), str) else ""
-    return parse_tool(raw, where=f"{path}: tools[{number}]{name}")
-
-
-def parse_tool(raw: dict[str, Any], *, where: str) -> ToolSettings:
-    """A tool in seed 003's shape, wherever it was written."""
-    tool = parse_config(snake_keys(raw), ToolSettings, where=where)
-    if tool.execution_type is ExecutionType.GATEWAY and tool.execution is None:
-        raise ConfigError(f'{where} is a gateway tool without a url. Add execution = {{ url = "…" }}.')
-    if tool.input_schema.get("type", "object") != "object":
-        raise ConfigError(f'{where}.inputSchema must describe an object. Set type = "object".')
-    return tool
 
 
 def _check(settings: Settings) -> None:

@@ -1,0 +1,143 @@
+"""How the larger rooms of a gateway are put together from the smaller ones. Pure but for what the rooms do themselves.
+
+Above: `app.py`, which starts and stops them. Below: the rooms.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from jackfield.agents.approvals import Approvals
+from jackfield.agents.book import AgentBook
+from jackfield.agents.cycles import Household
+from jackfield.agents.engine import Engine, Rooms
+from jackfield.agents.living import Rooms as LivingRooms
+from jackfield.agents.own_servers import OwnServers
+from jackfield.agents.servers import RequestServers
+from jackfield.calls.answers import Answers
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.pins import Pins
+from jackfield.errors import ConfigError
+from jackfield.keys import Keyring
+from jackfield.llm.models import Models
+from jackfield.model.response_request import McpTool
+from jackfield.sessions.agent import Rooms as SessionRooms
+from jackfield.sessions.registry import Sessions
+from jackfield.sessions.terms import terms_of
+from jackfield.settings import Settings
+from jackfield.sources.base import Source, Surroundings
+from jackfield.sources.keeper import Panel
+from jackfield.sources.kinds import make_source
+from jackfield.sources.mcp.source import McpSource, server_of_a_request
+from jackfield.sources.outgoing import Outgoing
+from jackfield.spaces.live import Live
+from jackfield.store import Store
+from jackfield.store.opening import database_files
+from jackfield.workers.workshop import Workshop
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What the larger rooms are made of."""
+
+    settings: Settings
+    store: Store
+    panel: Panel
+    catalog: Catalog
+    pipeline: Pipeline
+    answers: Answers
+    models: Models
+    workshop: Workshop
+    surroundings: Surroundings
+
+
+def catalog_of(settings: Settings) -> Catalog:
+    """An empty catalog with all that the operator says about tools."""
+    return Catalog(
+        settings.categories,
+        {source.name: source.tools for source in settings.sources},
+        settings.scenario,
+        prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
+        pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
+    )
+
+
+def hidden_from_sandboxes(settings: Settings) -> list[Path]:
+    """What no sandboxed program sees, also where it may see the folder around it."""
+    database = database_files(settings.store_url, folder=settings.folder, data=settings.data)
+    return [path for path in (settings.data, settings.path, *database) if path is not None]
+
+
+def models_of(settings: Settings, *, outgoing: Outgoing) -> Models:
+    where = "the configuration" if settings.path is None else str(settings.path)
+    return Models(settings.models, folder=settings.folder, send=outgoing.send, where=where)
+
+
+def configured_sources(settings: Settings, surroundings: Surroundings) -> list[Source]:
+    """A source for every `[sources.NAME]`."""
+    try:
+        return [make_source(source.kind, source.name, source.options, surroundings) for source in settings.sources]
+    except ConfigError as fault:
+        raise ConfigError(f"{settings.path}: {fault}") from None
+
+
+def engine_of(parts: Parts) -> Engine:
+    """What carries Responses requests out."""
+
+    def brought_along(name: str, tool: McpTool) -> Source:
+        headers = dict(tool.headers or {})
+        if tool.authorization is not None:
+            headers["Authorization"] = f"Bearer {tool.authorization}"
+        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=parts.surroundings)
+
+    return Engine(
+        Rooms(
+            models=parts.models,
+            catalog=parts.catalog,
+            pipeline=parts.pipeline,
+            store=parts.store,
+            servers=RequestServers(panel=parts.panel, catalog=parts.catalog, make=brought_along),
+            approvals=Approvals(
+                store=parts.store, catalog=parts.catalog, pipeline=parts.pipeline, answers=parts.answers
+            ),
+            settings=parts.settings.responses,
+        )
+    )
+
+
+def own_servers_of(parts: Parts) -> OwnServers:
+    """The servers that belong to one agent each."""
+    return OwnServers(
+        panel=parts.panel,
+        catalog=parts.catalog,
+        make=lambda name, options, trusted: McpSource(name, options, parts.surroundings, from_config=trusted),
+    )
+
+
+def household_of(parts: Parts, *, gateway_id: str, agents: AgentBook, live: Live, own: OwnServers) -> Household:
+    """Where agents live."""
+    rooms = LivingRooms(
+        store=parts.store,
+        models=parts.models,
+        catalog=parts.catalog,
+        pipeline=parts.pipeline,
+        live=live,
+        own_tools=own.of,
+    )
+    return Household(rooms, gateway_id=gateway_id, find=agents.get)
+
+
+def sessions_of(
+    parts: Parts, *, own: OwnServers, redact: Callable[[str], str], keyring: Callable[[], Keyring]
+) -> Sessions:
+    """Sandboxed agents with the callers that lend them tools."""
+    rooms = SessionRooms(
+        models=parts.models,
+        catalog=parts.catalog,
+        pipeline=parts.pipeline,
+        store=parts.store,
+        own_tools=own.of,
+    )
+    terms = terms_of(parts.settings, workshop=parts.workshop, redact=redact)
+    return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring)

@@ -1,0 +1,25 @@
+"""The operator's words: `jackfield.toml` (or `.json`), the environment, and the secrets file.
+
+Everything is checked here, once, at the start. A config that cannot be used raises `ConfigError` with one
+sentence that names file, key and cure; after that no other room sees raw config.
+"""
+
+from jackfield.settings.loading import Secrets, Settings, find_config, load_settings
+from jackfield.settings.sections import KeySettings, ResponsesSettings, ScenarioSettings, ServerSettings
+from jackfield.settings.tools import RESERVED_SOURCES, ToolOverride, ToolSettings, is_source_name, parse_tool
+
+__all__ = [
+    "RESERVED_SOURCES",
+    "KeySettings",
+    "ResponsesSettings",
+    "ScenarioSettings",
+    "Secrets",
+    "ServerSettings",
+    "Settings",
+    "ToolOverride",
+    "ToolSettings",
+    "find_config",
+    "is_source_name",
+    "load_settings",
+    "parse_tool",
+]

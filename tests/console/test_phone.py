@@ -1,0 +1,73 @@
+"""One call, answered by whoever holds its signed link: on a phone, without signing in."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.console.scene import HUSAM_KEY, call_of, execute
+from tests.console.visitor import PHONE, Visitor
+from tests.stories.gateway import RunningGateway, eventually
+
+Visit = Callable[..., Visitor]
+
+
+def answer_place(call: dict[str, str]) -> str:
+    return "/answer/" + (call["callback_url"] or call["approval_url"]).rsplit("/", 1)[1]
+
+
+def test_the_waiting_page_gives_the_link_as_a_qr_code(visit: Visit, stage: RunningGateway) -> None:
+    call_id = execute(stage, "confirmAction", {"question": "With the phone?"})
+    husam = visit(HUSAM_KEY)
+    page = husam.go(f"/waiting/{call_id}")
+    page.get_by_text("Answer on a phone").click()
+    expect(page.get_by_role("img", name="QR code of the link")).to_be_visible()
+    husam.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = husam.evaluate("() => navigator.clipboard.readText()")
+    assert link == f"{stage.url}/#{answer_place(call_of(stage, call_id))}"
+
+
+def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
+    visit: Visit, stage: RunningGateway
+) -> None:
+    call_id = execute(stage, "send_invoice", {"customer": "ACME", "amount": 7})
+    stranger = visit("", size=PHONE)
+    page = stranger.go(answer_place(call_of(stage, call_id)))
+    expect(page.get_by_role("heading", name="Allow this call?")).to_be_visible()
+    expect(page.locator("dl.tree")).to_contain_text("ACME")
+    expect(page.locator("dl.tree")).to_contain_text("7")
+    assert stranger.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
+    eventually(lambda: call_of(stage, call_id)["result"] == "7 euros asked of ACME")
+    page.reload()
+    expect(page.get_by_role("button")).to_have_count(0)
+
+
+def test_a_question_is_answered_by_its_link_with_the_form_of_its_tool(visit: Visit, stage: RunningGateway) -> None:
+    call_id = execute(stage, "askForDetails", {"question": "Who comes?"})
+    page = visit("", size=PHONE).go(answer_place(call_of(stage, call_id)))
+    expect(page.get_by_text("Who comes?")).to_be_visible()
+    page.get_by_label("Your name*").fill("Mia")
+    page.get_by_label("Nights*").fill("2")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Answered. You can close this page.")).to_be_visible()
+    assert call_of(stage, call_id)["result"] == {"name": "Mia", "nights": 2}
+
+
+def test_a_link_that_answers_nothing_says_so(visit: Visit) -> None:
+    page = visit("").go("/answer/call_0.0")
+    expect(page.get_by_role("alert")).to_contain_text("answers no call")
+
+
+def test_every_page_fits_a_phone(visit: Visit) -> None:
+    husam = visit(HUSAM_KEY, size=PHONE)
+    page = husam.go("/spaces")
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Tools").click()
+    expect(page.get_by_role("heading", name="Tools", exact=True)).to_be_visible()
+    for place in ("/spaces/hall", "/tools/shapes", "/waiting", "/runs", "/agents/ada"):
+        husam.go(place)
+        expect(page.locator("main h1")).to_be_visible()
+        assert husam.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), place

@@ -1,0 +1,88 @@
+"""The console is light: little to load, and thousands of messages do not slow it down."""
+
+import statistics
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.console.conftest import MANY
+from tests.console.scene import HUSAM_KEY, say
+from tests.console.visitor import Visitor
+from tests.stories.gateway import RunningGateway
+
+Visit = Callable[..., Visitor]
+MOST_BYTES = 200_000
+SLOWEST_FRAME_MS = 150.0
+"""For 95 of 100 frames, on a machine without a graphics card that is busy with other tests; a screen alone takes 17."""
+
+TO_THE_START = """async () => {
+  const list = document.querySelector(".vlist");
+  const end = Date.now() + 20000;
+  while (list.querySelector('[data-seq="1"]') === null && Date.now() < end) {
+    list.scrollTop = 0;
+    await new Promise(requestAnimationFrame);
+  }
+  return list.querySelector('[data-seq="1"]') !== null;
+}"""
+SCROLL = """async () => {
+  const list = document.querySelector(".vlist");
+  const times = [];
+  let before = await new Promise(requestAnimationFrame);
+  for (let frame = 0; frame < 120; frame++) {
+    list.scrollTop += 400;
+    const now = await new Promise(requestAnimationFrame);
+    times.push(now - before);
+    before = now;
+  }
+  return times;
+}"""
+TOP_MESSAGE = """() => {
+  const edge = document.querySelector(".vlist").getBoundingClientRect().top;
+  const seen = [...document.querySelectorAll(".message")].map((one) => [Number(one.dataset.seq), one.getBoundingClientRect().top - edge]);
+  return seen.filter(([, top]) => top >= 0).sort((one, other) => one[1] - other[1])[0];
+}"""
+
+
+def test_the_first_page_takes_less_than_200_kb(visit: Visit) -> None:
+    husam = visit(HUSAM_KEY)
+    page = husam.go("/spaces/long")
+    expect(page.locator(".markdown").first).to_be_visible()
+    sizes = husam.evaluate(
+        "() => performance.getEntries().filter((one) => one.transferSize !== undefined).map((one) => one.transferSize)"
+    )
+    print(f"first load: {sum(sizes):,} bytes in {len(sizes)} answers")
+    assert 50_000 < sum(sizes) < MOST_BYTES
+
+
+def test_five_thousand_messages_scroll_smoothly(visit: Visit) -> None:
+    husam = visit(HUSAM_KEY)
+    page = husam.go("/spaces/long")
+    expect(page.get_by_text(f"Message {MANY}:")).to_be_visible()
+    assert husam.evaluate(TO_THE_START), "scrolling up does not lead to the first message"
+    expect(page.get_by_text("Message 1:", exact=False).first).to_be_visible()
+    assert page.locator(".message").count() < 100, "only what is seen is in the page"
+    times = husam.evaluate(SCROLL)
+    usual, slow = statistics.median(times), statistics.quantiles(times, n=20)[-1]
+    print(f"frames while scrolling: median {usual:.1f} ms, 95th of 100 {slow:.1f} ms")
+    assert slow < SLOWEST_FRAME_MS
+
+
+def test_who_has_scrolled_up_stays_there_whatever_comes_before_or_after(visit: Visit, stage: RunningGateway) -> None:
+    husam = visit(HUSAM_KEY)
+    page = husam.go("/spaces/long")
+    expect(page.locator(".message").last).to_be_visible()
+    with page.expect_response(lambda answer: "beforeSeq" in answer.url):
+        husam.evaluate("() => { document.querySelector('.vlist').scrollTop = 580; }")
+        before = husam.evaluate(TOP_MESSAGE)
+    husam.evaluate("async () => { for (let n = 0; n < 10; n++) await new Promise(requestAnimationFrame); }")
+    seq, top = husam.evaluate(TOP_MESSAGE)
+    assert seq == before[0], "earlier messages are put in front without a jump"
+    assert abs(top - before[1]) < 40
+
+    say(stage, "long", "Something new", by="mia")
+    new = page.get_by_role("button", name="New messages")
+    expect(new).to_be_visible()
+    assert husam.evaluate(TOP_MESSAGE)[0] == seq
+    new.click()
+    expect(page.locator(".message", has_text="Something new").last).to_be_in_viewport()
+    expect(new).to_have_count(0)
