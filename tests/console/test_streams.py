@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.console.scene import ADMIN, CONFIG, FILES, HUSAM_KEY, STORY, say
+from tests.console.scene import ADMIN, CONFIG, FILES, HUSAM_KEY, STORY, messages, say
 from tests.console.visitor import Visitor
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, start_gateway
@@ -22,7 +22,7 @@ def test_a_page_that_is_reloaded_in_the_middle_of_a_message_shows_the_whole_of_i
     expect(page.locator(".flying")).to_contain_text(FEW_WORDS)
     page.reload()
     expect(page.locator(".flying")).to_contain_text(FEW_WORDS)
-    expect(page.locator(".message.agent:not(.flying)", has_text=FEW_WORDS)).to_have_text(STORY)
+    expect(page.locator(".markdown", has_text=FEW_WORDS)).to_have_text(STORY)
     expect(page.locator(".message", has_text=FEW_WORDS)).to_have_count(1)
 
 
@@ -51,6 +51,4 @@ def test_a_gateway_that_is_killed_in_the_middle_of_a_message_costs_the_page_noth
 
 
 def _told(gateway: RunningGateway) -> int:
-    from tests.console.scene import messages
-
     return sum(FEW_WORDS in one["content"] for one in messages(gateway, "lobby"))

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.console.visitor import Visitor
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, running_gateway
+from tests.stories.gateway import RunningGateway, eventually, running_gateway
 
 Visit = Callable[..., Visitor]
 DEMO = Path(__file__).parents[2] / "examples/demo"
@@ -26,8 +26,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
 
 @requirement("CON-console-tour", "SPACE-by-name-chart", "SPACE-by-name-confirm", "SPACE-example-chart-rendered")
 def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: RunningGateway) -> None:
-    link = re.search(r"http\S+/#code=\S+", demo.printed)
-    assert link is not None, demo.printed
+    link = eventually(lambda: re.search(r"http\S+/#code=\S+", demo.printed))
     visitor = visit("", gateway=demo)
     page = visitor.page
     page.goto(link[0])

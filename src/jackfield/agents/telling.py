@@ -7,7 +7,6 @@ agent is, and where it will be once the step is on record.
 
 import asyncio
 import logging
-from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -101,32 +100,33 @@ class Telling:
         if tool.label == BUILTIN:
             if tool.name == "send_message":
                 spoken.text = PartialJson()
-                self._fly(spoken, item, space_id, kind="message")
+                self._fly(spoken, item, space_id)
         elif tool.entry is not None and tool.entry.tool.visible:
             start = self._start(item, tool, space_id)
-            start.add_done_callback(lambda begun: self._started(begun, index, spoken, item, space_id))
+            shown_as = tool.entry.name
+            start.add_done_callback(lambda begun: self._started(begun, index, item, space_id, tool=shown_as))
             self._starts.append(start)
 
-    def _started(
-        self, begun: "asyncio.Future[bool]", index: int, spoken: _Spoken, item: McpCall, space_id: str
-    ) -> None:
+    def _started(self, begun: "asyncio.Future[bool]", index: int, item: McpCall, space_id: str, *, tool: str) -> None:
         """`tool.started` is on record, so what came in meanwhile may be seen."""
-        if begun.cancelled() or begun.exception() is not None or self._spoken.get(index) is not spoken:
+        spoken = self._spoken.get(index)
+        if begun.cancelled() or begun.exception() is not None or spoken is None:
             return
         self.begun[record_id(item.id)] = space_id
-        self._fly(spoken, item, space_id, kind="tool")
+        self._fly(spoken, item, space_id, tool=tool)
         self._live.append(record_id(item.id), "".join(spoken.pieces))
 
-    def _fly(self, spoken: _Spoken, item: McpCall, space_id: str, *, kind: Literal["tool", "message"]) -> None:
+    def _fly(self, spoken: _Spoken, item: McpCall, space_id: str, *, tool: str | None = None) -> None:
+        """Show it from now on: a call of `tool`, or a message."""
         spoken.stream_id = record_id(item.id)
         self._live.begin(
             space_id,
             spoken.stream_id,
-            kind=kind,
+            kind="message" if tool is None else "tool",
             run_id=self._cycle.id,
             agent=self._persona.id,
             agent_name=self._persona.name,
-            tool=None if kind == "message" else item.name,
+            tool=tool,
         )
 
     def _start(self, item: McpCall, tool: Offered, space_id: str) -> "asyncio.Future[bool]":
