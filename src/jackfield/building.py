@@ -125,7 +125,7 @@ def household_of(parts: Parts, *, gateway_id: str, agents: AgentBook, live: Live
         live=live,
         own_tools=own.of,
     )
-    return Household(rooms, gateway_id=gateway_id, find=agents.get)
+    return Household(rooms, gateway_id=gateway_id, find=agents.get, look_up=agents.look_up)
 
 
 def sessions_of(

@@ -74,7 +74,7 @@ def test_who_has_scrolled_up_stays_there_whatever_comes_before_or_after(visit: V
     page = husam.go("/spaces/long")
     expect(page.locator(".message").last).to_be_visible()
     held: list[Route] = []
-    page.route("**/*beforeSeq*", held.append)
+    page.route("**/*beforeSeq*", lambda route: held.append(route))  # noqa: PLW0108 - playwright marks the function
     husam.evaluate("() => { document.querySelector('.vlist').scrollTop = 300; }")
     husam.evaluate(TEN_FRAMES)
     before = husam.evaluate(TOP_MESSAGE)

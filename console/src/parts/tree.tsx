@@ -3,6 +3,8 @@ import { safeText } from "../safe-text";
 
 const FOLDED = 12;
 const LONG = 600;
+const MOST = 200_000;
+const PIECE = 1_000;
 
 /** A value of JSON, readable: short ones at once, long ones folded. All of it is text. */
 export function Tree({ value, depth = 0 }: { value: unknown; depth?: number }): ReactNode {
@@ -52,7 +54,7 @@ export function LongText({ text, most = LONG }: { text: string; most?: number })
   if (text.length <= most) return <span className="text">{safeText(text)}</span>;
   return (
     <span className="text">
-      {safeText(isWhole ? text : text.slice(0, most), 200_000)}
+      {isWhole ? pieces(safeText(text, MOST)) : safeText(text.slice(0, most))}
       {!isWhole && "… "}
       {!isWhole && (
         <button type="button" className="plain" onClick={() => setIsWhole(true)}>
@@ -61,4 +63,11 @@ export function LongText({ text, most = LONG }: { text: string; most?: number })
       )}
     </span>
   );
+}
+
+/** With places to break a line: to lay out one word of a hundred thousand letters takes a browser many seconds. */
+function pieces(text: string): ReactNode[] {
+  const parts: ReactNode[] = [];
+  for (let at = 0; at < text.length; at += PIECE) parts.push(text.slice(at, at + PIECE), <wbr key={at} />);
+  return parts;
 }

@@ -36,6 +36,16 @@ class AgentBook:
         """The agent, if there is one and it is not switched off."""
         return self._personas.get(agent_id)
 
+    async def look_up(self, agent_id: str) -> Persona | None:
+        """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
+        kept = await self._store.minds.get_agent(agent_id)
+        persona = None if kept is None or not kept.enabled else _persona(kept)
+        if persona is None:
+            self._personas.pop(agent_id, None)
+        else:
+            self._personas[agent_id] = persona
+        return persona
+
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
         personas = [Persona(name, settings, is_configured=True) for name, settings in self._configured.items()]
@@ -77,8 +87,6 @@ class AgentBook:
         self._refuse_configured(await self.kept(agent_id), "Remove it there")
         await self._store.minds.remove_agent(agent_id)
         self._personas.pop(agent_id, None)
-        for cycle in await self._store.cycles.of_agent(agent_id, limit=1):
-            await self._store.cycles.abandon(cycle, reason="The agent was removed.", backoff_ms=0)
 
     async def kept(self, agent_id: str) -> KeptAgent:
         """The agent as the store has it."""

@@ -7,8 +7,10 @@ fails again and again gives its events back (T10) and a person is told. Above: t
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
 
 from jackfield.agents.inbox import data_of
 from jackfield.agents.living import ModelGaveUp, Rooms, live_through
@@ -31,24 +33,42 @@ PAUSES = (1.0, 5.0)
 """Seconds before a failed try is repeated."""
 BACKOFF_MS = 60_000
 LONGEST_BACKOFF_MS = 3_600_000
+RARELY = 60.0
+"""Seconds between two looks at a cycle that was left lying here again and again."""
 AT_ONCE = 200
 """Cycles that one gateway lives at the same time; the others wait their turn."""
 SYSTEM = Sender("jackfield", "Jackfield", "system")
 
 
+class _Left(Struct, frozen=True):
+    """A cycle that was left lying here: how often it was picked up, and when it may be again."""
+
+    times: int = 0
+    not_before: float = 0.0
+
+
 class Household:
     """All agents of one gateway."""
 
-    def __init__(self, rooms: Rooms, *, gateway_id: str, find: Callable[[str], Persona | None]) -> None:
+    def __init__(
+        self,
+        rooms: Rooms,
+        *,
+        gateway_id: str,
+        find: Callable[[str], Persona | None],
+        look_up: Callable[[str], Awaitable[Persona | None]],
+    ) -> None:
+        """`find` says whom this gateway knows, `look_up` who there is by now: others make and change agents too."""
         self._rooms = rooms
         self._store = rooms.store
         self._gateway_id = gateway_id
         self._find = find
+        self._look_up = look_up
         self._awake: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         """Agents that were woken once more while they were awake."""
-        self._picked_up: Counter[str] = Counter()
-        """Cycles that were left lying here, and how often: one that always is must not be tried for ever."""
+        self._left: dict[str, _Left] = {}
+        """Cycles that were left lying here: one that always is must not be tried all the time."""
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._is_open = False
 
@@ -73,25 +93,32 @@ class Household:
 
     def wake(self, agent: str) -> None:
         """There may be something in the agent's inbox."""
-        if not self._is_open:
-            return
+        if agent in self._awake or self._find(agent) is not None:
+            self._rouse(agent)
+
+    def _rouse(self, agent: str) -> None:
         if agent in self._awake:
             self._again.add(agent)
-        elif self._find(agent) is not None:
+        else:
             self._begin(agent, None)
 
     async def sweep(self) -> None:
         """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
         for agent in await self._store.cycles.agents_to_wake():
-            self.wake(agent)
+            self._rouse(agent)
         for cycle in await self._store.cycles.orphaned():
-            if cycle.agent not in self._awake and self._find(cycle.agent) is not None:
+            if cycle.agent not in self._awake and await self._is_known(cycle.agent):
                 await self._take_over(cycle)
-        for cycle in await self._store.cycles.owned_by(self._gateway_id):
-            if cycle.agent not in self._awake:
-                await self._pick_up(cycle)
+        left = [c for c in await self._store.cycles.owned_by(self._gateway_id) if c.agent not in self._awake]
+        self._left = {cycle.id: self._left.get(cycle.id, _Left()) for cycle in left}
+        for cycle in left:
+            await self._pick_up(cycle)
         for plan in await self._store.minds.due_plans(limit=200):
             await self._fire(plan)
+
+    async def _is_known(self, agent: str) -> bool:
+        """Whether there is such an agent, also if nobody has told this gateway."""
+        return self._find(agent) is not None or await self._look_up(agent) is not None
 
     async def _take_over(self, cycle: Cycle) -> None:
         taken = await self._store.cycles.take_over(cycle, owner=self._gateway_id)
@@ -102,12 +129,14 @@ class Household:
 
     async def _pick_up(self, seen: Cycle) -> None:
         """Go on with a cycle of this gateway that nobody lives: the store failed when it was opened, or given up."""
-        if self._picked_up[seen.id] >= TRIES:
+        before = self._left[seen.id]
+        if time.monotonic() < before.not_before:
             return
         cycle = await self._store.cycles.get(seen.id)
         is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
         if cycle is not None and is_left and cycle.agent not in self._awake:
-            self._picked_up[cycle.id] += 1
+            times = before.times + 1
+            self._left[cycle.id] = _Left(times, time.monotonic() + RARELY if times >= TRIES else 0.0)
             log.warning("agent %s: cycle %d was left lying here and goes on", cycle.agent, cycle.number)
             self._begin(cycle.agent, cycle)
 
@@ -142,11 +171,13 @@ class Household:
             while True:
                 self._again.discard(agent)
                 if cycle is None:
+                    if not await self._is_known(agent):
+                        return
                     opened = await self._store.cycles.open(new_id("cycle"), agent=agent, owner=self._gateway_id)
                     if opened is None:
                         return
                     cycle = opened.cycle
-                persona = self._find(agent)
+                persona = await self._look_up(agent)  # now that it is open: who removes an agent gives this cycle up
                 if persona is None:
                     await self._give_up(cycle, "The agent was removed.")
                     return
@@ -158,9 +189,10 @@ class Household:
         if cycle.tries > TRIES:
             await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
             return
+        end = asyncio.get_running_loop().time() + persona.settings.timeout
         for pause in (*PAUSES, None):
             try:
-                async with asyncio.timeout(persona.settings.timeout):
+                async with asyncio.timeout_at(end):
                     done = await live_through(self._rooms, persona, cycle)
             except Fenced:
                 log.info(
@@ -195,11 +227,11 @@ class Household:
 
     async def _give_up(self, cycle: Cycle, reason: str, *, persona: Persona | None = None) -> None:
         """T10, and tell people once in a row of failures."""
-        failures = await self._failures_before(cycle)
-        backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
-        journal = await self._store.cycles.journal(cycle.id)  # now: once it is given up, its events are its no more
         while True:
             try:
+                failures = await self._failures_before(cycle)
+                backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
+                journal = await self._store.cycles.journal(cycle.id)  # now: given up, its events are its no more
                 failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff)
                 break
             except Unavailable as fault:

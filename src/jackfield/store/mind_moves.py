@@ -13,7 +13,7 @@ import msgspec
 from jackfield.model.ids import new_id
 from jackfield.model.mind import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.times import iso_time
-from jackfield.store import space_moves
+from jackfield.store import cycle_moves, space_moves
 from jackfield.store.rows import Row
 from jackfield.store.scripts import INBOX_TOPIC, Script, one, wake
 
@@ -21,6 +21,7 @@ AGENTS_TOPIC = "agents"
 """An agent is new, changed or gone."""
 PLANS_TOPIC = "plans"
 """Some plan is due at another time than before."""
+REMOVED = "The agent was removed."
 NEW_GOAL = {"status": "active", "priority": 0}
 
 
@@ -45,9 +46,18 @@ def list_agents() -> Script[list[KeptAgent]]:
 
 
 def remove_agent(agent_id: str) -> Script[bool]:
-    """Forget an agent with all that it had in mind; it leaves its spaces. False: there was none."""
+    """Forget an agent with all that it had in mind; it leaves its spaces. False: there was none.
+
+    A cycle that it is in is given up in the same transaction, or its commit would leave a mind behind. Rows are taken
+    in the order of all moves: the cycle, its calls, spaces by their id.
+    """
+    held = [cycle_moves.cycle_from(row) for row in (yield "hold_open_cycle", {"agent": agent_id})]
+    for cycle in held:
+        yield "hold_calls_of_cycle", {"cycle_id": cycle.id}
     for space in (yield from space_moves.spaces_of(agent_id)):
         yield from space_moves.remove_member(space.id, entity_id=agent_id)
+    for cycle in held:
+        yield from cycle_moves.abandon(cycle, reason=REMOVED, backoff_ms=0)
     gone = yield "delete_agent", {"agent": agent_id}
     for what in ("all_memories", "all_goals", "all_plans", "consciousness"):
         yield f"delete_{what}", {"agent": agent_id}

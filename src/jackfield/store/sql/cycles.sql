@@ -28,6 +28,10 @@ DELETE FROM cycles WHERE id = :cycle_id AND status = 'open'
 -- T1's guard.
 SELECT id FROM cycles WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch FOR UPDATE
 
+-- name: hold_open_cycle
+-- For who removes the agent.
+SELECT * FROM cycles WHERE agent = :agent AND status = 'open' FOR UPDATE
+
 -- name: insert_step
 -- T1
 INSERT INTO steps (cycle_id, n, message) VALUES (:cycle_id, :n, :message)
