@@ -30,11 +30,12 @@ console: ## build the console, where npm is there and something has changed
 test: dev-env console ## every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: dev-env ## format, lint, types, import layers
+check: dev-env ## format, lint, types, import layers; the console's types where npm has been
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@make/console check
 
 format: dev-env ## put the code into the house's format
 	$(BIN)/ruff format $(CODE)

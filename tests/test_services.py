@@ -1,6 +1,7 @@
 """Services that are found: by variables of the environment, and by files in a folder."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,17 @@ def test_a_file_says_where_a_service_is_or_what_is_wrong_with_it(
     [one] = read_folder(tmp_path)
     assert (one.name, one.options) == found[:2]
     assert found[2] in one.fault
+
+
+def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    [one] = read_folder(tmp_path)
+    assert (one.name, one.options) == ("a", None)
+    assert "no plain file" in one.fault
+
+
+def test_a_folder_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"url": "http://x"}')
+    tmp_path.chmod(0o1777)
+    with pytest.raises(PermissionError, match="everybody may write it"):
+        read_folder(tmp_path)

@@ -6,6 +6,7 @@ Above: the app. Below: the panel of sources.
 """
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -101,6 +102,8 @@ def read_folder(folder: Path) -> list[Found]:
     """Every service that has a file here, by name. A folder that is not there yet has none."""
     if not folder.is_dir():
         return []
+    if stat.S_IMODE(folder.stat().st_mode) & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "everybody may write it, so nobody knows whose word its files are")
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if Path(entry.name).suffix in SUFFIXES)
     return [_read(folder / name) for name in names if not name.startswith(".")]
@@ -121,6 +124,8 @@ def _read(path: Path) -> Found:
 
 def _parsed(path: Path) -> dict[str, Any]:
     status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
+        raise ValueError("it is no plain file")
     if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
         raise ValueError("everybody may write it, so nobody knows whose word it is")
     if status.st_size > LARGEST_FILE:

@@ -1,6 +1,6 @@
 """The stage that most stories of the console play on: a gateway with an agent that does what a word asks for.
 
-`say("story")` makes Ada write a long message slowly, `say("chart")` draw, `say("invoice")` want something that has to be
+A "story" makes Ada write a long message slowly, a "chart" makes her draw, an "invoice" want something that has to be
 allowed, and so on; whatever comes back to her she repeats in the space.
 """
 
@@ -108,7 +108,10 @@ calls = [{{ tool = "send_message", arguments = {{ text = "{STORY}" }} }}]
 
 [[turns]]
 when = {{ result = "enter_space", asked = '\\n\\[[^\\n]*: "[^\\n]*\\bchart\\b' }}
-calls = [{{ tool = "displayChart", arguments = {{ title = "Rain in mm", data = [{{ day = "Mon", rain = 3 }}, {{ day = "Tue", rain = 5 }}] }} }}]
+
+[[turns.calls]]
+tool = "displayChart"
+arguments = {{ title = "Rain in mm", data = [{{ day = "Mon", rain = 3 }}, {{ day = "Tue", rain = 5 }}] }}
 
 [[turns]]
 when = {{ result = "enter_space", asked = '\\n\\[[^\\n]*: "[^\\n]*\\bconfirm\\b' }}

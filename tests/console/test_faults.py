@@ -16,7 +16,8 @@ Visit = Callable[..., Visitor]
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
 RUN = """async (rules) => {
   const { violations } = await axe.run(document, rules.length ? { runOnly: rules } : {});
-  return violations.map(({ id, impact, nodes }) => ({ id, impact, where: nodes.slice(0, 3).map((node) => node.html.slice(0, 200)) }));
+  const where = (nodes) => nodes.slice(0, 3).map((node) => node.html.slice(0, 200));
+  return violations.map(({ id, impact, nodes }) => ({ id, impact, where: where(nodes) }));
 }"""
 
 
@@ -61,6 +62,7 @@ def test_no_page_has_a_serious_fault(visit: Visit, stage: RunningGateway) -> Non
         page.emulate_media(color_scheme="dark")
         found[place, "dark"] = serious(page, "color-contrast")
     visitor.go("/spaces")
+    expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
     page.keyboard.press("Control+k")
     expect(page.get_by_role("dialog")).to_be_visible()
     found["palette", "dark"] = serious(page)

@@ -1,22 +1,21 @@
 """Who comes in, by which door, and what a key with fewer scopes sees."""
 
-import re
 from collections.abc import Callable
 
 import httpx2
 from playwright.sync_api import expect
 
 from tests.console.scene import HUSAM_KEY, READER_KEY, execute
-from tests.console.visitor import Visitor
-from tests.stories.gateway import RunningGateway, eventually
+from tests.console.visitor import Visitor, printed_link
+from tests.stories.gateway import RunningGateway
 
 Visit = Callable[..., Visitor]
 
 
 def test_the_printed_link_signs_in_once_and_leaves_no_key_in_the_page(visit: Visit, stage: RunningGateway) -> None:
-    link = eventually(lambda: re.search(r"http\S+/#code=\S+", stage.printed))
+    link = printed_link(stage)
     first = visit("")
-    first.page.goto(link[0])
+    first.page.goto(link)
     expect(first.page.get_by_role("heading", name="Spaces")).to_be_visible()
     assert "code=" not in first.page.url
     cookie = first.context.cookies()[0]
@@ -25,7 +24,7 @@ def test_the_printed_link_signs_in_once_and_leaves_no_key_in_the_page(visit: Vis
     assert first.evaluate("() => localStorage.length + sessionStorage.length") == 0
 
     second = visit("")
-    second.page.goto(link[0])
+    second.page.goto(link)
     expect(second.page.get_by_role("alert")).to_be_visible()
     expect(second.page.get_by_label("Key")).to_be_visible()
 

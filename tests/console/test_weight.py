@@ -11,6 +11,7 @@ from tests.console.visitor import Visitor
 from tests.stories.gateway import RunningGateway
 
 Visit = Callable[..., Visitor]
+Record = Callable[[str, object], None]
 MOST_BYTES = 200_000
 SLOWEST_FRAME_MS = 150.0
 """For 95 of 100 frames, on a machine without a graphics card that is busy with other tests; a screen alone takes 17."""
@@ -45,18 +46,18 @@ TOP_MESSAGE = """() => {
 }"""
 
 
-def test_the_first_page_takes_less_than_200_kb(visit: Visit) -> None:
+def test_the_first_page_takes_less_than_200_kb(visit: Visit, record_property: Record) -> None:
     husam = visit(HUSAM_KEY)
     page = husam.go("/spaces/long")
     expect(page.locator(".markdown").first).to_be_visible()
     sizes = husam.evaluate(
         "() => performance.getEntries().filter((one) => one.transferSize !== undefined).map((one) => one.transferSize)"
     )
-    print(f"first load: {sum(sizes):,} bytes in {len(sizes)} answers")
+    record_property("first_load_bytes", sum(sizes))
     assert 50_000 < sum(sizes) < MOST_BYTES
 
 
-def test_five_thousand_messages_scroll_smoothly(visit: Visit) -> None:
+def test_five_thousand_messages_scroll_smoothly(visit: Visit, record_property: Record) -> None:
     husam = visit(HUSAM_KEY)
     page = husam.go("/spaces/long")
     expect(page.get_by_text(f"Message {MANY}:")).to_be_visible()
@@ -65,7 +66,7 @@ def test_five_thousand_messages_scroll_smoothly(visit: Visit) -> None:
     assert page.locator(".message").count() < 100, "only what is seen is in the page"
     times = husam.evaluate(SCROLL)
     usual, slow = statistics.median(times), statistics.quantiles(times, n=20)[-1]
-    print(f"frames while scrolling: median {usual:.1f} ms, 95th of 100 {slow:.1f} ms")
+    record_property("frame_ms", {"median": round(usual, 1), "p95": round(slow, 1)})
     assert slow < SLOWEST_FRAME_MS
 
 
@@ -82,7 +83,8 @@ def test_who_has_scrolled_up_stays_there_whatever_comes_before_or_after(visit: V
         held[0].continue_()
     husam.evaluate(TEN_FRAMES)
     seq, top = husam.evaluate(TOP_MESSAGE)
-    assert (seq, round(top)) == (before[0], round(before[1])), "earlier messages are put in front without a jump"
+    assert seq == before[0], "earlier messages are put in front without a jump"
+    assert abs(top - before[1]) < 3
     assert husam.evaluate("() => document.querySelector('.vlist').scrollTop") > 2_000
 
     say(stage, "long", "Something new", by="mia")

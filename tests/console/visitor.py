@@ -6,6 +6,7 @@ with chromium() as browser:
     visitor.go("/spaces/lobby")
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Playwright, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Locator, Page, Playwright, ViewportSize, expect, sync_playwright
 
-from tests.stories.gateway import RunningGateway
+from tests.stories.gateway import RunningGateway, eventually
 
 WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)
@@ -71,8 +72,12 @@ class Visitor:
         self.faults: list[str] = []
         self.foreign: list[str] = []
         self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))
-        self.page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._refuse)
         self.page.on("request", lambda request: self._note(request.url))
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, address: str) -> None:
         if not address.startswith((f"{self.gateway.url}/", "data:", "blob:")):
@@ -105,3 +110,13 @@ class Visitor:
         self.context.close()
         assert self.faults == [], self.faults
         assert self.foreign == [], f"the page asked foreign hosts: {self.foreign}"
+
+
+def printed_link(gateway: RunningGateway) -> str:
+    """The link that the gateway prints when it is up; it signs in once."""
+
+    def found() -> str:
+        link = re.search(r"http\S+/#code=\S+", gateway.log)
+        return "" if link is None else link[0]
+
+    return eventually(found)

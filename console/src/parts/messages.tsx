@@ -28,7 +28,11 @@ export function Messages({ space }: { space: Space }): ReactNode {
   const first = space.messages[0]?.seq ?? 0;
   const isLonger = first < firstSeq.current; // earlier ones were put in front: the place is kept from the end
   const last = rows.at(-1)?.key;
-  const toEnd = (): void => list.current?.scrollToIndex(rows.length - 1, { align: "end" });
+  // At once, not by the list's own scrolling, which would go on for a while and fight with whoever scrolls up.
+  const toEnd = (): void => {
+    const box = frame.current?.querySelector(".vlist");
+    if (box != null) box.scrollTop = box.scrollHeight;
+  };
   useLayoutEffect(() => {
     firstSeq.current = first;
   }, [first]);
@@ -41,7 +45,8 @@ export function Messages({ space }: { space: Space }): ReactNode {
   const onScroll = (now: number): void => {
     const at = list.current;
     if (at === null) return;
-    if (now + at.viewportSize >= at.scrollSize - NEAR_END) {
+    const below = at.scrollSize - at.viewportSize - now;
+    if (below <= 2 || (below <= NEAR_END && now >= offset.current)) {
       isAtEnd.current = true;
       setHasNew(false);
     } else if (now < offset.current - 1) isAtEnd.current = false;

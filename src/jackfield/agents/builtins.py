@@ -12,6 +12,8 @@ from jackfield.model.tool import Tool
 BUILTIN = "builtin"
 MOST_AT_ONCE = 100
 """Goals, memories or plans in one call."""
+MOST_KEPT = 1_000
+"""Goals, memories or plans that are not done, of one agent. All are looked at in every cycle."""
 LONGEST_VALUE = 20_000
 LONGEST_MESSAGE = 100_000
 

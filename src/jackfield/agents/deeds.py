@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.agents.builtins import MOST_KEPT
 from jackfield.agents.inbox import line_of
 from jackfield.agents.schedule import times_of
 from jackfield.errors import BadRequest
@@ -145,6 +146,9 @@ def _skip(deed: Deed) -> Outcome:
 
 def _set_goals(deed: Deed) -> Outcome:
     drafts = [msgspec.convert(goal, GoalDraft) for goal in deed.arguments["goals"]]
+    count = len((yield from mind_moves.goals(deed.agent)))
+    if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
+        return _too_many("goals", count)
     kept = yield from mind_moves.set_goals(deed.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("goals", kept)
@@ -157,6 +161,9 @@ def _delete_goals(deed: Deed) -> Outcome:
 
 def _set_memories(deed: Deed) -> Outcome:
     pairs = [(memory["key"], memory["value"]) for memory in deed.arguments["memories"]]
+    known = {memory.key for memory in (yield from mind_moves.memories(deed.agent))}
+    if len(known.union(key for key, _ in pairs)) > MOST_KEPT:
+        return _too_many("memories", len(known))
     count = yield from mind_moves.set_memories(deed.agent, pairs)
     return done({"success": True, "count": count})
 
@@ -176,6 +183,9 @@ def _set_plans(deed: Deed) -> Outcome:
         drafts = [plan_draft(plan, known=known, now=deed.now) for plan in deed.arguments["plans"]]
     except BadRequest as fault:
         return _refused("invalid_arguments", fault.message)
+    count = sum(plan.status == "active" for plan in known.values())
+    if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
+        return _too_many("plans", count)
     kept = yield from mind_moves.set_plans(deed.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("plans", kept)
@@ -193,11 +203,11 @@ def _get_plans(deed: Deed) -> Outcome:
 
 
 def _peek_inbox(deed: Deed) -> Outcome:
-    rows = yield "pending_events", {"agent": deed.agent}
-    events = [event_from(row) for row in rows]
     count = int(deed.arguments.get("count", 1))
-    shown = [line_of(event, now=deed.now) for event in events[:count]]
-    return done({"events": shown, "remaining": max(0, len(events) - count)})
+    rows = yield "pending_events", {"agent": deed.agent, "limit": count}
+    [waiting] = yield "count_pending_events", {"agent": deed.agent}
+    shown = [line_of(event_from(row), now=deed.now) for row in rows]
+    return done({"events": shown, "remaining": max(0, int(waiting["total"]) - len(shown))})
 
 
 def _search_tools(deed: Deed) -> Outcome:
@@ -271,6 +281,11 @@ def _message(message: SpaceMessage) -> dict[str, Any]:
 
 def _deleted(count: int) -> Done:
     return done({"success": True, "deleted": count})
+
+
+def _too_many(what: str, count: int) -> Failed:
+    text = f"You have {count:,} {what}; {MOST_KEPT:,} are the most. Delete some first. Nothing was changed."
+    return _refused("too_many", text)
 
 
 def _unknown(what: str, unknown: UnknownIds) -> Failed:

@@ -19,7 +19,7 @@ from jackfield.agents.loop import Loop
 from jackfield.agents.mind import Consciousness, PastCycle, read_mind, summary_of, with_cycle, written
 from jackfield.agents.persona import Persona
 from jackfield.agents.plan import Limits, RunPlan
-from jackfield.agents.prompt import Surroundings, system_prompt
+from jackfield.agents.prompt import MEMBERS_TOLD, SPACES_TOLD, Surroundings, system_prompt
 from jackfield.agents.steps import Fenced, StepTaker
 from jackfield.agents.telling import Telling
 from jackfield.agents.toolbox import toolbox
@@ -113,7 +113,8 @@ async def _think(rooms: Rooms, persona: Persona, journal: Journal, mind: Conscio
             next_step=len(journal.steps) + 1,
             hops=hops,
         )
-        plan = await _plan(rooms, persona, cycle, tools, world, items=(*mind.items, *opening))
+        left = persona.settings.max_steps - len(journal.steps)
+        plan = await _plan(rooms, persona, cycle, tools, world, items=(*mind.items, *opening), max_steps=left)
         loop = Loop(plan, actor=taker, emit=telling.hear)
         try:
             ended = await loop.run()
@@ -129,7 +130,14 @@ async def _think(rooms: Rooms, persona: Persona, journal: Journal, mind: Conscio
 
 
 async def _plan(
-    rooms: Rooms, persona: Persona, cycle: Cycle, tools: ToolTable, world: Surroundings, *, items: tuple[Item, ...]
+    rooms: Rooms,
+    persona: Persona,
+    cycle: Cycle,
+    tools: ToolTable,
+    world: Surroundings,
+    *,
+    items: tuple[Item, ...],
+    max_steps: int,
 ) -> RunPlan:
     return RunPlan(
         run_id=cycle.id,
@@ -137,7 +145,7 @@ async def _plan(
         template=ModelRequest(items=(), instructions=system_prompt(persona.id, persona.settings, world)),
         items=items,
         tools=tools,
-        limits=Limits(max_steps=persona.settings.max_steps),
+        limits=Limits(max_steps=max_steps),
         principal=persona.principal,
         agent=persona.id,
     )
@@ -150,8 +158,10 @@ async def _model(models: Models, persona: Persona) -> Model:
 async def surroundings(store: Store, agent: str) -> Surroundings:
     """What the agent knows of its world."""
     spaces = await store.spaces.list(member=agent)
+    told = [space.id for space in spaces[:SPACES_TOLD]]
+    around = await store.spaces.members_around(told, besides=agent, most=MEMBERS_TOLD + 1)
     return Surroundings(
-        spaces=[(space, await store.spaces.members(space.id)) for space in spaces],
+        spaces=[(space, around.get(space.id, ())) for space in spaces],
         goals=await store.minds.goals(agent),
         memories=await store.minds.memories(agent),
         plans=await store.minds.plans(agent),

@@ -1,13 +1,15 @@
 """MCP servers of one agent (`[agents.NAME.mcp]`, seed 003): loaded when its cycle is built, seen by no other agent.
 
-Above: the cycle. Below: sources of kind `mcp` that the panel lends. A connection stays until the agent changes.
+Above: the cycle. Below: sources of kind `mcp` that the panel lends. A connection stays until the agent changes, or has
+slept for a while: of all the agents that sleep, none holds a connection or a process.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from jackfield.agents.persona import Persona
 from jackfield.catalog.catalog import Catalog, Entry
@@ -20,6 +22,8 @@ log = logging.getLogger("jackfield.agents")
 
 LIST_SECONDS = 10.0
 """How long a cycle waits for a server's tools before it begins without them."""
+IDLE_SECONDS = 600.0
+"""How long a connection stays that nobody uses. Calls that outlive their cycle end by then."""
 
 Make = Callable[[str, McpOptions, bool], Source]
 """Makes a source from its name, its options, and whether the operator's config names it."""
@@ -34,15 +38,48 @@ class OwnServers:
         self._make = make
         self._lent: dict[str, McpOptions] = {}
         self._opening = asyncio.Lock()
+        self._users: Counter[str] = Counter()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def of(self, persona: Persona) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
         """The tools of the agent's servers, each with its server's name, while the block runs."""
         servers = servers_of(persona)
-        reached = await asyncio.gather(*(self._reach(persona, server, options) for server, options in servers.items()))
-        found = [(server, entry) for server, entries in zip(servers, reached, strict=True) for entry in entries]
-        with self._catalog.lending(entry for _, entry in found):
-            yield tuple(found)
+        with self._using([_source_name(persona.id, server) for server in servers]):
+            reached = await asyncio.gather(
+                *(self._reach(persona, server, options) for server, options in servers.items())
+            )
+            found = [(server, entry) for server, entries in zip(servers, reached, strict=True) for entry in entries]
+            with self._catalog.lending(entry for _, entry in found):
+                yield tuple(found)
+
+    @contextmanager
+    def _using(self, names: Sequence[str]) -> Iterator[None]:
+        """While the block runs, and a good while after it, these connections stay."""
+        for name in names:
+            self._users[name] += 1
+            if (timer := self._timers.pop(name, None)) is not None:
+                timer.cancel()
+        try:
+            yield
+        finally:
+            for name in names:
+                self._users[name] -= 1
+                if not self._users[name]:
+                    del self._users[name]
+                    loop = asyncio.get_running_loop()
+                    self._timers[name] = loop.call_later(IDLE_SECONDS, self._let_go, name)
+
+    def _let_go(self, name: str) -> None:
+        """Nobody has used it for a while; the next cycle that wants it connects anew."""
+        self._timers.pop(name, None)
+        self._lent.pop(name, None)
+        keeper = self._panel.take_back(name)
+        if keeper is not None:
+            task = asyncio.create_task(keeper.close(), name=f"closing {name}")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def _reach(self, persona: Persona, server: str, options: McpOptions) -> tuple[Entry, ...]:
         """One server's tools as they are now. One that is down is left out, and said in the log."""

@@ -12,6 +12,10 @@ from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
 from jackfield.settings.agents import AgentSettings
 
+SPACES_TOLD = 100
+"""Spaces that an agent is told of; the inbox names the space of each message."""
+MEMBERS_TOLD = 20
+"""Members of one space that an agent is told by name."""
 SECTION = 16_000
 """Characters of what an agent is told about one thing."""
 HOW_YOU_LIVE = """\
@@ -44,7 +48,8 @@ def system_prompt(agent_id: str, settings: AgentSettings, world: Surroundings) -
     if settings.instructions:
         parts.append(settings.instructions.strip())
     parts.append(HOW_YOU_LIVE)
-    parts.append(_section("Your spaces", [_space(space, members, agent_id) for space, members in world.spaces]))
+    spaces = [_space(space, members, agent_id) for space, members in world.spaces[:SPACES_TOLD]]
+    parts.append(_section("Your spaces", spaces, total=len(world.spaces)))
     parts.append(_section("Your goals", [_goal(goal) for goal in world.goals]))
     memories = [f"{_short(memory.key, 200)}: {_short(memory.value)}" for memory in world.memories]
     parts.append(_section("Your memories", memories, more="Read them with get_memories."))
@@ -53,22 +58,25 @@ def system_prompt(agent_id: str, settings: AgentSettings, world: Surroundings) -
     return "\n\n".join(parts)
 
 
-def _section(title: str, lines: Sequence[str], *, more: str = "") -> str:
+def _section(title: str, lines: Sequence[str], *, more: str = "", total: int | None = None) -> str:
     """As many lines as have room; an agent that keeps very much looks the rest up with a tool."""
     shown: list[str] = []
     room = SECTION
     for line in lines:
         room -= len(line)
         if room < 0:
-            shown.append(f"… and {len(lines) - len(shown)} more. {more}".strip())
             break
         shown.append(line)
+    left = (len(lines) if total is None else total) - len(shown)
+    if left:
+        shown.append(f"… and {left} more. {more}".strip())
     return f"{title}:\n" + "\n".join(f"- {line}" for line in shown or ["none"])
 
 
 def _space(space: Space, members: Sequence[Member], agent_id: str) -> str:
     with_it = [member for member in members if member.entity_id != agent_id]
-    others = ", ".join(f"{_short(member.name, 60)} ({member.kind})" for member in with_it)
+    names = [f"{_short(member.name, 60)} ({member.kind})" for member in with_it[:MEMBERS_TOLD]]
+    others = ", ".join(names if len(with_it) <= MEMBERS_TOLD else [*names, "and others"])
     about = f": {_short(space.description, 200)}" if space.description else ""
     return f'"{_short(space.name, 100)}" (spaceId: {space.id}){about}. With: {others or "nobody else"}'
 

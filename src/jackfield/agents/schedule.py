@@ -97,7 +97,7 @@ def _moment(text: str, zone: tzinfo) -> int:
         raise BadRequest(f"scheduledAt '{text[:60]}' is no time. Write it like 2026-01-15T10:30:00Z.") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone)
-    try:
-        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    except OverflowError:  # within hours of the year 1 or 9999, in another zone
-        raise BadRequest(f"scheduledAt '{text[:60]}' is too far away. Choose a nearer time.") from None
+    milliseconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    if milliseconds < 0:  # near the year 1, in UTC there may be no such time, and no sweep could tell it
+        raise BadRequest(f"scheduledAt '{text[:60]}' is before 1970. Choose a later time.")
+    return milliseconds

@@ -108,9 +108,9 @@ class Telling:
             self._starts.append(start)
 
     def _started(self, begun: "asyncio.Future[bool]", index: int, item: McpCall, space_id: str, *, tool: str) -> None:
-        """`tool.started` is on record, so what came in meanwhile may be seen."""
+        """`tool.started` is on record, so what came in meanwhile may be seen; unless the cycle is another's now."""
         spoken = self._spoken.get(index)
-        if begun.cancelled() or begun.exception() is not None or spoken is None:
+        if begun.cancelled() or begun.exception() is not None or not begun.result() or spoken is None:
             return
         self.begun[record_id(item.id)] = space_id
         self._fly(spoken, item, space_id, tool=tool)

@@ -39,6 +39,8 @@ PATH = "/api/v1/tools"
 MAX_BODY = 32 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _BEARER = "bearer "
+_MOST_DIGITS = 12
+"""Of a time in milliseconds; more than any call may take."""
 
 
 class ExecuteBody(Struct, frozen=True, kw_only=True):
@@ -251,7 +253,8 @@ def _arguments(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
 def _time_left(headers: Mapping[str, str]) -> float:
     """How many milliseconds a gateway still waits for this call; for ever, where nobody says."""
     said = headers.get(TIMEOUT_HEADER, "")
-    return max(int(said), 1) if said.isascii() and said.isdecimal() else math.inf
+    is_number = said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS
+    return max(int(said), 1) if is_number else math.inf
 
 
 async def _run(offered: _Offered, arguments: dict[str, Any], time_left: float) -> tuple[Raw | None, CallError | None]:

@@ -5,13 +5,12 @@ Above: the client. Below: `connection.py`.
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.sdk.agent_types import AgentInfo, CyclePage, Goal, Memory, Plan
-from jackfield.sdk.connection import Connection, Message, get
+from jackfield.sdk.connection import Connection, Message, get, part
 from jackfield.sdk.types import InboxPage, Triggered
 
 T = TypeVar("T")
@@ -117,4 +116,4 @@ def _send(method: str, path: str, body: Mapping[str, Any]) -> Message:
 
 
 def _path_of(agent: str) -> str:
-    return f"/api/agents/{quote(agent, safe='')}"
+    return f"/api/agents/{part(agent)}"

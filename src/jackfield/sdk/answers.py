@@ -4,12 +4,11 @@ Above: `calls.py`, for people and programs, and `serving.py`, for tool servers. 
 """
 
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.sdk.connection import Connection, Message
+from jackfield.sdk.connection import Connection, Message, part
 from jackfield.sdk.results import digest_of, large_result
 from jackfield.sdk.types import CallRecord, Receipt
 
@@ -32,9 +31,7 @@ def tool_results_message(call_id: str, answer: Answer, *, run_id: str) -> Messag
         body["result"] = answer.result
     else:
         body["error"] = answer.error
-    return Message(
-        method="POST", path=f"/api/runs/{quote(run_id, safe='')}/tool-results", body=msgspec.json.encode(body)
-    )
+    return Message(method="POST", path=f"/api/runs/{part(run_id)}/tool-results", body=msgspec.json.encode(body))
 
 
 async def submit(connection: Connection, call_id: str, answer: Answer, *, run_id: str) -> Receipt:

@@ -8,14 +8,13 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.errors import AlreadyResolved, Unavailable
 from jackfield.sdk.answers import Answer, answer_with, holds, submit
-from jackfield.sdk.connection import Connection, Message, backoff, get
+from jackfield.sdk.connection import Connection, Message, backoff, get, part
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer
 from jackfield.sdk.results import read_page, read_whole
 from jackfield.sdk.streams import follow
@@ -199,7 +198,7 @@ def _post(path: str, body: dict[str, Any]) -> Message:
 
 
 def _path_of(call_id: str) -> str:
-    return f"/api/v1/calls/{quote(call_id, safe='')}"
+    return f"/api/v1/calls/{part(call_id)}"
 
 
 def _within(pause: float, end: float | None) -> float:

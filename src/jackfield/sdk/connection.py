@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx2
 import msgspec
@@ -51,6 +52,11 @@ class Message(Struct, frozen=True, kw_only=True):
     """Whether a second copy changes nothing: a GET, or a POST with an idempotency key."""
     also: tuple[int, ...] = ()
     """Statuses that are answers to this request though they are not 2xx."""
+
+
+def part(text: str) -> str:
+    """Something as one part of a path. Dots alone would lead elsewhere: to the space, when a member is meant."""
+    return quote(text, safe="") if text.strip(".") else "%2E" * len(text)
 
 
 def get(path: str, params: Mapping[str, str | int | None] | None = None, *, also: tuple[int, ...] = ()) -> Message:

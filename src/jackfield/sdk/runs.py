@@ -5,12 +5,11 @@ Above: the client. Below: `connection.py`, `streams.py`.
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from jackfield.sdk.agent_types import RunEvent, RunInfo, RunPage
-from jackfield.sdk.connection import Connection, get
+from jackfield.sdk.connection import Connection, get, part
 from jackfield.sdk.streams import follow
 
 
@@ -49,4 +48,4 @@ class Runs:
 
 
 def _path_of(run_id: str) -> str:
-    return f"/api/runs/{quote(run_id, safe='')}"
+    return f"/api/runs/{part(run_id)}"

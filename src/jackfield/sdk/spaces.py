@@ -6,13 +6,12 @@ Above: the client. Below: `connection.py`, `streams.py` and `space_texts.py`.
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
-from urllib.parse import quote
 from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
 
-from jackfield.sdk.connection import Connection, Message, get
+from jackfield.sdk.connection import Connection, Message, get, part
 from jackfield.sdk.space_texts import SpaceTexts
 from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
 from jackfield.sdk.streams import follow
@@ -93,7 +92,7 @@ class Spaces:
 
     async def leave(self, space: str, entity: str) -> None:
         """Take somebody out of a space. Raises `NotFound` for one who is not in it."""
-        path = f"{_path_of(space)}/members/{quote(entity, safe='')}"
+        path = f"{_path_of(space)}/members/{part(entity)}"
         await self._connection.ask(Message(method="DELETE", path=path))
 
     async def messages(
@@ -148,4 +147,4 @@ def _send(method: str, path: str, body: Mapping[str, Any]) -> Message:
 
 
 def _path_of(space: str) -> str:
-    return f"/api/spaces/{quote(space, safe='')}"
+    return f"/api/spaces/{part(space)}"

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
 
-_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,4 +41,6 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def check_agent_id(name: str, *, where: str) -> None:
     """Ids of agents and spaces appear in urls, scopes and logs."""
     if not _ID.fullmatch(name):
-        raise ConfigError(f"{where}: the id {name!r} may have 1 to 64 letters, digits, '_', '.' or '-'. Rename it.")
+        raise ConfigError(
+            f"{where}: the id {name!r} may have 1 to 64 letters, digits, '_', '.' or '-', not '.' or '..'. Rename it."
+        )

@@ -28,6 +28,8 @@ PAGE = 200
 """Events that are read at once."""
 LOOK_AFTER = 5.0
 """Seconds after which it is seen whether the others that write are still there."""
+LOST_AFTER = 15.0
+"""Seconds after which it looks though nobody woke it: a gateway may have died between a commit and its word."""
 AGAIN_AFTER = 1.0
 """Seconds until the next try when the store could not be read."""
 REMEMBERED = 1_000
@@ -115,7 +117,9 @@ class Feed:
     async def _follow_events(self) -> None:
         self._written.set()
         while True:
-            await self._written.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOST_AFTER if self._store.is_shared else None):
+                    await self._written.wait()
             self._written.clear()
             await self._tried(self._read_events)
 

@@ -21,6 +21,8 @@ AGENTS_TOPIC = "agents"
 """An agent is new, changed or gone."""
 PLANS_TOPIC = "plans"
 """Some plan is due at another time than before."""
+DONE_PLANS_KEPT = 100
+"""Plans of an agent that are over, and still shown: those that were due last."""
 REMOVED = "The agent was removed."
 NEW_GOAL = {"status": "active", "priority": 0}
 
@@ -115,10 +117,10 @@ def set_goals(agent: str, drafts: Sequence[GoalDraft]) -> Script[list[Goal] | Un
     if unknown is not None:
         return unknown
     kept = []
-    for draft in drafts:
+    for draft, goal_id in zip(drafts, _ids_in_order("goal", drafts), strict=True):
         before = held.get(draft.id or "", NEW_GOAL)
         values = {
-            "goal_id": draft.id or new_id("goal"),
+            "goal_id": goal_id,
             "agent": agent,
             "description": draft.description,
             "status": before["status"] if draft.status is None else draft.status,
@@ -155,8 +157,8 @@ def set_plans(agent: str, drafts: Sequence[PlanDraft]) -> Script[list[Plan] | Un
     if unknown is not None:
         return unknown
     kept = []
-    for draft in drafts:
-        values = msgspec.structs.asdict(draft) | {"plan_id": draft.id or new_id("plan"), "agent": agent}
+    for draft, plan_id in zip(drafts, _ids_in_order("plan", drafts), strict=True):
+        values = msgspec.structs.asdict(draft) | {"plan_id": plan_id, "agent": agent}
         del values["id"]
         [row] = yield "put_plan", values
         kept.append(plan_from(row))
@@ -191,6 +193,8 @@ def fire_plan(plan: Plan, *, next_run_at: int | None) -> Script[bool]:
     row = yield from one("fire_plan", **values)
     if row is None:
         return False
+    if next_run_at is None:
+        yield "forget_done_plans", {"agent": row["agent"], "kept": DONE_PLANS_KEPT}
     data = {"planId": plan.id, "planName": row["name"], "instruction": row["instruction"]}
     event = {"event_id": f"{plan.id}:{iso_time(plan.next_run_at)}", "agent": row["agent"], "type": "plan"}
     yield "push_event", event | {"data": msgspec.json.encode(data).decode()}
@@ -215,6 +219,12 @@ def goal_from(row: Row) -> Goal:
 
 def plan_from(row: Row) -> Plan:
     return Plan(**{name: row[name] for name in Plan.__struct_fields__})
+
+
+def _ids_in_order(prefix: str, drafts: Sequence[GoalDraft | PlanDraft]) -> list[str]:
+    """Their own ids, or new ones in the order of the drafts: what is made at one moment is listed by its id."""
+    fresh = iter(sorted(new_id(prefix) for draft in drafts if draft.id is None))
+    return [draft.id if draft.id is not None else next(fresh) for draft in drafts]
 
 
 def _held(statement: str, agent: str) -> Script[dict[str, Mapping[str, Any]]]:

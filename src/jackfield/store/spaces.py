@@ -5,7 +5,7 @@ Above: spaces, agents, web. Below: `space_moves.py`. Whoever writes into a space
 
 import asyncio
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from jackfield.model.space import (
 from jackfield.store import moves, space_moves
 from jackfield.store.access import Read, Write
 from jackfield.store.moves import Script
-from jackfield.store.space_rows import event_from, json_text, live_from, presence_from, space_from
+from jackfield.store.space_rows import event_from, json_text, live_from, member_from, presence_from, space_from
 
 OWN_IDS = "msg_"
 MESSAGES_KEPT = 200
@@ -100,6 +100,16 @@ class Spaces:
     async def members(self, space_id: str) -> builtins.list[Member]:
         """Who is in a space, in the order they came."""
         return await self._read(partial(space_moves.members_of, space_id))
+
+    async def members_around(
+        self, space_ids: Iterable[str], *, besides: str, most: int
+    ) -> dict[str, builtins.list[Member]]:
+        """The first members of each of these spaces, but for one, by space."""
+        values = {"ids": json_text([*space_ids]), "besides": besides, "most": most}
+        around: dict[str, builtins.list[Member]] = {}
+        for row in await self._read(partial(moves.run, "members_around", **values)):
+            around.setdefault(row["space_id"], []).append(member_from(row))
+        return around
 
     async def get_member(self, space_id: str, entity_id: str) -> Member | None:
         """None: not there, or no such space."""

@@ -19,7 +19,8 @@ from jackfield.web.sentences import bad_value
 from jackfield.web.space_records import SpaceId
 from jackfield.web.visit import Name
 
-AgentId = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$", description="Letters, digits, '_', '.' and '-'")]
+AgentId = SpaceId
+"""Ids of agents are as those of spaces: both appear in paths, scopes and logs."""
 Words = Annotated[str, Meta(pattern="^[^\\u0000]*(?![\\s\\S])")]
 LONGEST = 100_000
 """Characters of a description or of instructions."""

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.agents.builtins import LONGEST_VALUE
+from jackfield.agents.builtins import MOST_KEPT as MOST
 from jackfield.agents.deeds import goal_fields, memory_fields, plan_draft, plan_fields
 from jackfield.errors import BadRequest
 from jackfield.model.mind import GoalDraft, Plan, PlanDraft, UnknownIds
@@ -19,8 +20,6 @@ from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
 
-MOST = 1_000
-"""Memories, goals or plans that one agent may be given."""
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]
 Value = Annotated[str, Meta(min_length=1, pattern="^[^\\u0000]+(?![\\s\\S])")]

@@ -18,6 +18,7 @@ from jackfield.web.space_records import (
     OneMessage,
     SpaceStreamQuery,
     Success,
+    check_metadata,
     message_record,
 )
 from jackfield.web.space_rights import agents_of, no_such_space, space_in, speaker
@@ -44,8 +45,9 @@ async def list_messages(visit: Visit) -> Answer:
 async def post_message(visit: Visit) -> Answer:
     """Say something. Who says something in a space is a member of it from then on."""
     body = await _message.read(visit)
+    check_metadata(body.metadata)
     space = await space_in(visit)
-    await _check_metadata(visit, body.metadata)
+    await _check_what_it_claims(visit, body.metadata)
     sender = await speaker(visit, space, entity=body.entity_id)
     message = await visit.gateway.store.spaces.post(
         space.id, sender=sender, content=body.content, message_id=body.id, metadata=body.metadata
@@ -81,7 +83,7 @@ def _begins_after(visit: Visit) -> int | None:
     return int(said)
 
 
-async def _check_metadata(visit: Visit, metadata: dict[str, Any]) -> None:
+async def _check_what_it_claims(visit: Visit, metadata: dict[str, Any]) -> None:
     """A visible call is there to be seen: nobody replies to it, and nobody but the gateway shows one."""
     if metadata.get("type") == TOOL_CALL:
         raise BadRequest("Only the gateway shows calls. Choose another 'type' for the metadata.", param="metadata.type")

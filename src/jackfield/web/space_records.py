@@ -5,17 +5,28 @@ Above: `spaces.py`, `space_members.py`, `space_messages.py`. Below: `model/space
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Raw, Struct
 
+from jackfield.agents.builtins import LONGEST_MESSAGE
+from jackfield.errors import BadRequest
 from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage
 from jackfield.model.times import iso_time
 from jackfield.web.records import Time
 from jackfield.web.visit import Name
 
-SpaceId = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$", description="Letters, digits, '_', '.' and '-'")]
+SpaceId = Annotated[
+    str,
+    Meta(
+        pattern="^(?!\\.{1,2}(?![\\s\\S]))[A-Za-z0-9_.-]{1,64}(?![\\s\\S])",
+        description="Letters, digits, '_', '.' and '-', but not '.' and '..', which paths use for something else",
+    ),
+]
 SpaceName = Annotated[str, Meta(min_length=1, max_length=200)]
 JsonObject = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
+MOST_METADATA = 64 * 1024
+"""Bytes of metadata as JSON. It is told to all who follow, and read again with every page."""
 
 
 class SpaceRecord(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -122,14 +133,17 @@ class MessageList(Struct, frozen=True, kw_only=True, rename="camel"):
 class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What is said. The same `id` again is the same message, so that it can be sent again when the answer got lost."""
 
-    content: Annotated[str, Meta(min_length=1)]
+    content: Annotated[str, Meta(min_length=1, max_length=LONGEST_MESSAGE)]
     entity_id: Name | None = None
     """Who says it; for other keys than an administrator's: themselves."""
     metadata: dict[str, Any] = {}
     id: (
         Annotated[
             str,
-            Meta(pattern="^(?!msg_)[A-Za-z0-9_.-]{1,128}$", description="Your own; those with 'msg_' are made here"),
+            Meta(
+                pattern="^(?!msg_)[A-Za-z0-9_.-]{1,128}(?![\\s\\S])",
+                description="Your own; those with 'msg_' are made here",
+            ),
         ]
         | None
     ) = None
@@ -153,6 +167,12 @@ class Success(Struct, frozen=True, kw_only=True):
     """It is done."""
 
     success: Literal[True] = True
+
+
+def check_metadata(metadata: dict[str, Any] | None) -> None:
+    """Raise `BadRequest` for more than is sensible to tell everybody."""
+    if metadata and len(msgspec.json.encode(metadata)) > MOST_METADATA:
+        raise BadRequest(f"The metadata has more than {MOST_METADATA:,} bytes as JSON. Send less.", param="metadata")
 
 
 def space_record(space: Space) -> SpaceRecord:

@@ -16,6 +16,7 @@ from jackfield.web.space_records import (
     SpaceChange,
     SpaceList,
     Success,
+    check_metadata,
     member_record,
     space_record,
 )
@@ -41,6 +42,7 @@ async def list_spaces(visit: Visit) -> Answer:
 async def create_space(visit: Visit) -> Answer:
     """A new space."""
     body = await _space.read(visit)
+    check_metadata(body.metadata)
     space_id = body.id or new_id("space")
     space = await visit.gateway.store.spaces.create(
         space_id, name=body.name or space_id, description=body.description, metadata=body.metadata
@@ -56,6 +58,7 @@ async def show_space(visit: Visit) -> Answer:
 async def change_space(visit: Visit) -> Answer:
     """Another name, description or metadata."""
     body = await _change.read(visit)
+    check_metadata(body.metadata)
     space_id = visit.part("id")
     space = await visit.gateway.store.spaces.update(
         space_id, name=body.name, description=body.description, metadata=body.metadata

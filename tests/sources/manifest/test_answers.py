@@ -93,6 +93,8 @@ def test_any_other_status_means_that_it_goes_on(status: Any) -> None:
         ({"step": 2, "steps": 5, "phase": "Bake"}, (2.0, 5.0, "Bake")),
         ({"note": "soon", "phase": "Bake", "left": 9}, (0.0, None, "Bake: soon (9 s left)")),
         ({"percent": True, "step": None}, None),
+        ({"percent": "nan", "left": "inf"}, None),
+        ({"percent": 10**400}, None),
         ({}, None),
     ],
 )

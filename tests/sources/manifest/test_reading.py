@@ -84,6 +84,9 @@ PROTOJSON = {
 }
 
 
+MANIFEST_OF_NOTHING: dict[str, Any] = {"protocol_version": "1.0", "tools": [], "categories": []}
+
+
 def read(value: Any, rules: Rules = RULES) -> Manifest:
     return manifest_of(value if isinstance(value, bytes) else msgspec.json.encode(value), rules)
 
@@ -336,3 +339,15 @@ def test_a_huge_number_of_tools_is_cut_off_with_a_sentence() -> None:
     found = read(body).listing
     assert len(found.tools) == 10_000
     assert "10,005 tools" in found.faults[-1]
+
+
+def test_a_category_whose_place_is_no_float_is_still_a_category() -> None:
+    found = read({**MANIFEST_OF_NOTHING, "categories": [{"id": "a", "display_order": 10**400}, {"id": "b"}]})
+    assert [category.id for category in found.listing.categories] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_tool_whose_name_would_lead_to_another_path_is_left_out(name: str) -> None:
+    found = read({**MANIFEST_OF_NOTHING, "tools": [{"name": name}, {"name": "fine"}]}).listing
+    assert [tool.name for tool in found.tools] == ["fine"]
+    assert "no part of a path" in found.faults[0]

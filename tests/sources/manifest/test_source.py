@@ -439,3 +439,89 @@ async def _free_port() -> int:
     server.close()
     await server.wait_closed()
     return port
+
+
+WAITS = {"success": False, "call_id": "call_far", "status": "pending_approval", "result": {}, "error": None}
+
+
+async def test_a_gateway_that_is_away_for_a_while_has_not_lost_what_waits_there(tmp_path: Path) -> None:
+    """A proxy that answers for a gateway which restarts says nothing about the call."""
+    answers = [reply(503, b"starting"), reply(502), json_reply({"call": {"status": "completed", "result": 42}})]
+    async with scene(tmp_path) as at:
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool())),
+            EXECUTE: json_reply(WAITS, 202),
+            "/api/v1/calls/call_far": lambda _: answers.pop(0),
+        }
+        assert value_of(await at.call("echo", text="x")) == 42
+
+
+async def test_a_call_that_is_cancelled_here_does_not_go_on_waiting_there(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        looked = asyncio.Event()
+
+        def record(_: Received) -> bytes:
+            looked.set()
+            return json_reply({"call": {"status": "pending_approval"}})
+
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool())),
+            EXECUTE: json_reply(WAITS, 202),
+            "/api/v1/calls/call_far": record,
+        }
+        call = asyncio.create_task(at.call("echo", text="x"))
+        async with asyncio.timeout(BOUND):
+            await looked.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert at.upstream.targets[-1] == "/api/v1/calls/call_far/cancel"
+
+
+async def test_the_id_that_a_service_gives_its_call_leads_nowhere_else(tmp_path: Path) -> None:
+    odd = {**WAITS, "call_id": "../../admin?all=1#"}
+    async with scene(tmp_path) as at:
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool())),
+            EXECUTE: json_reply(odd, 202),
+            "/api/v1/calls/..%2F..%2Fadmin%3Fall%3D1%23": json_reply({"call": {"status": "completed", "result": 1}}),
+        }
+        assert value_of(await at.call("echo", text="x")) == 1
+
+
+@pytest.mark.parametrize("page", [reply(503), json_reply({"never": "a page"})])
+async def test_a_tool_that_ran_is_not_said_to_be_out_of_reach_because_of_its_large_result(
+    tmp_path: Path, page: bytes
+) -> None:
+    notice = {"large_result": True, "call_id": "call_far", "size": 9, "digest": "d", "preview": "", "url": ""}
+    async with scene(tmp_path) as at:
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool())),
+            EXECUTE: json_reply({"success": True, "status": "completed", "result": {**notice, "message": ""}}),
+            "/api/v1/calls/call_far/result": page,
+        }
+        assert "large result" in failed(await at.call("echo", text="x")).message
+
+
+async def test_a_large_result_that_never_ends_is_given_up_at_its_size(tmp_path: Path) -> None:
+    notice = {"large_result": True, "call_id": "call_far", "size": 900, "digest": "d", "preview": "", "url": ""}
+
+    def page(request: Received) -> bytes:
+        offset = int(request.target.partition("offset=")[2].partition("&")[0])
+        part = {"call_id": "call_far", "digest": "d", "size": 900, "offset": offset, "next_offset": offset + 1}
+        return json_reply({**part, "text": "x" * 500})
+
+    async with scene(tmp_path) as at:
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool())),
+            EXECUTE: json_reply({"success": True, "status": "completed", "result": {**notice, "message": ""}}),
+            "/api/v1/calls/call_far/result": page,
+        }
+        assert failed(await at.call("echo", text="x")).code == "bad_response"
+        assert sum("/result" in target for target in at.upstream.targets) == 2
+
+
+async def test_a_tool_of_ours_is_not_taken_back_from_a_service_that_does_not_say_what_it_is(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        at.upstream.answers[TOOLS] = published(manifest(tool("ours", via=["house_a", "house_here"]), tool("theirs")))
+        assert await at.names() == ["theirs"]

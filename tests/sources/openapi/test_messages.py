@@ -191,3 +191,18 @@ def test_a_number_that_json_cannot_hold_exactly_goes_on_as_it_is_written() -> No
     assert with_parameter(msgspec.json.decode(b"12345678901234567890123"), "query").url.endswith(
         "=12345678901234567890123"
     )
+
+
+def test_the_names_within_an_argument_cannot_leave_the_path_nor_set_what_the_config_sets() -> None:
+    for value in ({"/../admin": 1}, {"..": 1}):
+        with pytest.raises(Unfillable):
+            with_parameter(value, "path", style="simple", explode=True)
+    with pytest.raises(Unfillable):
+        with_parameter("/../admin", "path", content={"application/json": {"schema": {}}})
+    made = document(
+        {"/x": {"get": operation("x", parameters=[parameter("more", "query", style="form", explode=True)])}}
+    )
+    auth = {"type": "api_key", "name": "api_key", "value": "the-operators", "place": "query"}
+    with pytest.raises(Unfillable, match="'api_key' is set by the gateway's config"):
+        request(made, {"more": {"api_key": "mine"}}, auth=auth)
+    assert request(made, {"more": {"a": "b"}}, auth=auth).url.endswith("?a=b&api_key=the-operators")

@@ -4,6 +4,7 @@ Above: `calling.py`, `work.py`. Below: nothing but the words of calls. A service
 `{"success", "status", "result", "error"}`; one that a template reaches answers with the result itself.
 """
 
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -205,9 +206,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def _one_line(result: Raw) -> Raw:

@@ -38,6 +38,7 @@ RETRY_PAUSES = (0.1, 0.5)
 LARGEST_ANSWER = 4 * MAX_BYTES
 PAGE = 1_000_000
 PAGE_SECONDS = 20.0
+_NOT_NOW = frozenset({429, 502, 503, 504})
 
 
 class Peer:
@@ -63,14 +64,7 @@ class Peer:
         """One call of a tool. Raises `SourceUnavailable` where the service was not reached at all."""
         tool = invocation.tool
         try:
-            template = self._options.template(tool)
-            if template is not None:
-                return await self._by_template(template, invocation)
-            where = self._options.at(f"{PATH}/{quote(tool.name, safe='')}/execute")
-            body = msgspec.json.encode({"arguments": invocation.arguments})
-            answer = await self._sent("POST", where, invocation, headers=self._headers(invocation), content=body)
-            outcome = executed(answer, where=where)
-            return await self.whole(outcome, tool) if isinstance(outcome, Done) else outcome
+            answer = await self._answer(invocation)
         except Unfillable as fault:
             return Failed(fault.code, fault.message)
         except OutgoingTimedOut:
@@ -87,11 +81,24 @@ class Peer:
             )
         except OutgoingError as fault:
             return Failed(fault.code, fault.message)
+        return await self._outcome(answer, tool)
+
+    async def inquire(self, invocation: Invocation) -> Done | Failed | Begun:
+        """As `run`, for what may be asked any number of times: a service in trouble is then one that is away."""
+        tool = invocation.tool
+        try:
+            answer = await self._answer(invocation)
+        except (OutgoingUnreachable, OutgoingTimedOut) as fault:
+            raise self._down(fault, tool) from None
+        except (OutgoingError, Unfillable) as fault:
+            return Failed(fault.code, fault.message)
+        self._check_there(answer, tool)
+        return await self._outcome(answer, tool)
 
     async def ask(self, method: str, path: str, *, tool: Tool, timeout: float) -> Answer:
         """One request about a call at the service. Raises `SourceUnavailable` where it cannot be asked."""
         try:
-            return await exchange(
+            answer = await exchange(
                 self._outgoing,
                 method,
                 self._options.at(path),
@@ -102,6 +109,8 @@ class Peer:
             )
         except OutgoingError as fault:
             raise self._down(fault, tool) from None
+        self._check_there(answer, tool)
+        return answer
 
     async def whole(self, outcome: Done, tool: Tool) -> Done | Failed:
         """The result itself, where another gateway keeps a large one apart and told only its beginning."""
@@ -110,23 +119,47 @@ class Peer:
             return outcome
         if notice.size > LARGEST_ANSWER:
             return Failed("too_large", f"The result of '{tool.name}' has {notice.size:,} bytes, too many to pass on.")
-        text = ""
+        body = bytearray()
         offset: int | None = 0
         while offset is not None:
             path = f"/api/v1/calls/{quote(notice.call_id, safe='')}/result?offset={offset}&limit={PAGE}"
             page = page_in(await self.ask("GET", path, tool=tool, timeout=PAGE_SECONDS))
             if page is None or (page.next_offset or offset + 1) <= offset:
                 return Failed("bad_response", f"The large result of '{tool.name}' could not be read from its gateway.")
-            text, offset = text + page.text, page.next_offset
-        body = text.encode()
-        return Done(Raw(body)) if digest_of(body) == notice.digest else _torn(tool)
+            body += page.text.encode()
+            if len(body) > notice.size:
+                return _torn(tool)
+            offset = page.next_offset
+        return Done(Raw(bytes(body))) if digest_of(bytes(body)) == notice.digest else _torn(tool)
 
     def where(self, path: str) -> str:
         return self._options.at(path)
 
-    async def _by_template(self, template: HttpTemplate, invocation: Invocation) -> Done | Failed:
+    async def _answer(self, invocation: Invocation) -> Answer:
+        """What the service says to one call. Raises `OutgoingError` and `Unfillable`."""
+        template = self._options.template(invocation.tool)
+        if template is not None:
+            return await self._by_template(template, invocation)
+        body = msgspec.json.encode({"arguments": invocation.arguments})
+        where = self._endpoint(invocation.tool)
+        return await self._sent("POST", where, invocation, headers=self._headers(invocation), content=body)
+
+    async def _outcome(self, answer: Answer, tool: Tool) -> Done | Failed | Begun:
+        """What the answer means. The tool has run by now, so nothing here may say that it was not reached."""
+        if self._options.template(tool) is not None:
+            outcome = outcome_of(answer)
+            assert isinstance(outcome, (Done, Failed))
+            return outcome
+        said = executed(answer, where=self._endpoint(tool))
+        try:
+            return await self.whole(said, tool) if isinstance(said, Done) else said
+        except SourceUnavailable as fault:
+            words = f"'{tool.name}' has run, but its large result could not be read from its gateway. {fault.message}"
+            return Failed("unreachable", words)
+
+    async def _by_template(self, template: HttpTemplate, invocation: Invocation) -> Answer:
         message = message_of(template, invocation.arguments)
-        answer = await self._sent(
+        return await self._sent(
             template.method,
             message.url,
             invocation,
@@ -134,9 +167,17 @@ class Peer:
             params=message.params,
             content=None if message.json is None else msgspec.json.encode(message.json),
         )
-        outcome = outcome_of(answer)
-        assert isinstance(outcome, (Done, Failed))
-        return outcome
+
+    def _endpoint(self, tool: Tool) -> str:
+        return self._options.at(f"{PATH}/{quote(tool.name, safe='')}/execute")
+
+    def _check_there(self, answer: Answer, tool: Tool) -> None:
+        """Whether it was the service that answered, or something before it that has no better word. Raises."""
+        if answer.status in _NOT_NOW:
+            self._lost()
+            raise SourceUnavailable(
+                f"Source '{self._name}' of tool '{tool.name}' cannot say now: it answered {answer.status}."
+            )
 
     async def _sent(
         self,

@@ -27,6 +27,9 @@ MAX_TOOLS = 10_000
 MAX_DEFINITION = 256 * 1024
 LONGEST_NAME = 256
 LONGEST_ABOUT = 1_000
+MOST_ORDER = 1e9
+"""What a category may say of its place; JSON has numbers that are no floats."""
+_NO_SEGMENTS = frozenset({".", ".."})
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
 
 
@@ -185,6 +188,8 @@ def _definition(raw: Raw) -> dict[str, Any]:
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise _Unusable(f"A tool is left out: it has no name of 1 to {LONGEST_NAME} characters.")
+    if name in _NO_SEGMENTS:
+        raise _Unusable(f"A tool is left out: its name is {shown(name)}, which is no part of a path. Rename it there.")
     return snake_keys(value)
 
 
@@ -274,7 +279,7 @@ def _category(said: Any) -> tuple[float, Category]:
         description=cleaned(said_of) if (said_of := text_of(spelled.get("description"))) else None,
         icon=text_of(spelled.get("icon")),
     )
-    return (float(order) if isinstance(order, (int, float)) else 0.0), category
+    return (float(order) if isinstance(order, (int, float)) and abs(order) <= MOST_ORDER else 0.0), category
 
 
 def _is_allowed(name: str, patterns: tuple[str, ...] | None) -> bool:

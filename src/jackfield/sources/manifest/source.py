@@ -86,11 +86,10 @@ class ManifestSource:
 
 def passed_on(listing: Listing, *, house: str, ours: str) -> Listing:
     """The tools with the house that passes them on, without those that are ours or have come too far."""
-    if not house:
-        return listing
-    if house == ours:
+    if house and house == ours:
         raise SourceUnavailable("This is the gateway itself, or one on the same database. Remove the source.")
-    tools = [(tool, (house, *tool.via)) for tool in listing.tools]
+    # A service that is no gateway, or hides it, may still pass on what gateways say.
+    tools = [(tool, (house, *tool.via) if house else tool.via) for tool in listing.tools]
     kept = tuple(
         msgspec.structs.replace(tool, via=way) for tool, way in tools if ours not in way and len(way) <= MOST_HOPS
     )

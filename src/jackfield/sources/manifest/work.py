@@ -5,12 +5,14 @@ names, or, where the service is a gateway that answered `pending`, by the record
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
 
-from jackfield.errors import JackfieldError
+from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.tool import Tool
@@ -22,6 +24,7 @@ CALLS = "/api/v1/calls"
 LOOK_SECONDS = 20.0
 PATIENCE_SECONDS = 600.0
 """How long a call that was made inline is held while somebody at the service has to answer or approve."""
+HALT_SECONDS = 5.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
@@ -50,7 +53,7 @@ async def look(peer: Peer, invocation: Invocation, reference: Raw) -> Look:
     if behavior is None:
         raise NoSense(f"Tool '{invocation.tool.name}' does not say any more how its work is followed.")
     polling = behavior.status_polling
-    answer = await peer.run(_of(invocation, polling.status_tool, {polling.status_tool_id_param: id_in(reference)}))
+    answer = await peer.inquire(_of(invocation, polling.status_tool, {polling.status_tool_id_param: id_in(reference)}))
     if isinstance(answer, Done):
         return look_of(answer.result, behavior)
     if isinstance(answer, Begun):
@@ -62,7 +65,7 @@ async def halt(peer: Peer, invocation: Invocation, reference: Raw) -> None:
     """Have the work stopped, where the service can."""
     call_id = call_in(reference)
     if call_id is not None:
-        await peer.ask("POST", f"{CALLS}/{call_id}/cancel", tool=invocation.tool, timeout=LOOK_SECONDS)
+        await peer.ask("POST", f"{_at(call_id)}/cancel", tool=invocation.tool, timeout=LOOK_SECONDS)
         return
     behavior = invocation.tool.metadata.async_behavior
     if behavior is None or behavior.cancellation is None:
@@ -75,18 +78,36 @@ async def halt(peer: Peer, invocation: Invocation, reference: Raw) -> None:
 
 async def wait_for(peer: Peer, invocation: Invocation, begun: Begun) -> Done | Failed:
     """The outcome of work that a call made inline came to; the time that people take there is not the tool's."""
+    try:
+        with invocation.hold(PATIENCE_SECONDS):
+            return await _followed(peer, invocation, begun)
+    except asyncio.CancelledError:
+        # Nobody would hear of it any more, so it must not be done because somebody there approves it later.
+        with suppress(JackfieldError, TimeoutError):
+            async with asyncio.timeout(HALT_SECONDS):
+                await halt(peer, invocation, begun.reference)
+        raise
+
+
+async def _followed(peer: Peer, invocation: Invocation, begun: Begun) -> Done | Failed:
+    """Look until it is over. A service that is away for a while has not lost it; the call's deadline is the bound."""
     pause = FIRST_PAUSE
-    with invocation.hold(PATIENCE_SECONDS):
-        while True:
+    while True:
+        with suppress(SourceUnavailable):
             stands = await look(peer, invocation, begun.reference)
             if stands.outcome is not None:
                 return stands.outcome
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _at(call_id: str) -> str:
+    """Where the call's record is. The id is the service's word, and may not lead anywhere else."""
+    return f"{CALLS}/{quote(call_id, safe='')}"
 
 
 async def _look_at_record(peer: Peer, tool: Tool, call_id: str) -> Look:
-    path = f"{CALLS}/{call_id}"
+    path = _at(call_id)
     stands = record_look(await peer.ask("GET", path, tool=tool, timeout=LOOK_SECONDS), where=peer.where(path))
     if isinstance(stands.outcome, Done):
         return Look(outcome=await peer.whole(stands.outcome, tool))

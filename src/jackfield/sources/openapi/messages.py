@@ -45,7 +45,11 @@ def request_of(operation: Operation, arguments: Mapping[str, Any], credentials: 
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in draft.cookies)
     if content is not None:
         headers["Content-Type"] = operation.inputs.content_type or Media.JSON.value
-    query = draft.query + [(_quoted(name), _quoted(value)) for name, value in credentials.params]
+    operators = [(_quoted(name), _quoted(value)) for name, value in credentials.params]
+    if taken := {name for name, _ in draft.query} & {name for name, _ in operators}:
+        # The names within an exploded object are the caller's, and many services go by the first of two.
+        raise Unfillable(f"The parameter '{min(taken)}' is set by the gateway's config. Leave it out.")
+    query = draft.query + operators
     mark = "?" if query else ""
     url = f"{operation.base.url}{draft.path}{mark}{'&'.join(f'{name}={value}' for name, value in query)}"
     return Request(url=url, headers={**headers, **credentials.headers}, content=content)
@@ -98,8 +102,11 @@ class _Draft:
 
 def _in_path(place: Place, value: Any) -> str:
     if place.as_json:
+        check_segments(place.argument, _json(value))
         return quote(_json(value), safe="")
     pairs = list(value.items()) if isinstance(value, dict) else None
+    for name, _ in pairs or ():
+        check_segments(place.argument, str(name))
     texts = [text_of(inner) for inner in (value.values() if pairs is not None else _listed(value))]
     for text in texts or [""]:
         check_segments(place.argument, text)

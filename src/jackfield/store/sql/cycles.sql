@@ -124,7 +124,10 @@ GROUP BY inbox.agent ORDER BY MIN(inbox.seq) LIMIT :limit
 
 -- name: pending_events
 -- What the agent will find in its inbox when its open cycle is over.
-SELECT * FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms() ORDER BY seq
+SELECT * FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms() ORDER BY seq LIMIT :limit
+
+-- name: count_pending_events
+SELECT COUNT(*) AS total FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms()
 
 -- name: events_of_cycle
 SELECT * FROM inbox WHERE cycle_id = :cycle_id ORDER BY seq

@@ -96,6 +96,11 @@ UPDATE plans SET next_run_at = :next_run_at, last_run_at = clock_ms(), updated_a
 WHERE id = :plan_id AND status = 'active' AND next_run_at = :due
 RETURNING agent, name, instruction
 
+-- name: forget_done_plans
+DELETE FROM plans WHERE id IN (
+    SELECT id FROM plans WHERE agent = :agent AND status = 'done'
+    ORDER BY last_run_at DESC, id DESC LIMIT 1000 OFFSET :kept FOR UPDATE SKIP LOCKED)
+
 -- name: delete_all_memories
 DELETE FROM memories WHERE agent = :agent
 

@@ -68,6 +68,13 @@ SELECT * FROM members WHERE space_id = :space_id AND entity_id = :entity_id
 -- name: members_of
 SELECT * FROM members WHERE space_id = :space_id ORDER BY joined_at, entity_id
 
+-- name: members_around
+-- The first of each space, however many there are.
+SELECT space_id, entity_id, kind, name, joined_at FROM (
+    SELECT members.*, ROW_NUMBER() OVER (PARTITION BY space_id ORDER BY joined_at, entity_id) AS place FROM members
+    WHERE space_id IN (each_of(:ids)) AND entity_id <> :besides) AS around
+WHERE place <= :most ORDER BY space_id, joined_at, entity_id
+
 -- name: insert_space_message
 -- The same id again is a client's retry: the first stands.
 INSERT INTO space_messages (id, space_id, seq, entity_id, sender_name, sender_type, role, content, metadata, run_id,

@@ -1,0 +1,116 @@
+"""What must not stop an agent for ever: a word that never came, a removal in the middle, dates from the year one."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from jackfield.agents import cycles
+from jackfield.model.cycle import CycleStatus
+from tests.stories.village import eventually, told, village
+
+ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'
+DONE = '[otherwise]\nsay = "Done."\n'
+
+
+@pytest.fixture
+def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "PAUSES", (0.0, 0.0))
+
+
+async def test_an_agent_that_nobody_told_this_gateway_of_wakes_all_the_same(tmp_path: Path) -> None:
+    async with village(tmp_path, DONE, ADA) as place:
+        book = place.gateway.agents
+        book._personas.clear()  # as if its making had never been told here
+        await place.trigger("ada")
+        await place.cycle("ada")
+        assert book.get("ada") is not None
+
+
+async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(tmp_path: Path) -> None:
+    async with village(tmp_path, DONE, ADA) as place:
+        made = await place.client.post("/api/agents", json={"id": "bob", "model": "mind", "instructions": "Old."})
+        assert made.status_code == 201
+        old = place.gateway.agents.get("bob")
+        assert old is not None
+        await place.client.patch("/api/agents/bob", json={"instructions": "New."})
+        place.gateway.agents._personas["bob"] = old  # as if the change had never been told here
+        await place.trigger("bob")
+        await place.cycle("bob")
+        assert "New." in (place.requests[-1].instructions or "")
+
+
+async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_namesake(tmp_path: Path) -> None:
+    script = '[[turns]]\nsay = "Old thoughts."\nwait = 0.3\n' + DONE
+    async with village(tmp_path, script, ADA) as place:
+        await place.client.post("/api/agents", json={"id": "bob", "model": "mind"})
+        await place.trigger("bob")
+        cycle = await place.begun("bob")
+        assert (await place.client.delete("/api/agents/bob")).status_code == 200
+        over = await place.store.cycles.get(cycle.id)
+        assert over is not None
+        assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
+        await eventually(lambda: _asleep(place.gateway.household))
+        assert await place.store.cycles.consciousness("bob") is None
+
+
+async def _asleep(household: cycles.Household) -> bool:
+    return not household.awake
+
+
+async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gives_in(*_: object, **__: object) -> None:
+        raise OSError("a fault of ours")
+
+    async with village(tmp_path, DONE, ADA) as place:
+        household = place.gateway.household
+        see_through = household._see_through
+        monkeypatch.setattr(household, "_see_through", gives_in)
+        await place.trigger("ada")
+        await place.begun("ada")
+        for _ in range(cycles.TRIES + 2):
+            await eventually(lambda: _asleep(household))
+            await household.sweep()
+        await eventually(lambda: _asleep(household))
+        monkeypatch.setattr(household, "_see_through", see_through)
+        await household.sweep()
+        assert not household.awake, "it is not tried all the time"
+        clock = time.monotonic
+        with monkeypatch.context() as later:
+            later.setattr(time, "monotonic", lambda: clock() + cycles.RARELY)
+            await household.sweep()
+        await place.cycle("ada")
+
+
+async def test_a_cycle_that_is_resumed_has_only_the_steps_that_are_left(tmp_path: Path, quick_tries: None) -> None:
+    script = """
+[[turns]]
+calls = [{ tool = "get_plans", arguments = {} }]
+[[turns]]
+fail = { status = 500, message = "broken" }
+[otherwise]
+calls = [{ tool = "get_plans", arguments = {} }]
+"""
+    async with village(tmp_path, script, ADA + "max_steps = 3\n") as place:
+        await place.trigger("ada")
+        cycle = await place.cycle("ada")
+        assert len(await place.calls(cycle)) == 3
+        assert cycle.summary is not None
+        assert cycle.summary.startswith("Stopped before the end (max_steps).")
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+async def test_a_plan_from_the_edge_of_time_is_refused_and_the_cycle_goes_on(tmp_path: Path, when: str) -> None:
+    plans = f'{{ plans = [{{ name = "p", scheduledAt = "{when}" }}] }}'
+    script = f'[[turns]]\ncalls = [{{ tool = "set_plans", arguments = {plans} }}]\n' + DONE
+    async with village(tmp_path, script, ADA) as place:
+        await place.trigger("ada")
+        await place.cycle("ada")
+        assert told(place.requests[-1], "set_plans")["success"] is False
+        body = {"plans": [{"name": "p", "scheduledAt": when}]}
+        answer = await place.client.put("/api/agents/ada/plans", json=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == "plans[0]"
+        assert await place.store.minds.plans("ada") == []
