@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.agents.prompt import HOW_YOU_LIVE, SECTION, Surroundings, system_prompt
+from jackfield.agents.prompt import HOW_YOU_LIVE, MEMBERS_TOLD, SECTION, SPACES_TOLD, Surroundings, system_prompt
 from jackfield.model.mind import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
 from jackfield.settings.agents import AgentSettings
@@ -75,3 +75,17 @@ def test_spaces_goals_and_plans_have_what_is_needed_to_use_them() -> None:
     assert '- "Lobby" (spaceId: s1): For all. With: Eve (person), Bob (agent)\n' in said
     assert "- Rest (id: g1, active, priority 2)\n" in said
     assert said.endswith("Your plans:\n- sweep (id: p1, cron 0 9 * * *, next 1970-01-01T00:00:00.000Z): Sweep")
+
+
+def test_a_crowded_space_is_told_all_the_same_and_of_very_many_spaces_the_first() -> None:
+    spaces = [
+        Space(id=f"s{n}", name="Hall", description="", metadata=Raw(b"{}"), last_seq=0, created_at=0, updated_at=0)
+        for n in range(2_000)
+    ]
+    crowd = [Member(space_id="s0", entity_id=f"p{n}", kind="person", name=f"P{n}", joined_at=0) for n in range(10_000)]
+    world = Surroundings(spaces=[(space, crowd if space.id == "s0" else ()) for space in spaces])
+    said = system_prompt("ada", BARE, world).split("Your spaces:\n")[1].split("\n\n")[0].splitlines()
+    names = ", ".join(f"P{n} (person)" for n in range(MEMBERS_TOLD))
+    assert said[0] == f'- "Hall" (spaceId: s0). With: {names}, and others'
+    assert len(said) == SPACES_TOLD + 1
+    assert said[-1] == f"- … and {2_000 - SPACES_TOLD} more."

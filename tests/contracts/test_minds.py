@@ -63,8 +63,10 @@ async def test_an_agent_that_is_removed_is_forgotten_whole_and_leaves_its_spaces
     assert first is not None
     await store.cycles.commit(first.cycle, consciousness="c", record=RECORD)
     await said(store, "hi again")
-    assert await store.cycles.open("cycle_2", agent="ada", owner="gw_a") is not None
+    second = await store.cycles.open("cycle_2", agent="ada", owner="gw_a")
+    assert second is not None
     assert await store.minds.remove_agent("ada")
+    assert await store.cycles.commit(second.cycle, consciousness="c", record=RECORD) is None
     assert not await store.minds.remove_agent("ada")
     assert await mind_of(store, "ada") == ([], [], [])
     assert await mind_of(store, "bob") == (["k"], ["g"], ["p"])
@@ -99,6 +101,35 @@ async def test_memories_are_kept_by_key_replaced_and_forgotten(store: Store) -> 
     assert await minds.replace_memories("ada", []) == 0
     assert await values_of(store) == {}
     assert await values_of(store, "bob") == {"a": "bob's"}
+
+
+async def test_a_nul_in_a_key_is_no_fault_of_the_database(store: Store) -> None:
+    await store.minds.set_memories("ada", [("a\x00b", "1"), ("c", "2")])
+    [memory] = await store.minds.memories("ada", keys=["a\x00b", "\x00"])
+    assert (memory.key, memory.value) == ("a\ufffdb", "1")
+    assert await store.minds.delete_memories("ada", ["a\x00b"]) == 1
+    assert await store.minds.delete_goals("ada", ["\x00"]) == 0
+    assert await values_of(store) == {"c": "2"}
+
+
+async def test_what_is_made_at_once_is_listed_in_the_order_it_was_given(store: Store) -> None:
+    names = [f"{n}" for n in range(50)]
+    await store.minds.set_plans("ada", [PlanDraft(name=name) for name in names])
+    await store.minds.set_goals("ada", [GoalDraft(description=name) for name in names])
+    assert [plan.name for plan in await store.minds.plans("ada")] == names
+    assert [goal.description for goal in await store.minds.goals("ada")] == names
+
+
+async def test_of_plans_that_are_over_the_last_ones_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mind_moves, "DONE_PLANS_KEPT", 2)
+    await known(store, "ada")
+    await store.minds.set_plans("ada", [PlanDraft(name=f"{n}", next_run_at=n + 1) for n in range(5)])
+    await store.minds.set_plans("ada", [PlanDraft(name="daily", cron="0 9 * * *", next_run_at=6)])
+    for plan in await store.minds.due_plans():
+        assert await store.minds.fire_plan(plan, next_run_at=None if plan.cron is None else 2**50)
+    kept = {plan.name: plan.status for plan in await store.minds.plans("ada")}
+    assert kept == {"3": "done", "4": "done", "daily": "active"}
+    assert len(await events_of(store)) == 6
 
 
 async def values_of(store: Store, agent: str = "ada") -> dict[str, str]:

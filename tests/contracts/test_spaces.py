@@ -302,3 +302,14 @@ async def test_an_id_of_our_own_is_made_for_each_message(store: Store) -> None:
     ids = {(await said(store, "hi")).id for _ in range(3)}
     assert len(ids) == 3
     assert all(one.startswith("msg_") for one in ids)
+
+
+async def test_the_first_members_of_many_spaces_are_found_at_once(store: Store) -> None:
+    for space_id in ("a", "b", "c"):
+        await store.spaces.create(space_id, name=space_id)
+        for n in range(3 if space_id != "b" else 0):
+            await store.spaces.put_member(space_id, entity_id=f"p{n}", kind="person", name=f"P{n}")
+        await store.spaces.put_member(space_id, entity_id="ada", kind="agent", name="Ada")
+    around = await store.spaces.members_around(["a", "b", "nowhere"], besides="ada", most=2)
+    assert {space: [member.name for member in members] for space, members in around.items()} == {"a": ["P0", "P1"]}
+    assert around["a"] == [one for one in await store.spaces.members("a") if one.entity_id in ("p0", "p1")]

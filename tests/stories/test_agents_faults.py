@@ -3,11 +3,15 @@
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from jackfield.agents import cycles
+from jackfield.agents import cycles, own_servers
+from jackfield.agents.builtins import MOST_KEPT
 from jackfield.model.cycle import CycleStatus
-from tests.stories.village import eventually, told, village
+from jackfield.model.mind import GoalDraft, PlanDraft
+from tests.sources.mcp.scene import http_server
+from tests.stories.village import eventually, outputs_of, told, village
 
 ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'
 DONE = '[otherwise]\nsay = "Done."\n'
@@ -114,3 +118,61 @@ async def test_a_plan_from_the_edge_of_time_is_refused_and_the_cycle_goes_on(tmp
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "plans[0]"
         assert await place.store.minds.plans("ada") == []
+
+
+async def test_a_mind_has_room_for_so_much_and_the_agent_is_told_when_it_is_full(tmp_path: Path) -> None:
+    script = (
+        """
+[[turns]]
+calls = [
+  { tool = "set_memories", arguments = { memories = [{ key = "k1", value = "changed" }] } },
+  { tool = "set_memories", arguments = { memories = [{ key = "one", value = "more" }, { key = "k2", value = "x" }] } },
+  { tool = "set_goals", arguments = { goals = [{ description = "One more" }] } },
+  { tool = "set_plans", arguments = { plans = [{ name = "one more", runAfter = "1 day" }] } },
+]
+"""
+        + DONE
+    )
+    async with village(tmp_path, script, ADA) as place:
+        minds = place.store.minds
+        await minds.set_memories("ada", [(f"k{n}", "v") for n in range(MOST_KEPT)])
+        await minds.set_goals("ada", [GoalDraft(description="g")] * MOST_KEPT)
+        await minds.set_plans("ada", [PlanDraft(name="p", next_run_at=2**42)] * MOST_KEPT)
+        await place.trigger("ada")
+        await place.cycle("ada")
+        answers = [(name, msgspec.json.decode(text)) for name, text in outputs_of(place.requests[-1])]
+        assert answers[0] == ("set_memories", {"success": True, "count": 1})
+        for (name, answer), what in zip(answers[1:], ("memories", "goals", "plans"), strict=True):
+            assert answer == {
+                "success": False,
+                "error": f"You have 1,000 {what}; 1,000 are the most. Delete some first. Nothing was changed.",
+            }, name
+        kept = {memory.key: memory.value for memory in await minds.memories("ada")}
+        assert (len(kept), kept["k1"], kept["k2"]) == (MOST_KEPT, "changed", "v")
+        assert len(await minds.goals("ada")) == len(await minds.plans("ada")) == MOST_KEPT
+
+
+async def test_an_agent_that_sleeps_lets_its_own_servers_go_and_finds_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_servers, "IDLE_SECONDS", 0.05)
+    with http_server(tmp_path / "own") as server:
+        config = f"""
+[agents.ada]
+model = "mind"
+[[agents.ada.mcp.servers]]
+name = "far"
+url = "{server.url}"
+transport = "http"
+"""
+        async with village(tmp_path, DONE, config) as place:
+            lent = place.gateway.panel._lent
+
+            async def nothing_is_lent() -> bool:
+                return not lent
+
+            for number in (1, 2):
+                await place.trigger("ada", event_id=f"evt_{number}")
+                await place.cycle("ada", number)
+                assert "echo" in {tool.name for tool in place.requests[-1].tools}
+                await eventually(nothing_is_lent)

@@ -525,3 +525,22 @@ async def test_a_tool_of_ours_is_not_taken_back_from_a_service_that_does_not_say
     async with scene(tmp_path) as at:
         at.upstream.answers[TOOLS] = published(manifest(tool("ours", via=["house_a", "house_here"]), tool("theirs")))
         assert await at.names() == ["theirs"]
+
+
+def _breaks(_: Received) -> bytes:
+    raise ConnectionError
+
+
+@pytest.mark.parametrize("trouble", [reply(503, b"starting"), reply(502), reply(429), _breaks])
+async def test_work_at_a_service_in_trouble_is_asked_for_later(tmp_path: Path, trouble: Any) -> None:
+    """A service that is away is asked until the call expires; only senseless answers are counted."""
+    polling = {"status_tool": "check", "operation_id_field": "id", "status_tool_id_param": "id"}
+    behavior = {"status_polling": polling, "completion_conditions": {"status_field": "s", "success_values": ["ok"]}}
+    async with scene(tmp_path) as at:
+        at.upstream.answers |= {
+            TOOLS: published(manifest(tool(metadata={"async_behavior": behavior}), tool("check"))),
+            "/api/v1/tools/check/execute": trouble,
+        }
+        invocation = invocation_of(await at.tool("echo"), text="x")
+        with pytest.raises(SourceUnavailable):
+            await at.source.look(invocation, msgspec.Raw(b'{"id":"r1"}'))
