@@ -22,5 +22,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: { proxy: { "/api": "http://127.0.0.1:8420", "/v1": "http://127.0.0.1:8420", "/readyz": "http://127.0.0.1:8420" } },
-  test: { environment: "jsdom", include: ["packages/*/test/**/*.test.ts?(x)", "test/**/*.test.ts?(x)"] },
+  // Inlined, so that the alias above holds in tests too.
+  test: { environment: "jsdom", server: { deps: { inline: [/@rjsf/] } }, include: ["packages/*/test/**/*.test.ts?(x)", "test/**/*.test.ts?(x)"] },
 });

@@ -65,6 +65,13 @@ isAsync = true
 inputSchema = {{ type = "object", properties = {{ question = {{ type = "string" }} }}, required = ["question"] }}
 
 [[tools]]
+name = "chooseOption"
+description = "Let a person choose."
+executionType = "space"
+isAsync = true
+inputSchema = {{ type = "object", properties = {{ question = {{ type = "string" }}, options = {{ type = "array" }} }} }}
+
+[[tools]]
 name = "displayChart"
 description = "Show a chart."
 executionType = "internal"
@@ -182,7 +189,13 @@ export default ({ React, registerTool }) => {
 };
 """
 
-FILES = {"mind.toml": MIND, "tools/stage.py": TOOLS, "tool-ui/weather.js": WEATHER_UI}
+FILES = {
+    "mind.toml": MIND,
+    "tools/stage.py": TOOLS,
+    "tool-ui/broken.js": "this is no JavaScript",
+    "tool-ui/weather.js": WEATHER_UI,
+    "tool-ui/notes.txt": "not for the page",
+}
 
 
 def post(gateway: RunningGateway, path: str, body: dict[str, Any], *, key: str | None = None) -> Any:

@@ -4,12 +4,16 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from tests.console.scene import HUSAM_KEY, MIA_KEY, call_of, get, messages, say
+from tests.console.scene import HUSAM_KEY, MIA_KEY, call_of, execute, get, messages, say
 from tests.console.visitor import Visitor
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually
 
 Visit = Callable[..., Visitor]
+
+
+def waiting(gateway: RunningGateway) -> int:
+    return len(get(gateway, "/api/v1/calls?status=pending,pending_approval,waiting&limit=500")["calls"])
 
 
 @requirement("SPACE-by-name-component", "SPACE-field-name-ui", "SPACE-message-render-by-name")
@@ -55,11 +59,12 @@ def test_yes_and_no_each_reach_the_agent(visit: Visit, stage: RunningGateway) ->
         card = husam.card("confirmAction")
         expect(card).to_contain_text("Shall I?")
         expect(card.get_by_role("button")).to_have_text(["Reject", "Confirm"])
-        expect(page).to_have_title("(1) Spaces · Jackfield")
+        expect(page).to_have_title(f"({waiting(stage)}) Spaces · Jackfield")
         card.get_by_role("button", name=button).click()
         expect(card.locator(".state-word")).to_have_text("done")
         expect(page.locator(".message", has_text="came back").last).to_contain_text(f'"confirmed":{outcome}')
-    expect(page).to_have_title("Spaces · Jackfield")
+    left = waiting(stage)
+    expect(page).to_have_title(f"({left}) Spaces · Jackfield" if left else "Spaces · Jackfield")
     inbox = get(stage, "/api/agents/ada/inbox")["events"]
     answers = [event["data"]["result"] for event in inbox if event["type"] == "tool_result"]
     assert {"confirmed": True} in answers
@@ -82,6 +87,17 @@ def test_a_form_made_from_the_schema_refuses_what_does_not_fit_and_sends_what_do
     told = page.locator(".message", has_text="askForDetails came back").last
     expect(told).to_contain_text('"nights":3')
     expect(told).to_contain_text('"breakfast":true')
+
+
+def test_one_of_several_answers_is_chosen(visit: Visit, stage: RunningGateway) -> None:
+    options = [{"label": "Window", "value": "w"}, {"label": "Aisle", "value": "a", "description": "more room"}]
+    call_id = execute(stage, "chooseOption", {"question": "Which seat?", "options": options})
+    page = visit(HUSAM_KEY).go(f"/waiting/{call_id}")
+    expect(page.get_by_role("button", name="Choose")).to_be_disabled()
+    page.get_by_role("radio", name="Aisle").check()
+    page.get_by_role("button", name="Choose").click()
+    expect(page.get_by_text("Chosen: a")).to_be_visible()
+    assert call_of(stage, call_id)["result"] == {"choice": "a"}
 
 
 def test_a_call_is_approved_with_the_arguments_as_they_were_edited(visit: Visit, stage: RunningGateway) -> None:

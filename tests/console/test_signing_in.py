@@ -39,8 +39,13 @@ def test_a_key_signs_in_and_sign_out_ends_it_at_the_gateway_too(visit: Visit, st
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Waiting", exact=True)).to_be_visible()
     cookie = visitor.context.cookies()[0]
+    other = visitor.context.new_page()
+    other.goto(f"{stage.url}/#/spaces")
+    expect(other.get_by_role("heading", name="Spaces")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Key")).to_be_visible()
+    other.get_by_role("link", name="Agents").click()
+    expect(other.get_by_label("Key")).to_be_visible()
     jar = {str(cookie["name"]): str(cookie["value"])}
     assert httpx2.get(f"{stage.url}/api/v1/tools", cookies=jar).status_code == 401
 

@@ -23,7 +23,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
         yield gateway
 
 
-@requirement("CON-console-tour", "SPACE-by-name-chart", "SPACE-by-name-confirm", "SPACE-example-chart-rendered")
+@requirement(
+    "CON-console-tour",
+    "SPACE-by-name-component",
+    "SPACE-by-name-chart",
+    "SPACE-by-name-confirm",
+    "SPACE-example-chart-rendered",
+)
 def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: RunningGateway) -> None:
     link = printed_link(demo)
     visitor = visit("", gateway=demo)
@@ -42,6 +48,9 @@ def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: Running
 
     page.get_by_role("link", name="Runs").click()
     expect(page.locator(".list > li")).to_have_count(2)
+    page.locator(".list > li").first.click()
+    expect(visitor.card("book_hotel")).to_contain_text("A room at Yanaka House, reference JF-")
+    page.go_back()
     page.locator(".list > li").last.click()
     expect(page.locator(".timeline")).to_contain_text("hotel_search")
     expect(visitor.card("hotel_search").locator("tbody tr").first).to_contain_text("Yanaka House")

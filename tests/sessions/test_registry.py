@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from jackfield.calls.requests import CallRequest
 from jackfield.errors import Forbidden, ToolNotFound, Unavailable
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.principal import Principal
+from jackfield.sessions.events import SessionEvent
 from jackfield.sessions.lent import CallerTool, Declared
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings
@@ -181,3 +183,101 @@ async def test_a_data_folder_too_deep_for_a_socket_is_no_hindrance(tmp_path: Pat
 
 def mode_of(path: Path) -> int | None:
     return stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+
+
+async def test_sessions_that_are_opened_at_once_leave_each_other_their_sockets(tmp_path: Path, near: Path) -> None:
+    async with a_gateway(tmp_path, data=near) as gateway:
+        opening = (gateway.sessions.open(OWNER, agent="helper", declared=LENT) for _ in range(90))
+        async with asyncio.timeout(WITHIN):
+            sessions = await asyncio.gather(*opening)
+        assert all(session.socket is not None and session.socket.exists() for session in sessions)
+
+
+NESTING = """
+async def confide(ctx) -> str:
+    \"\"\"Call another tool for the same caller.\"\"\"
+    return await ctx.call_tool("secret")
+
+
+def secret() -> str:
+    \"\"\"Not for everybody.\"\"\"
+    return "told"
+"""
+NESTING_CONFIG = """
+[models.demo]
+provider = "scripted"
+script = "script.toml"
+
+[agents.helper]
+
+[sources.near]
+kind = "files"
+path = "near.py"
+
+[sources.near.tools.secret]
+metadata = { cost_estimate = "high" }
+"""
+NESTING_SCRIPT = """
+[[turns]]
+when = { user = "go" }
+calls = [{ tool = "confide" }]
+
+[[turns]]
+when = { result = "confide" }
+say = "{result}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "came_to", "said"),
+    [
+        ({}, "text", "told"),
+        ({"tools": ("confide", "secret")}, "text", "told"),
+        ({"tools": ("confide",)}, "error", "There is no tool 'secret'"),
+        ({"budget": 24}, "error", "budget"),
+    ],
+)
+async def test_an_agent_may_do_for_its_caller_what_the_callers_key_may(
+    tmp_path: Path, key: dict[str, Any], came_to: str, said: str
+) -> None:
+    write(tmp_path / "jackfield.toml", NESTING_CONFIG)
+    write(tmp_path / "near.py", NESTING)
+    write(tmp_path / "script.toml", NESTING_SCRIPT)
+    owner = Principal(name="ant", scopes=frozenset({"call"}), **key)
+    settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
+    async with Gateway(settings) as gateway, asyncio.timeout(WITHIN):
+        session = await gateway.sessions.open(owner, agent="helper", declared=LENT)
+        gateway.sessions.message(session, "go", declared=Declared(), principal=owner)
+        told = [event async for event in _until_done(session)]
+    [result] = [event for event in told if event.type == "tool_result"]
+    assert said in str(getattr(result, came_to))
+
+
+async def _until_done(session: Session) -> AsyncIterator[SessionEvent]:
+    async for event in session.ring.follow(-1):
+        yield event
+        if event.type in ("completion", "error"):
+            return
+
+
+async def test_lines_that_never_end_take_so_much_memory_and_no_more(tmp_path: Path, near: Path) -> None:
+    """Each is within what a line may have; together they are more than a session may."""
+    piece = b"x" * 1_000_000
+    async with a_gateway(tmp_path, data=near) as gateway, asyncio.timeout(WITHIN):
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
+        lines = [await asyncio.open_unix_connection(session.socket) for _ in range(3)]
+        for _, writer in lines[:2]:
+            await _send(writer, piece, times=30)
+        with pytest.raises(ConnectionError):  # the one that goes too far is hung up on
+            await _send(lines[2][1], piece, times=30)
+        lines[0][1].write(b"\n")
+        await lines[0][0].readline()
+        assert b"-32700" in await lines[0][0].readline(), "the others are served"
+        for _, writer in lines:
+            writer.close()
+
+
+async def _send(writer: asyncio.StreamWriter, piece: bytes, *, times: int) -> None:
+    for _ in range(times):
+        writer.write(piece)
+        await writer.drain()

@@ -6,7 +6,7 @@ import pytest
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Outcome, done
 from jackfield.sources import keeper as keeping
-from jackfield.sources.base import Invocation
+from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.keeper import Panel, SourceState
 from tests.calls.house import FunctionSource
 
@@ -168,3 +168,22 @@ async def test_a_source_added_under_a_known_name_takes_its_place(panel: Panel) -
 async def test_a_source_of_another_name_is_not_there(panel: Panel) -> None:
     with pytest.raises(SourceUnavailable, match="is gone"):
         await panel.execute("nobody", an_invocation(a_source()))
+
+
+async def test_whoever_waits_for_a_source_that_is_taken_away_is_let_go(panel: Panel) -> None:
+    source = a_source()
+    await panel.add(source)
+    await panel.settled(within=5)
+    reading = asyncio.Event()
+
+    async def hang() -> Listing:
+        reading.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    source.refresh = hang  # type: ignore[method-assign]
+    waiting = asyncio.create_task(panel.refresh())
+    async with asyncio.timeout(5):
+        await reading.wait()
+        await panel.remove("local")
+        await waiting

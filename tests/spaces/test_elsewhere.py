@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from jackfield.model.space import LiveStream
@@ -116,6 +117,24 @@ async def test_a_message_written_at_one_gateway_is_followed_at_the_other(
         await say(stores[0], "".join(words), stream="s1")
         await follower.event("space.message")
         assert "space.message.failed" not in follower.kinds
+
+
+async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed_all_the_same(
+    stores: tuple[PostgresStore, PostgresStore],
+    rooms: tuple[SpaceRoom, SpaceRoom],
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feed, "LOST_AFTER", 0.1)
+    async with following(rooms[1]) as follower:
+        await follower.event("connected")
+        connection = await asyncpg.connect(postgres_url)
+        await connection.execute(
+            "UPDATE spaces SET last_seq = 1 WHERE id = 'lobby';"
+            "INSERT INTO space_events (space_id, seq, type, data, created_at) VALUES ('lobby', 1, 'lost', '{}', 0)"
+        )
+        await connection.close()
+        assert (await follower.event("lost"))["seq"] == 1
 
 
 async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start(

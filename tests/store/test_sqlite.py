@@ -216,6 +216,18 @@ async def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Pat
     await store.close()
 
 
+async def test_what_calls_said_can_be_read_by_the_gateways_user_only(tmp_path: Path) -> None:
+    opened = SqliteStore(tmp_path / "new" / "calls.db")
+    await opened.open()
+    await opened.enter("gw_a")
+    try:
+        kept = [tmp_path / "new", *(tmp_path / "new").iterdir()]
+        assert {path.name: path.stat().st_mode & 0o077 for path in kept} == {path.name: 0 for path in kept}
+        assert (tmp_path / "new" / "calls.db-wal") in kept
+    finally:
+        await opened.close()
+
+
 def test_migrations_are_numbered_without_gap() -> None:
     numbers = [migration.number for migration in load_migrations({})]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -152,6 +152,7 @@ def test_an_agent_of_the_config_is_shown_without_its_secrets_and_changed_there_a
         ({"id": "x", "max_steps": 2, "maxSteps": 3}, "maxSteps"),
         ({"id": "x", "mcp": {"servers": [{"name": "own", "command": ["sh"]}]}}, "mcp"),
         ({"id": "x", "configJson": "no json"}, "configJson"),
+        ({"id": "x", "configJson": {"tools": 5}}, "tools"),
     ],
 )
 def test_an_agent_that_cannot_be_is_refused_with_the_key_that_is_wrong(house: House, body: Json, param: str) -> None:

@@ -1,6 +1,7 @@
 """What must not stop an agent for ever: a word that never came, a removal in the middle, dates from the year one."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,10 @@ from jackfield.agents import cycles, own_servers
 from jackfield.agents.builtins import MOST_KEPT
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.mind import GoalDraft, PlanDraft
+from jackfield.store import moves
+from jackfield.web.inboxes import MOST_PAYLOAD
 from tests.sources.mcp.scene import http_server
-from tests.stories.village import eventually, outputs_of, told, village
+from tests.stories.village import eventually, inbox_of, outputs_of, told, village
 
 ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'
 DONE = '[otherwise]\nsay = "Done."\n'
@@ -35,10 +38,14 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
     async with village(tmp_path, DONE, ADA) as place:
         made = await place.client.post("/api/agents", json={"id": "bob", "model": "mind", "instructions": "Old."})
         assert made.status_code == 201
-        old = place.gateway.agents.get("bob")
-        assert old is not None
-        await place.client.patch("/api/agents/bob", json={"instructions": "New."})
-        place.gateway.agents._personas["bob"] = old  # as if the change had never been told here
+        book, first = place.gateway.agents, place.gateway.agents.get("bob")
+
+        async def was_read_again() -> bool:
+            return book.get("bob") is not first
+
+        await eventually(was_read_again)
+        changed = {"definition": '{"model": "mind", "instructions": "New."}', "origin": "api", "enabled": 1}
+        await place.store._write(partial(moves.one, "put_agent", agent="bob", **changed))  # and nobody is told
         await place.trigger("bob")
         await place.cycle("bob")
         assert "New." in (place.requests[-1].instructions or "")
@@ -176,3 +183,81 @@ transport = "http"
                 await place.cycle("ada", number)
                 assert "echo" in {tool.name for tool in place.requests[-1].tools}
                 await eventually(nothing_is_lent)
+
+
+async def test_what_an_agents_servers_are_reached_with_is_in_no_database(tmp_path: Path) -> None:
+    with http_server(tmp_path / "own") as server:
+        config = f"""
+[agents.ada]
+model = "mind"
+[[agents.ada.mcp.servers]]
+name = "far"
+url = "{server.url}?word=sesame-1"
+transport = "http"
+headers = {{ Authorization = "Bearer sesame-2" }}
+"""
+        async with village(tmp_path, DONE, config) as place:
+            kept = await place.store.minds.get_agent("ada")
+            assert kept is not None
+            assert "sesame" not in kept.definition
+            await place.trigger("ada")
+            await place.cycle("ada")
+            assert "echo" in {tool.name for tool in place.requests[-1].tools}, "the config still knows"
+            shown = (await place.client.get("/api/agents/ada")).json()["agent"]
+            assert shown["mcpServers"] == [{"name": "far", "transport": "http", "allowedTools": None}]
+
+
+async def test_what_was_meant_for_a_space_that_is_closed_is_not_said_in_another(tmp_path: Path) -> None:
+    script = (
+        """
+[[turns]]
+calls = [
+  { tool = "enter_space", arguments = { spaceId = "home" } },
+  { tool = "enter_space", arguments = { spaceId = "secret" } },
+  { tool = "send_message", arguments = { text = "The safe is open." } },
+]
+[[turns]]
+calls = [{ tool = "send_message", arguments = { text = "Good morning." } }]
+"""
+        + DONE
+    )
+    async with village(tmp_path, script, ADA) as place:
+        await place.client.post("/api/spaces", json={"id": "secret"})
+        await place.trigger("ada")
+        cycle = await place.cycle("ada")
+        assert [message["content"] for message in await place.messages("home")] == ["Good morning."]
+        assert await place.messages("secret") == []
+        where = [(call.tool, call.space_id, call.error is None) for call in await place.calls(cycle)]
+        assert where == [
+            ("enter_space", None, True),
+            ("enter_space", "home", False),
+            ("send_message", None, False),
+            ("send_message", "home", True),
+        ]
+
+
+async def test_what_a_service_says_has_a_size(tmp_path: Path) -> None:
+    async with village(tmp_path, DONE, ADA) as place:
+        path = "/api/agents/ada/trigger"
+        answer = await place.client.post(path, json={"serviceName": "s", "payload": "x" * MOST_PAYLOAD})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "payload")
+        assert await place.inbox("ada") == []
+        answer = await place.client.post(path, json={"serviceName": "s", "payload": "x" * (MOST_PAYLOAD - 100)})
+        assert answer.status_code == 200
+        await place.cycle("ada")
+
+
+async def test_an_agent_that_the_config_no_longer_has_is_not_seen_at_work_for_ever(tmp_path: Path) -> None:
+    script = '[[turns]]\nwhen = { user = "Hello" }\nsay = "Hm."\nwait = 60\n' + DONE
+    store = f"sqlite:///{tmp_path}/house.db"
+    async with village(tmp_path, script, ADA, store=store) as place:
+        await place.say("home", "Hello")
+        cycle = await place.begun("ada")
+    async with village(tmp_path, DONE, "", store=store) as place:
+        over = await place.store.cycles.get(cycle.id)
+        assert over is not None
+        assert (over.status, over.reason) == (CycleStatus.FAILED, "The config no longer has the agent.")
+        assert await place.store.spaces.present("home") == []
+    async with village(tmp_path, DONE, ADA, store=store) as place:
+        await place.cycle("ada", 2)
+        assert '[Husam: "Hello"]' in inbox_of(place.requests[-1])

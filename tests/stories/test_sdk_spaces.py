@@ -59,6 +59,16 @@ async def test_spaces_members_and_messages(lobby: Lobby) -> None:
             await client.spaces.send("lobby", "no", entity="husam")
 
 
+async def test_a_member_called_like_a_step_up_is_not_the_space(lobby: Lobby) -> None:
+    async with client_of(lobby) as client:
+        await client.spaces.create(id="stays")
+        for name in ("..", "."):
+            await client.spaces.join("stays", name)
+            await client.spaces.leave("stays", name)
+        assert await client.spaces.members("stays") == ()
+        await client.spaces.delete("stays")
+
+
 @requirement("CON-spaces-stream-resume")
 async def test_a_stream_goes_on_by_itself_when_the_gateway_was_away(tmp_path: Path) -> None:
     with open_lobby(tmp_path) as lobby:

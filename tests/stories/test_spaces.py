@@ -6,6 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from jackfield.agents.builtins import LONGEST_MESSAGE
+from jackfield.web.space_records import MOST_METADATA
 from tests.requirement import requirement
 from tests.stories.gateway import start_gateway
 from tests.stories.spaces import Lobby, followed, open_lobby
@@ -72,9 +74,22 @@ def test_ids_are_taken_once_and_are_names_where_none_is_given(lobby: Lobby) -> N
     assert (answer.status_code, error_of(answer)["code"]) == (409, "conflict")
     space = lobby.made("POST", "/api/spaces", status=201, json={})["space"]
     assert space["id"] == space["name"]
-    assert lobby.ask("POST", "/api/spaces", json={"id": "no slash/es"}).status_code == 400
+    for wrong in ("no slash/es", "lobby\n", ".", ".."):
+        assert lobby.ask("POST", "/api/spaces", json={"id": wrong}).status_code == 400, wrong
+        assert lobby.ask("POST", "/api/agents", json={"id": wrong}).status_code == 400, wrong
     assert lobby.ask("POST", "/api/spaces/nowhere/members", json={"entityId": "x"}).status_code == 404
     assert lobby.ask("PATCH", "/api/spaces/nowhere", json={"name": "x"}).status_code == 404
+
+
+def test_what_all_are_told_has_a_size(lobby: Lobby, space: str) -> None:
+    path, much = f"/api/spaces/{space}/messages", {"a": "x" * MOST_METADATA}
+    assert lobby.ask("POST", path, json={"content": "x" * LONGEST_MESSAGE}).status_code == 201
+    for body in ({"content": "x" * (LONGEST_MESSAGE + 1)}, {"content": "x", "metadata": much}):
+        answer = lobby.ask("POST", path, json=body)
+        assert (answer.status_code, error_of(answer)["param"]) == (400, [*body][-1])
+    assert lobby.ask("POST", "/api/spaces", json={"metadata": much}).status_code == 400
+    assert lobby.ask("PATCH", f"/api/spaces/{space}", json={"metadata": much}).status_code == 400
+    assert lobby.ask("POST", path, json={"content": "x", "id": "mine\n"}).status_code == 400
 
 
 @requirement("CON-spaces-crud")

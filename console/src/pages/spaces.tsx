@@ -33,7 +33,7 @@ export function SpacesPage(): ReactNode {
                   {clock(space.updatedAt)}
                 </time>
               </span>
-              <span className="quiet one-line">{safeText(space.description, 200) || messagesIn(space)}</span>
+              <span className="quiet one-line">{safeText(space.description, 200) || subtitle(space)}</span>
             </Link>
           </li>
         ))}
@@ -67,8 +67,9 @@ function NewSpace({ onMade }: { onMade: () => void }): ReactNode {
   );
 }
 
-function messagesIn(space: SpaceRecord): string {
-  return space.lastSeq === 0 ? "nothing said yet" : space.id;
+function subtitle(space: SpaceRecord): string {
+  if (space.lastSeq === 0) return "nothing said yet";
+  return space.id === space.name ? "" : space.id;
 }
 
 export function SpacePage({ id }: { id: string }): ReactNode {

@@ -82,8 +82,15 @@ export function Messages({ space }: { space: Space }): ReactNode {
 }
 
 function useRows({ messages, inFlight, active }: Space): Row[] {
+  // Who has been named stays named when earlier messages come before them: a row that shrank would move all below it.
+  const named = useRef(new Set<string>());
   const said = useMemo(
-    () => messages.map((message, place): Row => ({ key: message.id, message, isNext: isSameTurn(messages[place - 1], message) })),
+    () =>
+      messages.map((message, place): Row => {
+        const isNext = !named.current.has(message.id) && isSameTurn(messages[place - 1], message);
+        if (!isNext) named.current.add(message.id);
+        return { key: message.id, message, isNext };
+      }),
     [messages],
   );
   return useMemo(() => {

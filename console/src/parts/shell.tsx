@@ -79,8 +79,8 @@ export function Shell({ identity, children }: { identity: Known; children: React
 }
 
 function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
-  if (ready?.sources === undefined) return null;
-  const shown = ready.sources.filter((source) => source.tools > 0 || source.status !== "up");
+  const shown = ready?.sources?.filter((source) => source.tools > 0 || source.status !== "up") ?? [];
+  if (shown.length === 0) return null;
   return (
     <section className="sources" aria-labelledby="sources-title">
       <h2 id="sources-title">sources</h2>

@@ -20,6 +20,7 @@ from jackfield.store import Store
 
 log = logging.getLogger("jackfield.agents")
 
+SHOWN_OF_SERVERS = ("name", "transport", "allowedTools", "allowed_tools")
 AT_ONCE = 100
 """Writes that the book gives the store at a time."""
 
@@ -39,7 +40,7 @@ class AgentBook:
     async def look_up(self, agent_id: str) -> Persona | None:
         """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
         kept = await self._store.minds.get_agent(agent_id)
-        persona = None if kept is None or not kept.enabled else _persona(kept)
+        persona = None if kept is None else self._persona(kept)
         if persona is None:
             self._personas.pop(agent_id, None)
         else:
@@ -53,12 +54,15 @@ class AgentBook:
             servers_of(persona)
         known = {kept.id: kept for kept in await self._store.minds.list_agents()}
         await _together(
-            self._store.minds.put_agent(persona.id, definition=_written(persona.settings), origin="config")
+            self._store.minds.put_agent(persona.id, definition=_without_secrets(persona.settings), origin="config")
             for persona in personas
             if not _is_kept(persona, known.get(persona.id))
         )
         await self._join(*personas)
         retired = await self._store.minds.retire_config_agents(besides=self._configured)
+        for agent_id in retired:  # nobody would go on with its cycle, and it would be seen at work for ever
+            for cycle in await self._store.cycles.of_agent(agent_id, limit=1):
+                await self._store.cycles.abandon(cycle, reason="The config no longer has the agent.", backoff_ms=0)
         if retired:
             log.warning("agents that the config no longer has sleep on: %s", ", ".join(retired))
         await self.load()
@@ -68,7 +72,7 @@ class AgentBook:
         self._personas = {
             kept.id: persona
             for kept in await self._store.minds.list_agents()
-            if kept.enabled and (persona := _persona(kept)) is not None
+            if (persona := self._persona(kept)) is not None
         }
 
     async def create(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
@@ -115,6 +119,18 @@ class AgentBook:
                 if space_id in persona.settings.spaces and persona.id not in there
             )
 
+    def _persona(self, kept: KeptAgent) -> Persona | None:
+        """Who it is, if it is switched on. One of the config is as the config says: the store has not all of it."""
+        if not kept.enabled:
+            return None
+        if kept.origin == "config" and kept.id in self._configured:
+            return Persona(kept.id, self._configured[kept.id], is_configured=True)
+        try:
+            return Persona(kept.id, settings_of(kept), is_configured=kept.origin == "config")
+        except msgspec.ValidationError as fault:
+            log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
+            return None
+
     def _refuse_configured(self, kept: KeptAgent, cure: str) -> None:
         if kept.origin == "config" and kept.id in self._configured:
             raise Conflict(f"Agent '{kept.id}' is in the config. {cure}.")
@@ -140,19 +156,11 @@ def _check(persona: Persona) -> None:
         raise BadRequest(f"{said} Only the config may do that; give it a url.", param="mcp")
 
 
-def _persona(kept: KeptAgent) -> Persona | None:
-    try:
-        return Persona(kept.id, settings_of(kept), is_configured=kept.origin == "config")
-    except msgspec.ValidationError as fault:
-        log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
-        return None
-
-
 def _is_kept(persona: Persona, kept: KeptAgent | None) -> bool:
     """Whether the store has the config's agent just so."""
     if kept is None or not kept.enabled or kept.origin != "config":
         return False
-    return kept.definition == _written(persona.settings)
+    return kept.definition == _without_secrets(persona.settings)
 
 
 async def _together(writes: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -164,3 +172,13 @@ async def _together(writes: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 def _written(settings: AgentSettings) -> str:
     return msgspec.json.encode(settings).decode()
+
+
+def _without_secrets(settings: AgentSettings) -> str:
+    """What the store is told of an agent of the config: of its servers only what anybody may see.
+
+    What they are reached with has the operator's secrets in it, which belong into no database.
+    """
+    servers = settings.mcp.get("servers") or ()
+    shown = [{key: server[key] for key in SHOWN_OF_SERVERS if key in server} for server in servers]
+    return _written(msgspec.structs.replace(settings, mcp={"servers": shown} if shown else {}))

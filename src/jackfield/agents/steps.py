@@ -140,7 +140,7 @@ class StepTaker:
     ) -> Draft:
         assert tool.entry is not None
         self._catalog.require_arguments(tool.entry, arguments)
-        row = self._row(call, arguments)
+        row = msgspec.structs.replace(self._row(call, arguments), space_id=space_id)
         deed = Deed(
             cycle=self._cycle,
             agent_name=self._persona.name,

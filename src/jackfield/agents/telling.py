@@ -64,13 +64,15 @@ class Telling:
             self._go_on(spoken, event.delta)
 
     def expected_space(self, tool: str, arguments: str, *, before: str | None) -> str | None:
-        """Where the agent will be after this call, if it is let in."""
+        """Where the agent will be after this call, if it is let in. None also if it cannot be let in for all we know:
+        what follows in the same step was meant for there, and must not be said where the agent was before.
+        """
         if tool == "leave_space":
             return None
         if tool != "enter_space":
             return before
         wanted = _space_id(arguments)
-        return wanted if wanted in self._spaces else before
+        return wanted if wanted in self._spaces else None
 
     async def finish(self) -> None:
         """The model has spoken: what it said is about to be on record."""

@@ -17,13 +17,15 @@ With --socket by the session's socket; with --url and --token over HTTP, for san
 the gateway. Without options it uses JACKFIELD_SOCKET, else JACKFIELD_URL and JACKFIELD_TOKEN. Logs go to stderr."""
 EXAMPLES = """\
   jackfield bridge --socket "$JACKFIELD_SOCKET"
-  jackfield bridge --url https://gateway.example --token "$JACKFIELD_TOKEN\""""
+  jackfield bridge --url https://gateway.example    # the key is in JACKFIELD_TOKEN"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--socket", metavar="PATH", help="the session's socket (JACKFIELD_SOCKET)")
     parser.add_argument("--url", help="the gateway, in place of the socket (JACKFIELD_URL)")
-    parser.add_argument("--token", help="the session's key, for --url (JACKFIELD_TOKEN)")
+    parser.add_argument(
+        "--token", help="the session's key, for --url (better JACKFIELD_TOKEN: who lists processes sees this)"
+    )
 
 
 def run(options: Namespace) -> int:

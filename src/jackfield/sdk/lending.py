@@ -6,6 +6,7 @@ there; when it stops, what its agent still waits for fails at once.
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, contextmanager
@@ -36,6 +37,8 @@ _log = logging.getLogger("jackfield.sdk")
 
 OVER = ("completed", "failed", "timed_out")
 AWAY = (GatewayUnreachable, GatewayFault, NoAnswer, Unavailable)
+AWAY_SECONDS = 60.0
+"""A session lives in one gateway; one that cannot be reached for so long has most likely taken it along."""
 REMEMBERED = 10_000
 """Requests of which it is known that they were begun; none is run twice."""
 _NO_CONTENT = 204
@@ -69,10 +72,13 @@ class Lender:
         self._path = f"/api/sessions/{quote(session_id, safe='')}"
         self._slots = asyncio.Semaphore(concurrency)
         self._begun: OrderedDict[str, None] = OrderedDict()
+        self._waiting: set[str] = set()
+        """Requests that wait for their turn."""
         self._running: set[asyncio.Task[None]] = set()
         self._listeners: set[asyncio.Queue[SessionEvent | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
+        self._was_there = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"jackfield {self._path}")
@@ -108,16 +114,21 @@ class Lender:
                 queue.put_nowait(None)
 
     async def _listen_to_the_end(self) -> None:
-        parser, attempt = EventParser(), 0
+        parser, attempt, away_since = EventParser(), 0, time.monotonic()
         while True:
+            self._was_there = False
             try:
                 if await self._listen(parser):
                     return
                 attempt = 0
             except EventsPurged:
-                parser = EventParser()
+                parser, self._was_there = EventParser(), True
             except AWAY as fault:
+                if not self._was_there and time.monotonic() - away_since > AWAY_SECONDS:
+                    raise
                 _log.warning("The session's stream is not there. %s Trying again.", fault.message)
+            if self._was_there:
+                away_since = time.monotonic()
             parser.restart()
             await asyncio.sleep(backoff(attempt))
             attempt += 1
@@ -127,6 +138,7 @@ class Lender:
         async with self._connection.stream(get(f"{self._path}/events"), last_id=parser.last_id) as response:
             if response.status_code == _NO_CONTENT:
                 return True
+            self._was_there = True
             async with aclosing(read(response, parser)) as events:
                 async for event in events:
                     self._take(self._connection.decode(event.data, SessionEvent))
@@ -135,9 +147,14 @@ class Lender:
     def _take(self, event: SessionEvent) -> None:
         for queue in self._listeners:
             queue.put_nowait(event)
-        if event.type != "caller_tool_request" or event.request_id is None or event.request_id in self._begun:
+        if event.request_id is None:
+            return
+        if event.type == "caller_tool_settled":
+            self._waiting.discard(event.request_id)
+        if event.type != "caller_tool_request" or event.request_id in self._begun:
             return
         self._begun[event.request_id] = None
+        self._waiting.add(event.request_id)
         if len(self._begun) > REMEMBERED:
             self._begun.popitem(last=False)
         task = asyncio.create_task(self._work(event))
@@ -150,13 +167,16 @@ class Lender:
             _log.error("A request of the session could not be answered.", exc_info=fault)
 
     async def _work(self, event: SessionEvent) -> None:
+        assert event.request_id is not None
         async with self._slots:
+            if event.request_id not in self._waiting:
+                return  # its agent was told meanwhile that nobody answered, and may have done something else
+            self._waiting.discard(event.request_id)
             callee = self.callees.get(event.tool or "")
             if callee is None:
                 answer = Answer(error=f"This caller does not lend '{event.tool}' any more.")
             else:
                 answer = await callee.run(event.arguments or {})
-        assert event.request_id is not None
         await self._deliver(event.request_id, answer)
 
     async def _deliver(self, request_id: str, answer: Answer) -> None:
@@ -166,6 +186,8 @@ class Lender:
             try:
                 await self._submit(request_id, answer)
             except AWAY as fault:
+                if self._is_over:
+                    raise
                 _log.warning("The answer to %s is not delivered yet. %s", request_id, fault.message)
                 await asyncio.sleep(backoff(attempt))
                 attempt += 1

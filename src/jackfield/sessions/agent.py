@@ -61,8 +61,9 @@ class ConfiguredAgent:
         self._session = session
         self._settings = settings
         self._rooms = rooms
-        self._acting = Principal(name=session.owner.name, scopes=frozenset({Scope.CALL.value}))
-        """In the caller's name; what it may call is the table of its tools."""
+        owner = session.owner
+        self._acting = Principal(name=owner.name, scopes=frozenset({Scope.CALL.value}), budget=owner.budget)
+        """In the caller's name, and for its account."""
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
         self._said: list[Item] = []
         self._working: asyncio.Task[None] | None = None
@@ -119,10 +120,18 @@ class ConfiguredAgent:
             items=await self._conversation(table),
             tools=table,
             limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
-            principal=self._acting,
+            principal=self._acting_with(table),
         )
         runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=self._hear)
         return await Loop(plan, actor=runner, emit=self._hear).run()
+
+    def _acting_with(self, table: ToolTable) -> Principal:
+        """Limited as the caller's key is, so that no tool calls another for it that it could not call itself."""
+        limits = self._session.owner.tools
+        if not limits:
+            return self._acting
+        private = (tool.entry.name for tool in table.values() if tool.is_private and tool.entry is not None)
+        return msgspec.structs.replace(self._acting, tools=(*limits, *private))
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """The catalog's and those of its own servers; what is lent, under names that none of those has."""

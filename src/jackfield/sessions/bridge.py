@@ -177,7 +177,7 @@ class BridgeServer:
     def _take(self, line: bytes) -> None:
         try:
             message = json.loads(line)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             self._refuse(None, RpcFault(PARSE_ERROR, f"This is not a message: {fault}"))
             return
         if not _is_message(message):

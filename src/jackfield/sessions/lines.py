@@ -33,6 +33,11 @@ class LineReader:
         self._take(last, lines)
         return lines
 
+    @property
+    def unfinished(self) -> int:
+        """How many bytes wait for the end of their line."""
+        return len(self._rest)
+
     def rest(self) -> bytes:
         """What came after the last line end."""
         return bytes(self._rest)

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import Unavailable
+from jackfield.model.redaction import REDACTED
 from jackfield.sessions import events
 from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.session import Session, SessionStatus
@@ -164,7 +165,8 @@ class Program:
         self._session.ring.add(events.MESSAGE, role="assistant", text=self._redact(line))
 
     def _log(self, line: str) -> None:
-        log.info("session %s: %s", self._session.id, self._redact(line))
+        said = self._redact(line).replace(self._session.token, REDACTED)
+        log.info("session %s: %s", self._session.id, said)
 
 
 def _without_shims(path: str) -> str:

@@ -32,7 +32,7 @@ from jackfield.sessions.lent import Declared, Lent
 from jackfield.sessions.presence import Presence
 from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
-from jackfield.sessions.relay_socket import RelaySocket
+from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
 from jackfield.sessions.terms import Terms
 
@@ -57,6 +57,7 @@ class Sessions:
         self._sockets: dict[str, RelaySocket] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_open = True
+        self._sweeping: asyncio.Task[None] | None = None
         self._relay = Relay(store=rooms.store, pipeline=rooms.pipeline, answers=answers, find=self._sessions.get)
 
     @property
@@ -168,6 +169,7 @@ class Sessions:
 
     async def _move_in(self, session: Session) -> None:
         """The session's key and its socket first: a program finds them when it begins."""
+        await self._swept()
         self._keyring().lend(session.token, session.principal)
         self._rooms.catalog.lend_to(session.id, session.lent.entries)
         socket = RelaySocket(session, relay=self._relay, folder=self._terms.folder)
@@ -175,6 +177,15 @@ class Sessions:
         session.socket = await socket.open()
         session.inhabitant = self._inhabitant(session)
         await session.inhabitant.start()
+
+    async def _swept(self) -> None:
+        """Once, before the first socket: nothing is left of a gateway that was killed."""
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._terms.folder))
+        try:
+            await asyncio.shield(self._sweeping)
+        except OSError as fault:
+            log.warning("what a gateway before this one left of its sessions could not be taken away: %s", fault)
 
     def _inhabitant(self, session: Session) -> Inhabitant:
         agent = self._terms.agents.get(session.agent)

@@ -11,6 +11,7 @@ import logging
 import shutil
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from jackfield.sessions.session import Session
 log = logging.getLogger("jackfield.sessions")
 
 SOCKET = "relay.sock"
+UNREADY = "new.sock"
 LONGEST_LINE = 32 * 1024 * 1024
 PIECE = 256 * 1024
 MOST_AT_ONCE = 1_000
@@ -34,6 +36,8 @@ MOST_AT_ONCE = 1_000
 MOST_UNREAD = 64 * 1024 * 1024
 """Bytes of answers that a program may leave unread."""
 MOST_CONNECTIONS = 64
+MOST_UNFINISHED = 64 * 1024 * 1024
+"""Bytes of lines without their ends, of all connections of a session; the one that goes past it is hung up on."""
 LONGEST_PATH = 100
 """What every system takes as the path of a socket."""
 
@@ -96,11 +100,14 @@ class RelaySocket:
     async def open(self) -> Path:
         """Listen, and say where."""
         self._folder = await asyncio.to_thread(_own_folder, self._wished)
-        path = self._folder / SOCKET
+        path, unready = self._folder / SOCKET, self._folder / UNREADY
         listener = socket.socket(socket.AF_UNIX)
         try:
-            listener.bind(str(path))
-            path.chmod(0o600)
+            listener.bind(str(unready))
+            unready.chmod(0o600)
+            listener.listen()
+            # It has its name only now, so that nobody ever finds it dead while it lives.
+            unready.rename(path)
             self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=PIECE)
         except BaseException:
             listener.close()
@@ -121,12 +128,15 @@ class RelaySocket:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _has_room(self) -> bool:
+        return sum(connection.unfinished for connection in self._connections) <= MOST_UNFINISHED
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= MOST_CONNECTIONS:
             log.warning("session %s has %d connections; another is refused", self._session.id, MOST_CONNECTIONS)
             writer.close()
             return
-        connection = _Connection(self._session, relay=self._relay, writer=writer)
+        connection = _Connection(self._session, relay=self._relay, writer=writer, has_room=self._has_room)
         self._connections.add(connection)
         try:
             await connection.serve(reader)
@@ -142,10 +152,13 @@ class RelaySocket:
 class _Connection:
     """One program that is connected."""
 
-    def __init__(self, session: Session, *, relay: Relay, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, session: Session, *, relay: Relay, writer: asyncio.StreamWriter, has_room: Callable[[], bool]
+    ) -> None:
         self._session = session
         self._relay = relay
         self._writer = writer
+        self._has_room = has_room
         self._lines = LineReader(limit=LONGEST_LINE)
         self._open: dict[RequestId, asyncio.Task[None]] = {}
         self._is_first = True
@@ -156,7 +169,15 @@ class _Connection:
         while piece := await reader.read(PIECE):
             for line in self._lines.feed(piece):
                 self._take(line)
+            if not self._has_room():
+                log.warning("the programs of session %s leave too much unsaid; one is hung up on", self._session.id)
+                return
             await self._writer.drain()
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a line whose end has not come."""
+        return self._lines.unfinished
 
     def tell_config(self) -> None:
         """Under both words: the seed's own clients look for `type`."""
@@ -289,11 +310,17 @@ def _own_folder(wished: Path) -> Path:
     if len(str(wished)) >= LONGEST_PATH:
         return Path(tempfile.mkdtemp(prefix="jackfield-"))
     wished.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for other in wished.parent.iterdir():
-        if not _is_listened_to(other / SOCKET):
-            shutil.rmtree(other, ignore_errors=True)  # of a gateway that was killed
     wished.mkdir(mode=0o700)
     return wished
+
+
+def sweep(folder: Path) -> None:
+    """Take away the sockets of gateways that were killed. Another gateway's that lives has its own in here too."""
+    if not folder.is_dir():
+        return
+    for other in folder.iterdir():
+        if not _is_listened_to(other / SOCKET):
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _is_listened_to(path: Path) -> bool:

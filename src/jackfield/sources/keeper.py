@@ -103,6 +103,8 @@ class Keeper:
     async def close(self) -> None:
         self._life.cancel()
         await asyncio.wait([self._life])
+        self.settled.set()  # nobody tries any more, so nobody waits for that
+        self._refreshed.set()
         await self._close_source()
 
     def status(self) -> SourceStatus:

@@ -152,8 +152,10 @@ class SqliteStore(Store):
 
     def _prepare(self) -> sqlite3.Connection:
         """Lock, connect, migrate: everything that can fail at the start, with a sentence for each."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = take_lock(self._path)
+        if not self._path.exists():
+            self._path.touch(mode=0o600)  # what calls said is for nobody else's user; SQLite's other files follow it
         try:
             connection = self._connect()
             migrate(connection, self._path.name)

@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from jackfield.errors import Forbidden, NotFound
+from jackfield.errors import BadRequest, Forbidden, NotFound
 from jackfield.model.times import iso_time
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
 from jackfield.web.visit import Name, Visit
+
+MOST_PAYLOAD = 256 * 1024
+"""Characters of one service's event. A cycle reads all that has arrived at once; a model is told far less of each."""
 
 
 class InboxQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,6 +95,9 @@ async def trigger_agent(visit: Visit) -> Answer:
         raise Forbidden(f"Key '{visit.principal.name}' may not speak to agent '{agent}'. Use another key.")
     event_id = f"svc:{uuid.uuid4()}"
     data = encode({"serviceName": body.service_name, "payload": body.payload}).decode()
+    if len(data) > MOST_PAYLOAD:
+        said = f"The payload has more than {MOST_PAYLOAD:,} characters as JSON."
+        raise BadRequest(f"{said} Send a reference to it instead.", param="payload")
     await visit.gateway.store.inbox.push(agent, event_id=event_id, type="service", data=data)
     return json_reply(Triggered(agent_entity_id=agent, event_id=event_id))
 

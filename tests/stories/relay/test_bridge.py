@@ -116,6 +116,7 @@ async def test_the_bridge_is_one_file_that_needs_nothing_but_python(tmp_path: Pa
     copied = tmp_path / "copied.py"
     copied.write_text(inspect.getsource(jackfield.sessions.bridge), encoding="utf-8")
     script = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n{"broken\n[1]\n{"jsonrpc":"2.0","id":[],"method":"x"}\n'
+    script = "[" * 100_000 + "\n" + script
 
     def run() -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -131,4 +132,4 @@ async def test_the_bridge_is_one_file_that_needs_nothing_but_python(tmp_path: Pa
     told = await asyncio.to_thread(run)
     assert told.returncode == 0, told.stderr
     lines: list[dict[str, Any]] = [json.loads(line) for line in told.stdout.splitlines()]
-    assert sorted(line["error"]["code"] for line in lines if "error" in line) == [-32700, -32600, -32600]
+    assert sorted(line["error"]["code"] for line in lines if "error" in line) == [-32700, -32700, -32600, -32600]

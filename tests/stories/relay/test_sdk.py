@@ -97,6 +97,36 @@ async def test_a_function_that_raises_is_an_error_and_many_run_at_once(client: C
         await session.end()
 
 
+async def test_a_request_that_is_called_off_before_its_turn_is_not_run(client: Client) -> None:
+    ran: list[int] = []
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(number: int) -> int:
+        ran.append(number)
+        began.set()
+        await asyncio.wait_for(goes_on.wait(), 10)
+        return number
+
+    session = await client.sessions.open("helper", tools=[slow], concurrency=1)
+    try:
+        async with on_socket(session.info.socket or "") as inside, asyncio.timeout(10):
+            await inside.hear()
+            inside.ask(1, "slow", {"number": 1})
+            await began.wait()
+            with session._lender.listening() as events:
+                inside.ask(2, "slow", {"number": 2})
+                assert (await anext(events)).type == "caller_tool_request"
+                inside.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+                assert (await inside.hear())["error"]["data"] == {"code": "cancelled"}
+                assert (await anext(events)).type == "caller_tool_settled"
+            inside.ask(3, "slow", {"number": 3})
+            goes_on.set()
+            assert {(await inside.hear())["id"] for _ in range(2)} == {1, 3}
+        assert ran == [1, 3]
+    finally:
+        await session.end()
+
+
 async def test_errors_are_the_classes_of_the_contract(client: Client, gateway: RunningGateway) -> None:
     with pytest.raises(NotFound, match="There is no agent"):
         await client.sessions.open("nobody")

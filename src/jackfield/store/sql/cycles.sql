@@ -116,11 +116,19 @@ ORDER BY cycles.agent LIMIT :limit
 SELECT * FROM cycles WHERE status = 'open' AND owner = :owner ORDER BY agent LIMIT :limit
 
 -- name: agents_to_wake
--- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps.
-SELECT inbox.agent FROM inbox JOIN agents ON agents.id = inbox.agent AND agents.enabled = 1
-WHERE inbox.status = 'pending' AND inbox.not_before <= clock_ms()
-    AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = inbox.agent AND cycles.status = 'open')
-GROUP BY inbox.agent ORDER BY MIN(inbox.seq) LIMIT :limit
+-- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps. It is asked every
+-- second, and inboxes that no agent of ours empties may be long: so from name to name, one look each.
+WITH RECURSIVE names (agent) AS (
+    SELECT MIN(agent) FROM inbox WHERE status = 'pending'
+    UNION ALL
+    SELECT (SELECT MIN(inbox.agent) FROM inbox WHERE inbox.status = 'pending' AND inbox.agent > names.agent)
+    FROM names WHERE names.agent IS NOT NULL)
+SELECT agent FROM (
+    SELECT names.agent, (SELECT seq FROM inbox WHERE inbox.agent = names.agent AND inbox.status = 'pending'
+        AND inbox.not_before <= clock_ms() ORDER BY seq LIMIT 1) AS first_seq
+    FROM names JOIN agents ON agents.id = names.agent AND agents.enabled = 1
+    WHERE NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = names.agent AND cycles.status = 'open')) AS waiting
+WHERE first_seq IS NOT NULL ORDER BY first_seq LIMIT :limit
 
 -- name: pending_events
 -- What the agent will find in its inbox when its open cycle is over.
