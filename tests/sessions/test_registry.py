@@ -4,6 +4,7 @@ import asyncio
 import socket
 import stat
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.principal import Principal
 from jackfield.sessions.events import SessionEvent
 from jackfield.sessions.lent import CallerTool, Declared
+from jackfield.sessions.lines import Pace
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings
 
@@ -281,3 +283,39 @@ async def _send(writer: asyncio.StreamWriter, piece: bytes, *, times: int) -> No
     for _ in range(times):
         writer.write(piece)
         await writer.drain()
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_a_program_that_prints_without_end_holds_up_nobody_else(tmp_path: Path, stream: str) -> None:
+    """Every line is an event, or one of the log's: there are so many a second, and the gateway goes on meanwhile."""
+    write(tmp_path / "jackfield.toml", FLOOD.format(python=sys.executable, stream=stream))
+    settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
+    async with Gateway(settings) as gateway:
+        session = await gateway.sessions.open(OWNER, agent="flood", declared=Declared())
+        slowest, end = 0.0, time.monotonic() + 1
+        while (before := time.monotonic()) < end:
+            await asyncio.sleep(0)
+            slowest = max(slowest, time.monotonic() - before)
+        said = session.ring.last_index
+        await gateway.sessions.end(session)
+    assert slowest < 0.5
+    assert said < 5_000
+    assert said > 500 or stream == "stderr"
+
+
+FLOOD = """
+[sessions.flood]
+command = ["{python}", "-c", "import os, sys\\nwhile True: os.write(sys.{stream}.fileno(), b'y\\\\n' * 32768)"]
+sandbox = {{ kind = "none" }}
+"""
+
+
+def test_who_is_faster_than_its_pace_has_to_wait() -> None:
+    now = 0.0
+    pace = Pace(10, clock=lambda: now)
+    assert [pace.take() for _ in range(20)] == [0.0] * 20
+    assert pace.take() == pytest.approx(0.1)
+    now = 0.1
+    assert pace.take() == pytest.approx(0.1)
+    now = 100.0
+    assert [pace.take() for _ in range(20)] == [0.0] * 20

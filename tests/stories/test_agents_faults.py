@@ -13,6 +13,7 @@ from jackfield.model.cycle import CycleStatus
 from jackfield.model.mind import GoalDraft, PlanDraft
 from jackfield.store import moves
 from jackfield.web.inboxes import MOST_PAYLOAD
+from jackfield.web.space_messages import MAX_EXCHANGES
 from tests.sources.mcp.scene import http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, told, village
 
@@ -261,3 +262,38 @@ async def test_an_agent_that_the_config_no_longer_has_is_not_seen_at_work_for_ev
     async with village(tmp_path, DONE, ADA, store=store) as place:
         await place.cycle("ada", 2)
         assert '[Husam: "Hello"]' in inbox_of(place.requests[-1])
+
+
+BOT = """
+[auth.keys.bot]
+key = "bot-key-0123456789"
+scopes = ["agent:bot"]
+"""
+REPLIES = """
+[[turns]]
+when = { user = "INBOX" }
+calls = [
+  { tool = "enter_space", arguments = { spaceId = "home" } },
+  { tool = "send_message", arguments = { text = "And you?" } },
+]
+[otherwise]
+say = "Answered."
+"""
+
+
+async def test_an_agent_outside_that_answers_an_agent_here_is_stopped_too_and_people_are_told(tmp_path: Path) -> None:
+    async with village(tmp_path, REPLIES, ADA + BOT) as place:
+        member = {"entityId": "bot", "kind": "agent"}
+        assert (await place.client.post("/api/spaces/home/members", json=member)).status_code == 201
+        headers = {"x-api-key": "bot-key-0123456789"}
+        for _ in range(MAX_EXCHANGES + 5):
+            said = await place.client.post("/api/spaces/home/messages", json={"content": "And you?"}, headers=headers)
+            assert said.status_code == 201
+            await place.settled()
+        messages = await place.messages("home")
+        notices = [m for m in messages if m["metadata"].get("type") == "exchange_stopped"]
+        assert len([m for m in messages if m["entityId"] == "ada"]) == MAX_EXCHANGES
+        assert len(notices) == 1
+        await place.say("home", "Go on")
+        await place.settled()
+        assert len([m for m in await place.messages("home") if m["entityId"] == "ada"]) == MAX_EXCHANGES + 1

@@ -4,6 +4,9 @@ Above: the socket, and what a program prints. A line that is too long is told as
 the next one is read as if nothing had been.
 """
 
+import time
+from collections.abc import Callable
+
 from msgspec import Struct
 
 
@@ -51,3 +54,20 @@ class LineReader:
             lines.append(TooLong(self._limit))
         else:
             self._rest += part
+
+
+class Pace:
+    """So many lines a second, after twice as many at once; who is faster has to wait, and nobody else with it."""
+
+    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._left = 2 * per_second
+        self._at = clock()
+
+    def take(self) -> float:
+        """One more line; the seconds to wait before it is taken in."""
+        now = self._clock()
+        self._left = min(2 * self._per_second, self._left + (now - self._at) * self._per_second) - 1
+        self._at = now
+        return max(0.0, -self._left / self._per_second)

@@ -7,9 +7,9 @@ Above: `registry.py`. Below: the sandbox and the supervisor, with whom nothing o
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec import Struct
 from jackfield.errors import Unavailable
 from jackfield.model.redaction import REDACTED
 from jackfield.sessions import events
-from jackfield.sessions.lines import LineReader, TooLong
+from jackfield.sessions.lines import LineReader, Pace, TooLong
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.sessions import SessionSettings
 from jackfield.workers.sandbox.kinds import Plan
@@ -28,6 +28,12 @@ log = logging.getLogger("jackfield.sessions")
 
 LONGEST_LINE = 1024 * 1024
 PIECE = 64 * 1024
+LINES_A_SECOND = 1_000
+LOGGED_A_SECOND = 100
+LOGGED_AFTERWARDS = 1_000
+LONGEST_LOGGED = 2_000
+TURN = 100
+"""Lines that are taken in before others have their turn."""
 UNREAD = 1024 * 1024
 """Bytes that a program may leave unread on its stdin before it is told no more."""
 END_GRACE = 1.0
@@ -66,8 +72,10 @@ class Program:
         self._plan: Plan | None = None
         self._child: Child | None = None
         self._stdin: asyncio.WriteTransport | None = None
+        self._outputs: list[asyncio.ReadTransport] = []
         self._watching: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._has_ended = False
 
     async def start(self) -> None:
         self._plan = await self._planned()
@@ -79,7 +87,8 @@ class Program:
             supervisor = self._place.workshop.supervisor
             self._child = await self._plan.start(supervisor, stdin=stdin, stdout=stdout, stderr=stderr)
             self._stdin = await _writing(ours.pop(0))
-            told, errors = await _reading(ours.pop(0)), await _reading(ours.pop(0))
+            told = await _reading(ours.pop(0), self._outputs)
+            errors = await _reading(ours.pop(0), self._outputs)
         except BaseException:
             if self._child is not None:
                 self._child.kill()
@@ -134,15 +143,18 @@ class Program:
         assert self._child is not None
         assert self._plan is not None
         hearing = [
-            asyncio.create_task(self._hear(told, self._say)),
-            asyncio.create_task(self._hear(errors, self._log)),
+            asyncio.create_task(self._hear(told, self._say, Pace(LINES_A_SECOND))),
+            asyncio.create_task(self._hear(errors, self._log, Pace(LOGGED_A_SECOND), left_over=LOGGED_AFTERWARDS)),
         ]
         try:
             code = await self._child.wait()
+            self._has_ended = True
             await asyncio.wait(hearing, timeout=END_WITHIN)
         finally:
             for task in hearing:
                 task.cancel()
+            for output in self._outputs:  # of which something may be left unread
+                output.close()
             if self._stdin is not None:
                 self._stdin.close()
         if self._is_stopping:
@@ -152,10 +164,20 @@ class Program:
         else:
             self._on_end(SessionStatus.FAILED, f"The program failed: {self._plan.words_for(code)}")
 
-    async def _hear(self, reader: asyncio.StreamReader, take: Callable[[str], None]) -> None:
+    async def _hear(
+        self, reader: asyncio.StreamReader, take: Callable[[str], None], pace: Pace, *, left_over: float = math.inf
+    ) -> None:
+        """Line by line, and no faster than `pace`: a program that prints without end holds up itself alone."""
         lines = LineReader(limit=LONGEST_LINE)
         while piece := await reader.read(PIECE):
-            for line in lines.feed(piece):
+            for place, line in enumerate(lines.feed(piece), start=1):
+                # What is left in the pipe when it has ended is little, and may be what all of this was for.
+                pause = 0.0 if self._has_ended else pace.take()
+                left_over -= self._has_ended
+                if left_over < 0:
+                    return
+                if pause or place % TURN == 0:
+                    await asyncio.sleep(pause)
                 take(_text(line))
         if rest := lines.rest():
             take(_text(rest))
@@ -165,8 +187,9 @@ class Program:
         self._session.ring.add(events.MESSAGE, role="assistant", text=self._redact(line))
 
     def _log(self, line: str) -> None:
-        said = self._redact(line).replace(self._session.token, REDACTED)
-        log.info("session %s: %s", self._session.id, said)
+        # Cut once more afterwards, so that no half of a secret is left at the end.
+        said = self._redact(line[: 2 * LONGEST_LOGGED]).replace(self._session.token, REDACTED)
+        log.info("session %s: %s", self._session.id, said[:LONGEST_LOGGED])
 
 
 def _without_shims(path: str) -> str:
@@ -187,10 +210,10 @@ async def _writing(descriptor: int) -> asyncio.WriteTransport:
     return transport
 
 
-async def _reading(descriptor: int) -> asyncio.StreamReader:
+async def _reading(descriptor: int, opened: list[asyncio.ReadTransport]) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=PIECE)
     pipe = os.fdopen(descriptor, "rb", buffering=0)
-    with suppress(NotImplementedError):
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    opened.append(transport)
     return reader

@@ -30,7 +30,9 @@ log = logging.getLogger("jackfield.sessions")
 SOCKET = "relay.sock"
 UNREADY = "new.sock"
 LONGEST_LINE = 32 * 1024 * 1024
-PIECE = 256 * 1024
+PIECE = 64 * 1024
+TURN = 50
+"""Lines of one connection that are taken in before others have their turn."""
 MOST_AT_ONCE = 1_000
 """Requests of one connection that may be open; the next is refused until one is answered."""
 MOST_UNREAD = 64 * 1024 * 1024
@@ -167,8 +169,10 @@ class _Connection:
         """Until the program hangs up, which it may do at any time."""
         self.tell_config()
         while piece := await reader.read(PIECE):
-            for line in self._lines.feed(piece):
+            for place, line in enumerate(self._lines.feed(piece), start=1):
                 self._take(line)
+                if place % TURN == 0:
+                    await asyncio.sleep(0)
             if not self._has_room():
                 log.warning("the programs of session %s leave too much unsaid; one is hung up on", self._session.id)
                 return

@@ -9,6 +9,8 @@ import msgspec
 
 from jackfield.errors import BadRequest, Conflict
 from jackfield.model.space import Sender, Space, SpaceMessage
+from jackfield.settings.agents import AgentSettings
+from jackfield.spaces import exchanges
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.space_records import (
@@ -26,6 +28,9 @@ from jackfield.web.sse import EventStream
 from jackfield.web.visit import Visit
 
 PING_EVERY = 30.0
+MAX_EXCHANGES = AgentSettings().max_exchanges
+"""For agents that speak through this door: those that live here have a number of their own."""
+SYSTEM = Sender("jackfield", "Jackfield", "system")
 TOOL_CALL = "tool_call"
 LONGEST_NUMBER = 16
 _message = BodyReader(MessageBody)
@@ -49,13 +54,43 @@ async def post_message(visit: Visit) -> Answer:
     space = await space_in(visit)
     await _check_what_it_claims(visit, body.metadata)
     sender = await speaker(visit, space, entity=body.entity_id)
-    message = await visit.gateway.store.spaces.post(
-        space.id, sender=sender, content=body.content, message_id=body.id, metadata=body.metadata
+    spaces = visit.gateway.store.spaces
+    hops = await _exchanges(visit, space, sender) if sender.kind == "agent" else 0
+    message = await spaces.post(
+        space.id,
+        sender=sender,
+        content=body.content,
+        message_id=body.id,
+        metadata=body.metadata,
+        hops=hops,
+        wakes_agents=hops <= MAX_EXCHANGES,
     )
     if message is None:
         raise no_such_space(space.id)
     _check_same(message, space, sender, body.content)
+    if hops > MAX_EXCHANGES:
+        await _tell_people(visit, space, sender)
     return json_reply(OneMessage(message=message_record(message)), status=201)
+
+
+async def _exchanges(visit: Visit, space: Space, sender: Sender) -> int:
+    """How many messages of agents, this one included, answer each other without a person."""
+    store = visit.gateway.store
+    latest = await store.spaces.messages(space.id, limit=exchanges.LOOKED_AT)
+    answers = exchanges.answers_before(latest, sender=sender.entity_id, now=await store.now_ms())
+    return answers + 1 if answers else 0
+
+
+async def _tell_people(visit: Visit, space: Space, sender: Sender) -> None:
+    spaces = visit.gateway.store.spaces
+    if exchanges.is_told(await spaces.messages(space.id, limit=exchanges.LOOKED_AT)):
+        return
+    text = (
+        f"The agents here have sent {MAX_EXCHANGES} messages in a row without a person. "
+        "They do not wake each other any further; write something to go on."
+    )
+    metadata = {"type": exchanges.STOPPED, "agent": sender.entity_id}
+    await spaces.post(space.id, sender=SYSTEM, content=text, metadata=metadata, wakes_agents=False)
 
 
 async def follow_space(visit: Visit) -> Answer:
