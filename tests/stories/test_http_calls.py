@@ -39,6 +39,8 @@ FIELDS = {
     "expires_at",
     "execution_time_ms",
     "callback_url",
+    "approval_url",
+    "answer_schema",
 }
 
 
