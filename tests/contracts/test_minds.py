@@ -291,3 +291,12 @@ async def test_what_a_built_in_keeps_in_mind_is_written_with_its_step_or_not_at_
             n=2,
         )
     assert await values_of(store) == {"first": "v"}
+
+
+async def test_what_was_to_be_told_to_a_removed_agent_wakes_no_namesake(store: Store) -> None:
+    await store.minds.put_agent("ada", definition="{}", origin="api")
+    await store.inbox.push("ada", event_id="e1", type="service", data="{}")
+    await store.inbox.push("bob", event_id="e2", type="service", data="{}")
+    assert await store.minds.remove_agent("ada")
+    assert (await store.inbox.page("ada"))[0] == []
+    assert [event.event_id for event in (await store.inbox.page("bob"))[0]] == ["e2"]

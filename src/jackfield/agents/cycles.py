@@ -8,7 +8,7 @@ fails again and again gives its events back (T10) and a person is told. Above: t
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -20,9 +20,7 @@ from jackfield.agents.steps import Fenced
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.ids import new_id
 from jackfield.model.mind import Plan
-from jackfield.model.space import Sender
-from jackfield.store.cycle_moves import Cycle, CycleStatus
-from jackfield.store.inboxes import InboxEvent
+from jackfield.store.cycle_moves import Cycle, CycleStatus, Notice
 from jackfield.store.scripts import INBOX_TOPIC
 
 log = logging.getLogger("jackfield.agents")
@@ -37,7 +35,6 @@ RARELY = 60.0
 """Seconds between two looks at a cycle that was left lying here again and again."""
 AT_ONCE = 200
 """Cycles that one gateway lives at the same time; the others wait their turn."""
-SYSTEM = Sender("jackfield", "Jackfield", "system")
 
 
 class _Left(Struct, frozen=True):
@@ -231,17 +228,17 @@ class Household:
             try:
                 failures = await self._failures_before(cycle)
                 backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
-                journal = await self._store.cycles.journal(cycle.id)  # now: given up, its events are its no more
-                failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff)
+                is_first = persona is not None and not failures
+                text = f"{cycle.agent if persona is None else persona.name} could not go on: {reason} "
+                text += f"It tries again in {backoff // 1000} s; nothing is lost."
+                notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
+                failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff, notices=notices)
                 break
             except Unavailable as fault:
                 log.warning("agent %s: cycle %d could not be given up yet: %s", cycle.agent, cycle.number, fault)
                 await asyncio.sleep(PAUSES[-1])
-        if failed is None or persona is None or failures:
-            return
-        log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
-        text = f"{persona.name} could not go on: {reason} It tries again in {backoff // 1000} s; nothing is lost."
-        await self._tell_people(cycle, text, events=() if journal is None else journal.events)
+        if failed is not None and is_first:
+            log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
 
     async def _failures_before(self, cycle: Cycle) -> int:
         """How many cycles in a row, right before this one, were given up."""
@@ -252,16 +249,9 @@ class Household:
             count += 1
         return count
 
-    async def _tell_people(self, cycle: Cycle, text: str, *, events: Sequence[InboxEvent]) -> None:
-        """Where the events came from, else wherever the agent is."""
+    async def _spaces_asked_in(self, cycle: Cycle) -> list[str]:
+        """Where the cycle's events came from, else wherever the agent is."""
+        journal = await self._store.cycles.journal(cycle.id)
+        events = () if journal is None else journal.events
         asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
-        spaces = asked or {space.id for space in await self._store.spaces.list(member=cycle.agent)}
-        for space_id in sorted(spaces):
-            await self._store.spaces.post(
-                space_id,
-                message_id=f"failed_{cycle.id}_{space_id}",
-                sender=SYSTEM,
-                content=text,
-                metadata={"type": "cycle_failed", "agent": cycle.agent, "cycleId": cycle.id},
-                wakes_agents=False,
-            )
+        return sorted(asked or {space.id for space in await self._store.spaces.list(member=cycle.agent)})

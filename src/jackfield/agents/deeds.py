@@ -17,7 +17,7 @@ from jackfield.agents.schedule import times_of
 from jackfield.errors import BadRequest
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.mind import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
-from jackfield.model.space import Sender, SpaceMessage, call_message_id
+from jackfield.model.space import SYSTEM, Sender, SpaceMessage, call_message_id
 from jackfield.model.times import iso_time
 from jackfield.store import mind_moves, space_moves
 from jackfield.store.cycle_moves import Cycle
@@ -119,7 +119,7 @@ def _stop_exchange(deed: Deed) -> Script[None]:
     yield from space_moves.post(
         f"{call_message_id(deed.call_id)}_stop",
         space_id=deed.space_id,
-        sender=Sender("jackfield", "Jackfield", "system"),
+        sender=SYSTEM,
         content=text,
         metadata={"type": "exchange_stopped", "agent": deed.agent},
         run_id=deed.cycle.id,

@@ -53,6 +53,10 @@ class Sender(Struct, frozen=True):
     kind: SenderType
 
 
+SYSTEM = Sender("jackfield", "Jackfield", "system")
+"""The gateway itself, when it has to tell people something."""
+
+
 class SpaceMessage(Struct, frozen=True, kw_only=True):
     """One thing that was said, or one visible call."""
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.cycle import Cycle, CycleStatus
+from jackfield.model.space import SYSTEM
 from jackfield.store import moves, space_moves
 from jackfield.store.inboxes import InboxEvent, event_from
 from jackfield.store.moves import Script
@@ -153,8 +154,15 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[C
     return cycle_from(rows[0])
 
 
-def abandon(cycle: Cycle, *, reason: str, backoff_ms: int) -> Script[Cycle | None]:
-    """T10. None: fenced, and nothing was written."""
+class Notice(Struct, frozen=True):
+    """What people in a space are told about a cycle that was given up."""
+
+    space_id: str
+    text: str
+
+
+def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Notice] = ()) -> Script[Cycle | None]:
+    """T10, and what people are told of it. None: fenced, and nothing was written."""
     of_cycle = {"cycle_id": cycle.id}
     rows = yield "abandon_cycle", of_cycle | {"epoch": cycle.epoch, "reason": reason}
     if not rows:
@@ -174,6 +182,15 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int) -> Script[Cycle | Non
     event = {"event_id": f"cf:{cycle.id}", "agent": cycle.agent, "type": "cycle_failed", "data": data}
     yield "insert_inbox_event", event | {"not_before": not_before}
     yield from _end_in_spaces(cycle)
+    for notice in notices:
+        yield from space_moves.post(
+            f"failed_{cycle.id}_{notice.space_id}",
+            space_id=notice.space_id,
+            sender=SYSTEM,
+            content=notice.text,
+            metadata={"type": "cycle_failed", "agent": cycle.agent, "cycleId": cycle.id},
+            wakes_agents=False,
+        )
     return failed
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from jackfield.model.call import Call
 from jackfield.store import cycle_moves, moves
 from jackfield.store.access import Read, Write
-from jackfield.store.cycle_moves import Cycle, CycleRecord, Journal, Opened, StepCall
+from jackfield.store.cycle_moves import Cycle, CycleRecord, Journal, Notice, Opened, StepCall
 from jackfield.store.moves import INBOX_TOPIC
 
 NEWEST = 2**62
@@ -56,9 +56,14 @@ class Cycles:
         """T9: the cycle becomes part of the agent's mind. Whoever commits has read every call's slot before."""
         return await self._write(partial(cycle_moves.commit, cycle, consciousness=consciousness, record=record))
 
-    async def abandon(self, cycle: Cycle, *, reason: str, backoff_ms: int) -> Cycle | None:
-        """T10: given up. After `backoff_ms` the agent finds its events again, and what it had called."""
-        script = partial(cycle_moves.abandon, cycle, reason=reason, backoff_ms=backoff_ms)
+    async def abandon(
+        self, cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Notice] = ()
+    ) -> Cycle | None:
+        """T10: given up. After `backoff_ms` the agent finds its events again, and what it had called.
+
+        `notices` are posted in the same transaction, so that people hear of it exactly if it happened.
+        """
+        script = partial(cycle_moves.abandon, cycle, reason=reason, backoff_ms=backoff_ms, notices=notices)
         return await self._write(script, wakes=INBOX_TOPIC + cycle.agent)
 
     async def journal(self, cycle_id: str) -> Journal | None:

@@ -50,7 +50,8 @@ def list_agents() -> Script[list[KeptAgent]]:
 def remove_agent(agent_id: str) -> Script[bool]:
     """Forget an agent with all that it had in mind; it leaves its spaces. False: there was none.
 
-    A cycle that it is in is given up in the same transaction, or its commit would leave a mind behind. Rows are taken
+    A cycle that it is in is given up in the same transaction, or its commit would leave a mind behind; what was to
+    be told to it is forgotten with it, or a namesake would wake for it. Rows are taken
     in the order of all moves: the cycle, its calls, spaces by their id.
     """
     held = [cycle_moves.cycle_from(row) for row in (yield "hold_open_cycle", {"agent": agent_id})]
@@ -61,7 +62,7 @@ def remove_agent(agent_id: str) -> Script[bool]:
     for cycle in held:
         yield from cycle_moves.abandon(cycle, reason=REMOVED, backoff_ms=0)
     gone = yield "delete_agent", {"agent": agent_id}
-    for what in ("all_memories", "all_goals", "all_plans", "consciousness"):
+    for what in ("all_memories", "all_goals", "all_plans", "consciousness", "inbox"):
         yield f"delete_{what}", {"agent": agent_id}
     yield wake(AGENTS_TOPIC)
     return bool(gone)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jackfield.errors import BadRequest, Conflict
-from jackfield.model.space import Sender, Space, SpaceMessage
+from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces import exchanges
 from jackfield.web.answers import Answer, json_reply
@@ -30,7 +30,6 @@ from jackfield.web.visit import Visit
 PING_EVERY = 30.0
 MAX_EXCHANGES = AgentSettings().max_exchanges
 """For agents that speak through this door: those that live here have a number of their own."""
-SYSTEM = Sender("jackfield", "Jackfield", "system")
 TOOL_CALL = "tool_call"
 LONGEST_NUMBER = 16
 _message = BodyReader(MessageBody)

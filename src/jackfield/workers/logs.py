@@ -61,6 +61,10 @@ class WorkerLog:
         self._lines.append(LogLine(number=self._count, at=at, text=text, worker=worker, span=span))
         self._pass_on(text, is_span=span is not None, second=at // 1000)
 
+    def skip(self, lines: int) -> None:
+        """So many came that nobody would ever see."""
+        self._count += lines
+
     def _pass_on(self, text: str, *, is_span: bool, second: int) -> None:
         if second != self._second:
             self._second, self._told = second, 0
@@ -102,6 +106,10 @@ class LogPipe:
             self._end()
             return
         *whole, rest = chunk.split(b"\n")
+        if len(whole) > MOST_LINES:  # of which none before these would be left
+            self._drop_line()
+            self._log.skip(len(whole) - MOST_LINES)
+            whole = whole[-MOST_LINES:]
         for part in whole:
             self._take(part)
             self._finish()
@@ -115,6 +123,9 @@ class LogPipe:
     def _finish(self) -> None:
         if self._line:
             self._log.add(bytes(self._line), worker=self._worker, left_out=self._left_out)
+        self._drop_line()
+
+    def _drop_line(self) -> None:
         self._line.clear()
         self._left_out = 0
 
@@ -130,6 +141,6 @@ def _span(text: str) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and "span" in value else None

@@ -112,3 +112,6 @@ DELETE FROM plans WHERE agent = :agent
 
 -- name: delete_consciousness
 DELETE FROM consciousness WHERE agent = :agent
+
+-- name: delete_inbox
+DELETE FROM inbox WHERE agent = :agent
