@@ -17,7 +17,7 @@ PATH = "/api/v1/tools/changes"
 CHANGED = "tools.changed"
 QUIET_SECONDS = 90.0
 """A stream that says nothing for so long, not even a ping, is taken for dead."""
-SPACING = 0.1
+SPACING = 0.5
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 MAX_EVENT = 1024 * 1024
