@@ -36,6 +36,9 @@ from jackfield.store import Store
 
 log = logging.getLogger("jackfield.sessions")
 
+STOP_SECONDS = 10.0
+"""How long a run that is told to stop is waited for; what it has on record goes on without the session."""
+
 UNREAD = 100
 """Messages that may wait for an agent."""
 PIECE_SECONDS = 0.1
@@ -83,7 +86,7 @@ class ConfiguredAgent:
     async def stop(self) -> None:
         if self._working is not None:
             self._working.cancel()
-            await asyncio.wait((self._working,))
+            await asyncio.wait((self._working,), timeout=STOP_SECONDS)
 
     async def _work(self) -> None:
         while True:
