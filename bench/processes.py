@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +20,8 @@ from bench.crowd_load import CrowdJob, CrowdReport
 from bench.figures import Sample
 from bench.load import Job, Report
 from bench.stream_load import StreamJob, StreamReport
+
+R = TypeVar("R")
 
 ROOT = Path(__file__).parent.parent
 READY_WITHIN = 60.0
@@ -78,22 +81,29 @@ class Got(Struct, frozen=True):
     body: bytes
 
 
-class Load:
-    """The process that makes the load."""
+class JobTaker:
+    """A process that takes a job as a line and answers with a report."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
-    def run(self, job: Job, *, expect: int) -> Report:
-        """One job to its end. An answer of another status than `expect` makes the whole run worthless."""
+    def _exchange(self, job: Struct, report: type[R]) -> R:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(msgspec.json.encode(job) + b"\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise BenchError("The load ended before its job was done; what it said is above.")
-        report = msgspec.json.decode(line, type=Report)
+            raise BenchError(f"{type(self).__name__} ended before its job was done; what it said is above.")
+        return msgspec.json.decode(line, type=report)
+
+
+class Load(JobTaker):
+    """The process that makes the load."""
+
+    def run(self, job: Job, *, expect: int) -> Report:
+        """One job to its end. An answer of another status than `expect` makes the whole run worthless."""
+        report = self._exchange(job, Report)
         if report.statuses != {str(expect): report.answers}:
             raise BenchError(
                 f"Answers had the statuses {report.statuses}, not {expect} only. The last: {report.last_answer}"
@@ -119,31 +129,26 @@ def _cpu_us(server: Server, before: float | None, report: Report) -> float | Non
 
 
 @contextmanager
+def _taking_jobs(module: str) -> "Generator[subprocess.Popen[bytes]]":
+    """A module of the bench as a process, idle until it is given a job."""
+    process = subprocess.Popen([sys.executable, "-m", module], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with _stopping(process):
+        yield process
+
+
+@contextmanager
 def running_load() -> Generator[Load]:
     """The load's process, idle until it is given a job."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with _stopping(process):
+    with _taking_jobs("bench.load") as process:
         yield Load(process)
 
 
-class StreamLoad:
+class StreamLoad(JobTaker):
     """The process that asks for streams."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
 
     def run(self, job: StreamJob) -> StreamReport:
         """One job to its end. A stream that does not come to its end makes the whole run worthless."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(job) + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise BenchError("The load of streams ended before its job was done; what it said is above.")
-        report = msgspec.json.decode(line, type=StreamReport)
+        report = self._exchange(job, StreamReport)
         if not job.hold and report.ended != job.streams * job.times:
             raise BenchError(f"{report.ended} of {job.streams * job.times} streams came to their end.")
         return report
@@ -152,29 +157,16 @@ class StreamLoad:
 @contextmanager
 def running_stream_load() -> Generator[StreamLoad]:
     """The process that asks for streams, idle until it is given a job."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.stream_load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with _stopping(process):
+    with _taking_jobs("bench.stream_load") as process:
         yield StreamLoad(process)
 
 
-class CrowdLoad:
+class CrowdLoad(JobTaker):
     """The process in which a crowd follows one stream."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
 
     def run(self, job: CrowdJob) -> CrowdReport:
         """One job to its end. A follower that misses something makes the whole run worthless."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(job) + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise BenchError("The crowd ended before its job was done; what it said is above.")
-        report = msgspec.json.decode(line, type=CrowdReport)
+        report = self._exchange(job, CrowdReport)
         if report.deliveries != report.expected:
             raise BenchError(f"{report.deliveries} of {report.expected} events arrived.")
         return report
@@ -183,10 +175,7 @@ class CrowdLoad:
 @contextmanager
 def running_crowd_load() -> Generator[CrowdLoad]:
     """The process in which a crowd follows one stream, idle until it is given a job."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.crowd_load"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with _stopping(process):
+    with _taking_jobs("bench.crowd_load") as process:
         yield CrowdLoad(process)
 
 

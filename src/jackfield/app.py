@@ -87,7 +87,28 @@ class Gateway:
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = Panel(on_listing=self._listing_changed)
         self.preferences = PreferenceBook()
-        redactor = Redactor(lambda: settings.secrets.used)
+        self._redactor = Redactor(lambda: settings.secrets.used)
+        self._build_calls()
+        self.house = ""
+        """What other gateways know this one by, and all that share its database."""
+        self.callbacks = Callbacks(secrets.token_hex(32))
+        self.workshop = Workshop(
+            settings.data / "workers",
+            redact=self._redactor.text,
+            base=settings.folder,
+            hidden=hidden_from_sandboxes(settings),
+        )
+        self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
+        self._build_agents()
+        # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
+        self.keyring = Keyring.from_settings(settings)
+        self._listings_changed = asyncio.Event()
+        self._reading_preferences = asyncio.Lock()
+        self._chores: list[asyncio.Task[None]] = []
+
+    def _build_calls(self) -> None:
+        """The road of a call, and those who see that nothing on it is forgotten."""
+        redactor = self._redactor
         self._executor = Executor(
             catalog=self.catalog, panel=self.panel, store=self.store, gateway_id=self.id, redactor=redactor
         )
@@ -117,16 +138,6 @@ class Gateway:
             redactor=redactor,
             gateway_id=self.id,
         )
-        self.house = ""
-        """What other gateways know this one by, and all that share its database."""
-        self.callbacks = Callbacks(secrets.token_hex(32))
-        self.workshop = Workshop(
-            settings.data / "workers",
-            redact=redactor.text,
-            base=settings.folder,
-            hidden=hidden_from_sandboxes(settings),
-        )
-        self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._sweeper = Sweeper(
             store=self.store,
             pipeline=self.pipeline,
@@ -135,6 +146,10 @@ class Gateway:
             servers=self.servers,
             gateway_id=self.id,
         )
+
+    def _build_agents(self) -> None:
+        """Models, and whoever thinks with them; then the sources, which may ask one."""
+        settings = self.settings
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.agents = AgentBook(self.store, settings.agents)
@@ -142,18 +157,13 @@ class Gateway:
         own = own_servers_of(parts)
         self.engine = engine_of(parts)
         self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
-        self.sessions = sessions_of(parts, own=own, redact=redactor.text, keyring=lambda: self.keyring)
+        self.sessions = sessions_of(parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring)
         self._sources = [
             BuiltinSource(Registry()),
             *configured_sources(settings, parts.surroundings),
             *self.shelf.sources,
         ]
         self._services = Services(settings, panel=self.panel, surroundings=parts.surroundings)
-        # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
-        self.keyring = Keyring.from_settings(settings)
-        self._listings_changed = asyncio.Event()
-        self._reading_preferences = asyncio.Lock()
-        self._chores: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -17,16 +17,27 @@ from jackfield.sdk.sse import ServerEvent
 from tests.stories.pending import Frames
 from tests.web.house import House, key_of, open_house
 
-TOOLS = """
-[sources.local.tools.boom]
-visible = true
-
+CONFIRM_AND_CHART = """
 [[tools]]
 name = "confirmAction"
 description = "Ask the user to confirm an action"
 executionType = "space"
 isAsync = true
 inputSchema = { type = "object", properties = { question = { type = "string" } }, required = ["question"] }
+
+[[tools]]
+name = "displayChart"
+description = "Show a chart"
+executionType = "internal"
+visible = true
+inputSchema = { type = "object" }
+"""
+"""The two tools that the seed shows in spaces."""
+TOOLS = (
+    CONFIRM_AND_CHART
+    + """
+[sources.local.tools.boom]
+visible = true
 
 [[tools]]
 name = "pickColour"
@@ -36,18 +47,12 @@ timeout = 20000
 inputSchema = { type = "object" }
 
 [[tools]]
-name = "displayChart"
-description = "Show a chart"
-executionType = "internal"
-visible = true
-inputSchema = { type = "object" }
-
-[[tools]]
 name = "ponder"
 description = "Think, unseen"
 executionType = "internal"
 inputSchema = { type = "object" }
 """
+)
 
 
 class Lobby:

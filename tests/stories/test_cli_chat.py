@@ -16,6 +16,7 @@ import pytest
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway
+from tests.stories.spaces import CONFIRM_AND_CHART
 
 CONFIG = """
 [models.mind]
@@ -30,20 +31,6 @@ spaces = ["desk"]
 [agents.grump]
 model = "mind"
 spaces = ["cellar"]
-
-[[tools]]
-name = "confirmAction"
-description = "Ask the user to confirm an action"
-executionType = "space"
-isAsync = true
-inputSchema = { type = "object", properties = { question = { type = "string" } }, required = ["question"] }
-
-[[tools]]
-name = "displayChart"
-description = "Show a chart"
-executionType = "internal"
-visible = true
-inputSchema = { type = "object" }
 """
 MIND = r"""
 pace = 0.005
@@ -81,7 +68,7 @@ WITHIN = 20.0
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     folder = tmp_path_factory.mktemp("desk")
-    with running_gateway(folder, CONFIG, files={"mind.toml": MIND}) as gateway:
+    with running_gateway(folder, CONFIG + CONFIRM_AND_CHART, files={"mind.toml": MIND}) as gateway:
         yield gateway
 
 

@@ -19,6 +19,7 @@ from jackfield.model.call import Done, Failed, done
 from jackfield.model.mind import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.space import SYSTEM, Sender, SpaceMessage, call_message_id
 from jackfield.model.times import iso_time
+from jackfield.spaces import exchanges
 from jackfield.store import mind_moves, space_moves
 from jackfield.store.cycle_moves import Cycle
 from jackfield.store.inboxes import event_from
@@ -112,16 +113,13 @@ def _send_message(deed: Deed) -> Outcome:
 def _stop_exchange(deed: Deed) -> Script[None]:
     """Agents have answered each other long enough: nobody is woken any more, and people are told."""
     assert deed.space_id is not None
-    text = (
-        f"The agents here have sent {deed.max_exchanges} messages in a row without a person. "
-        "They do not wake each other any further; write something to go on."
-    )
+    text, metadata = exchanges.notice(deed.agent, most=deed.max_exchanges)
     yield from space_moves.post(
         f"{call_message_id(deed.call_id)}_stop",
         space_id=deed.space_id,
         sender=SYSTEM,
         content=text,
-        metadata={"type": "exchange_stopped", "agent": deed.agent},
+        metadata=metadata,
         run_id=deed.cycle.id,
         wakes_agents=False,
     )

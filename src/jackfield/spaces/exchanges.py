@@ -1,4 +1,4 @@
-"""Agents that answer each other from outside: how long that has gone on without a person. Pure.
+"""Agents that answer each other: how long that has gone on without a person, and what people are told then. Pure.
 
 An agent that lives here counts by the messages that woke it (`agents/inbox.py`). One that speaks through the HTTP door
 has no cycle to count in, so the space's own end is looked at. Above: the door. Below: the model's messages.
@@ -14,6 +14,15 @@ WINDOW_MS = 600_000
 """Messages that are older than this belong to another conversation: a program that reports now and then is heard."""
 LOOKED_AT = 100
 STOPPED = "exchange_stopped"
+
+
+def notice(agent: str, *, most: int) -> tuple[str, dict[str, str]]:
+    """What people are told when agents no longer wake each other, and the metadata that it goes by."""
+    text = (
+        f"The agents here have sent {most} messages in a row without a person. "
+        "They do not wake each other any further; write something to go on."
+    )
+    return text, {"type": STOPPED, "agent": agent}
 
 
 def answers_before(messages: Sequence[SpaceMessage], *, sender: str, now: int) -> int:

@@ -84,11 +84,7 @@ async def _tell_people(visit: Visit, space: Space, sender: Sender) -> None:
     spaces = visit.gateway.store.spaces
     if exchanges.is_told(await spaces.messages(space.id, limit=exchanges.LOOKED_AT)):
         return
-    text = (
-        f"The agents here have sent {MAX_EXCHANGES} messages in a row without a person. "
-        "They do not wake each other any further; write something to go on."
-    )
-    metadata = {"type": exchanges.STOPPED, "agent": sender.entity_id}
+    text, metadata = exchanges.notice(sender.entity_id, most=MAX_EXCHANGES)
     await spaces.post(space.id, sender=SYSTEM, content=text, metadata=metadata, wakes_agents=False)
 
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from jackfield.model.call import Failed, Outcome
+from jackfield.model.call import Outcome
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Invocation, Surroundings
 from jackfield.sources.keeper import Panel
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
 from jackfield.sources.outgoing import Outgoing
-from jackfield.workers.workshop import Workshop
 from tests.sources.invocations import invocation_of
+from tests.sources.surroundings import surroundings_in
 from tests.sources.upstream import Upstream, reply
 
 BOUND = 10.0
@@ -51,19 +50,7 @@ class Scene:
         """How often the source asked to be read anew."""
         self.woken = asyncio.Event()
         self.panel: Panel | None = None
-        self.surroundings = Surroundings(
-            folder=folder,
-            data=folder,
-            changed=self._changed,
-            secret=lambda _: None,
-            config=dict,
-            registry=list,
-            call_tool=_no_calls,
-            ask_model=_no_model,
-            outgoing=outgoing,
-            workshop=Workshop(folder / "workers", redact=str),
-            house=lambda: house,
-        )
+        self.surroundings = surroundings_in(folder, outgoing=outgoing, changed=self._changed, house=lambda: house)
         self.source = ManifestSource(
             "far", parse_options({"url": upstream.url, **options}, where="sources.far"), self.surroundings
         )
@@ -126,11 +113,3 @@ async def eventually(ask: Callable[[], Any] | Callable[[], Awaitable[Any]], *, w
             if answer:
                 return answer
             await asyncio.sleep(0.01)
-
-
-async def _no_calls(name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
-    return Failed("no", f"{name} {arguments} {parent}")
-
-
-async def _no_model(*_: Any, **__: Any) -> str:
-    return ""

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ import msgspec
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Elicit, LogNote, Progress, Surroundings
+from jackfield.sources.base import Elicit, LogNote, Progress
 from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.workers.workshop import Workshop
 from tests.sources.invocations import invocation_of
+from tests.sources.surroundings import surroundings_in
 
 HERE = Path(__file__).parent
 EVERYTHING = HERE / "everything.py"
@@ -90,17 +91,8 @@ class Scene:
 
     def __init__(self, folder: Path, outgoing: Outgoing, workshop: Workshop, options: dict[str, Any]) -> None:
         self.changes = asyncio.Event()
-        self.surroundings = Surroundings(
-            folder=folder,
-            data=folder,
-            changed=self._changed,
-            secret=lambda _: None,
-            config=dict,
-            registry=list,
-            call_tool=_no_calls,
-            ask_model=_model,
-            outgoing=outgoing,
-            workshop=workshop,
+        self.surroundings = surroundings_in(
+            folder, outgoing=outgoing, changed=self._changed, ask_model=_model, workshop=workshop
         )
         self.source = McpSource("far", parse_options(options, where="sources.far"), self.surroundings)
         self.panel: Panel | None = None
@@ -204,10 +196,6 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def _no_calls(name: str, arguments: dict[str, Any], *, parent: Any) -> Awaitable[Outcome]:
-    raise AssertionError(name)
 
 
 async def _model(items: tuple[Item, ...], **options: Any) -> str:

@@ -10,14 +10,14 @@ import msgspec
 
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.base import Listing
 from jackfield.sources.openapi.credentials import credentials_of
 from jackfield.sources.openapi.operations import Offer, offer_of
 from jackfield.sources.openapi.options import parse_options
 from jackfield.sources.openapi.source import OpenApiSource, openapi_source
 from jackfield.sources.outgoing import Outgoing
-from jackfield.workers.workshop import Workshop
 from tests.sources.invocations import invocation_of
+from tests.sources.surroundings import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply
 
 BOUND = 10.0
@@ -58,18 +58,7 @@ class Service:
     def __init__(self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any]) -> None:
         self.upstream = upstream
         self.changes = asyncio.Event()
-        surroundings = Surroundings(
-            folder=folder,
-            data=folder,
-            changed=self._changed,
-            secret=lambda _: None,
-            config=dict,
-            registry=list,
-            call_tool=_no_calls,
-            ask_model=_no_model,
-            outgoing=outgoing,
-            workshop=Workshop(folder / "workers", redact=str),
-        )
+        surroundings = surroundings_in(folder, outgoing=outgoing, changed=self._changed)
         given = {} if "file" in options else {"url": f"{upstream.url}/openapi.json"}
         self.source: OpenApiSource = openapi_source("shop", {**given, **options}, surroundings)
         self.tools: dict[str, Tool] = {}
@@ -131,11 +120,3 @@ def echo(request: Received) -> bytes:
     return json_reply(
         {"method": request.method, "target": request.target, "headers": request.headers, "body": request.body.decode()}
     )
-
-
-async def _no_calls(name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
-    raise AssertionError(f"{name} was called by {parent.tool.name} with {arguments}")
-
-
-async def _no_model(*_: object, **__: object) -> str:
-    raise AssertionError("a model was asked")

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -75,7 +76,14 @@ async def test_only_what_is_shown_can_be_read(kind: str, booth: Booth) -> None:
         path.write_text(path.name)
     (shown / "way").symlink_to(secret)
     (booth.folder / "alias").symlink_to(linked)
-    paths = [secret, shown / "way", shown / "data" / "key", "/etc/shadow", "/root/.ssh", shown / "data" / "deep"]
+    paths = [
+        secret,
+        shown / "way",
+        shown / "data" / "key",
+        "/etc/shadow",
+        Path.home() / ".ssh",
+        shown / "data" / "deep",
+    ]
     seen = [shown / "plain.txt", booth.folder / "alias" / "file"]
     ended = await booth.run(
         settings_of(kind, readable=("alias",)),

@@ -1,0 +1,37 @@
+"""What a source over a network is given in a test: the outgoing client, and nobody else to turn to."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jackfield.model.call import Outcome
+from jackfield.sources.base import Invocation, Surroundings
+from jackfield.sources.outgoing import Outgoing
+from jackfield.workers.workshop import Workshop
+
+
+def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str], None], **more: Any) -> Surroundings:
+    """`more` is what this source may have besides, by the names of `Surroundings`."""
+    bare = Surroundings(
+        folder=folder,
+        data=folder,
+        changed=changed,
+        secret=lambda _: None,
+        config=dict,
+        registry=list,
+        call_tool=_no_calls,
+        ask_model=_no_model,
+        outgoing=outgoing,
+        workshop=more.pop("workshop", None) or Workshop(folder / "workers", redact=str),
+    )
+    return msgspec.structs.replace(bare, **more)
+
+
+async def _no_calls(name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
+    raise AssertionError(f"{name} was called by {parent.tool.name} with {arguments}")
+
+
+async def _no_model(*_: object, **__: object) -> str:
+    raise AssertionError("a model was asked")
