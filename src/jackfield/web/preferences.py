@@ -27,7 +27,12 @@ from jackfield.web.visit import Name, Visit
 REFRESH_WITHIN = 10.0
 """Seconds that a refresh waits for slow sources; they are taken when they answer."""
 Chat = Annotated[
-    str, Meta(max_length=255, pattern="^[^\\u0000-\\u001f\\u007f]*(?![\\s\\S])", description="Empty: everywhere")
+    str,
+    Meta(
+        max_length=255,
+        pattern="^[^\\u0000-\\u001f\\u007f]*(?![\\s\\S])",
+        description="No control characters; empty: everywhere",
+    ),
 ]
 Override = Literal["", "require", "skip"]
 

@@ -4,7 +4,8 @@ Above: `visit.py` and `bodies.py`. Below: msgspec, whose messages these are made
 """
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import msgspec
 
@@ -29,8 +30,27 @@ def bad_value(fault: msgspec.ValidationError, *, what: str, into: type[Any]) -> 
         return BadRequest(f"{what} needs the key '{found['key']}'. Add it.", param=found["key"])
     found = _FAULT.match(text)
     reason, path = (found["fault"], found["path"]) if found else (text, None)
+    if "matching regex" in reason and (form := _form_of(into, path)) is not None:
+        reason = f"it does not fit what it should be: {form}"
     place = f"'{_short(path)}' in {what[0].lower()}{what[1:]}" if path else what
     return BadRequest(f"{place} is not right: {reason[:1].lower()}{reason[1:]}.", param=_short(path) if path else None)
+
+
+def _form_of(into: type[Any], key: str | None) -> str | None:
+    """What the type says of a key in words: a pattern is for machines."""
+    try:
+        wanted = next((field.type for field in msgspec.structs.fields(into) if field.encode_name == key), None)
+    except TypeError:  # not a struct
+        return None
+    return next((meta.description for meta in _metas(wanted) if meta.description), None)
+
+
+def _metas(wanted: Any) -> Iterator[msgspec.Meta]:
+    """Every `Meta` in a type, at any depth of unions."""
+    yield from (meta for meta in getattr(wanted, "__metadata__", ()) if isinstance(meta, msgspec.Meta))
+    for inner in get_args(wanted):
+        if not isinstance(inner, msgspec.Meta):
+            yield from _metas(inner)
 
 
 def _short(text: str) -> str:

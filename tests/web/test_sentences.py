@@ -1,0 +1,31 @@
+"""What a client is told when a value has the wrong form."""
+
+import msgspec
+import pytest
+
+from jackfield.errors import BadRequest
+from jackfield.web.agent_records import AgentBody
+from jackfield.web.sentences import bad_value
+
+
+def refusal_of(raw: bytes) -> BadRequest:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(raw, type=AgentBody)
+    return bad_value(caught.value, what="The body", into=AgentBody)
+
+
+def test_a_pattern_is_told_in_the_words_of_its_description() -> None:
+    refusal = refusal_of(b'{"id": "x y"}')
+    assert refusal.param == "id"
+    assert refusal.message.startswith(
+        "'id' in the body is not right: it does not fit what it should be: Letters, digits"
+    )
+    assert "regex" not in refusal.message
+
+
+def test_a_wrong_type_is_told_as_that() -> None:
+    assert refusal_of(b'{"id": 5}').message == "'id' in the body is not right: expected `str | null`, got `int`."
+
+
+def test_an_unknown_key_is_told_with_the_nearest() -> None:
+    assert refusal_of(b'{"tols": 1}').message == "The body has an unknown key 'tols'. Did you mean 'tools'?"
