@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -65,14 +67,19 @@ async def test_an_ordinary_users_program_is_walled_in_and_limited_in_its_process
         env={"PATH": "/usr/bin:/bin"},
     )
     start = {"command": plan.command, "env": plan.env, "cwd": str(plan.cwd), "confinement": plan.confinement}
+    # Our own folder may be closed to others, as homes often are.
+    package = Path(tempfile.mkdtemp())
+    package.chmod(0o755)
+    shutil.copytree(Path(supervision.__file__).parent, package / "supervision")
     run = (
         "import json, os, sys\n"
-        f"sys.path.append({str(Path(supervision.__file__).parents[1])!r})\n"
+        f"sys.path.append({str(package)!r})\n"
         "from supervision.command import fork_command\n"
         "pid, verdict = fork_command(json.loads(sys.argv[1]), fds=[0, 1, 2])\n"
         "sys.exit(os.read(verdict, 100) or os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
     )
     done = await asyncio.to_thread(_as_nobody, [python, "-I", "-S", "-c", run, json.dumps(start)])
+    shutil.rmtree(package)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [NOBODY, False, "BlockingIOError"]
 
