@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,18 @@ async def test_a_file_does_not_grow_beyond_the_limit(kind: str, booth: Booth) ->
     assert said == "OSError: [Errno 27] File too large (its sandbox allows it files of up to 9.76562 kB)"
 
 
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder with the supervision that everybody may read: our own may be closed to others, as homes often are."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(Path(supervision.__file__).parent, folder / "supervision")
+        yield folder
+
+
 async def test_an_ordinary_users_program_is_walled_in_and_limited_in_its_processes(
-    booth: Booth, monkeypatch: pytest.MonkeyPatch
+    booth: Booth, monkeypatch: pytest.MonkeyPatch, open_to_all: Path
 ) -> None:
     """Here the tests may run as root, whose processes the kernel does not count; so somebody else starts this one."""
     await booth.need("namespaces")
@@ -67,19 +78,14 @@ async def test_an_ordinary_users_program_is_walled_in_and_limited_in_its_process
         env={"PATH": "/usr/bin:/bin"},
     )
     start = {"command": plan.command, "env": plan.env, "cwd": str(plan.cwd), "confinement": plan.confinement}
-    # Our own folder may be closed to others, as homes often are.
-    package = Path(tempfile.mkdtemp())
-    package.chmod(0o755)
-    shutil.copytree(Path(supervision.__file__).parent, package / "supervision")
     run = (
         "import json, os, sys\n"
-        f"sys.path.append({str(package)!r})\n"
+        f"sys.path.append({str(open_to_all)!r})\n"
         "from supervision.command import fork_command\n"
         "pid, verdict = fork_command(json.loads(sys.argv[1]), fds=[0, 1, 2])\n"
         "sys.exit(os.read(verdict, 100) or os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
     )
     done = await asyncio.to_thread(_as_nobody, [python, "-I", "-S", "-c", run, json.dumps(start)])
-    shutil.rmtree(package)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [NOBODY, False, "BlockingIOError"]
 
