@@ -26,6 +26,8 @@ _TABLE = "[[requirement]]"
 _TICK = "shown = true"
 _ID = re.compile(r'^id = "(?P<id>[^"]+)"$', re.MULTILINE)
 _SHOWS_NOTHING = frozenset({"skip", "skipif", "xfail"})
+_STORIES = ("stories/", "console/")
+"""Where tests use what somebody outside uses: HTTP, MCP, the command line, the SDK, a browser."""
 
 
 class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +58,11 @@ class Reading(Struct, frozen=True, kw_only=True):
     @property
     def named(self) -> frozenset[str]:
         return frozenset(name for marker in self.markers for name in marker.ids)
+
+    @property
+    def told(self) -> frozenset[str]:
+        """What a story names."""
+        return frozenset(name for marker in self.markers for name in marker.ids if marker.test.startswith(_STORIES))
 
 
 def read_demands(text: str) -> list[Demand]:
@@ -96,7 +103,13 @@ def disagreements(demands: list[Demand], reading: Reading) -> list[str]:
         f"{name} is named by a test and not ticked. Run 'make requirements-tick'."
         for name in sorted((reading.named & known) - ticked)
     ]
-    return [*reading.faults, *unknown, *doubled, *unshown, *unticked]
+    untold = [
+        f"{demand.id} is to be shown by a story, and only other tests name it. "
+        f"Write one below {' or '.join(f'tests/{folder}' for folder in _STORIES)}."
+        for demand in demands
+        if demand.how == "story" and demand.id in reading.named - reading.told
+    ]
+    return [*reading.faults, *unknown, *doubled, *unshown, *unticked, *untold]
 
 
 def ticked(text: str, named: frozenset[str]) -> str:

@@ -43,8 +43,8 @@ def reading_of(folder: Path, source: str) -> Reading:
     return read_markers(folder)
 
 
-def demand(name: str, *, shown: bool = False) -> Demand:
-    return Demand(id=name, seed="000", says="Something.", how="unit", issue="relay", shown=shown)
+def demand(name: str, *, shown: bool = False, how: str = "unit") -> Demand:
+    return Demand(id=name, seed="000", says="Something.", how=how, issue="relay", shown=shown)
 
 
 def test_the_tests_and_requirements_toml_agree() -> None:
@@ -123,6 +123,20 @@ def test_an_id_that_stands_twice_is_said(tmp_path: Path) -> None:
     assert disagreements([demand("A-one"), demand("A-one")], read_markers(tmp_path)) == [
         "requirements.toml has A-one 2 times. Keep one."
     ]
+
+
+def test_a_demand_for_a_story_is_not_shown_by_another_test(tmp_path: Path) -> None:
+    reading = reading_of(tmp_path, '@requirement("A-one")\ndef test_x(): ...')
+    told = demand("A-one", shown=True, how="story")
+    assert disagreements([told], reading) == [
+        (
+            "A-one is to be shown by a story, and only other tests name it. "
+            "Write one below tests/stories/ or tests/console/."
+        )
+    ]
+    (tmp_path / "stories").mkdir()
+    reading_of(tmp_path / "stories", '@requirement("A-one")\ndef test_x(): ...')
+    assert disagreements([told], read_markers(tmp_path)) == []
 
 
 def test_ticking_adds_one_line_and_taking_the_tick_back_restores_the_file() -> None:

@@ -13,20 +13,20 @@ from jackfield.app import Gateway
 from jackfield.keys import ADMIN
 from jackfield.settings import load_settings
 from tests.requirement import requirement
-from tests.sources.manifest.scene import TOOLS
+from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.manifest.test_reading import PROTOJSON, SEED
-from tests.sources.upstream import Upstream, json_reply
+from tests.sources.upstream import Received, Upstream, json_reply
 from tests.stories.neighbours import eventually, execute, names, neighbourhood, scenario, settled
 from tests.web.inside import doors
 
 
 @requirement("DISC-seed-example-consumed", "DISC-any-provider", "DISC-client-fetches")
-@pytest.mark.parametrize("manifest", [SEED, PROTOJSON], ids=["snake_case", "protojson"])
+@pytest.mark.parametrize("example", [SEED, PROTOJSON], ids=["snake_case", "protojson"])
 async def test_the_seeds_example_is_consumed_and_its_tool_listed_and_usable(
-    tmp_path: Path, manifest: dict[str, Any]
+    tmp_path: Path, example: dict[str, Any]
 ) -> None:
     async with Upstream() as upstream:
-        upstream.answers[TOOLS] = json_reply(manifest)
+        upstream.answers[TOOLS] = json_reply(example)
         upstream.answers[f"{TOOLS}/spawn_coding_agent/execute"] = json_reply(
             {"success": True, "status": "completed", "result": {"run": "r1"}}
         )
@@ -353,3 +353,56 @@ async def _listed(client: httpx2.AsyncClient) -> list[str]:
     )
     listed = next(item for item in answer.json()["output"] if item["type"] == "mcp_list_tools")
     return [one["name"] for one in listed["tools"]]
+
+
+@requirement("CON-manifest-base-url")
+async def test_a_peers_tool_is_executed_at_the_configured_url_and_never_at_its_base_url(tmp_path: Path) -> None:
+    async with Upstream() as service, Upstream() as elsewhere:
+        scenario_info = {"name": "far", "version": "1.0.0", "description": "", "base_url": elsewhere.url}
+        service.answers[TOOLS] = published(manifest(tool(), scenario=scenario_info))
+        for upstream, word in ((service, "configured"), (elsewhere, "elsewhere")):
+            upstream.answers[f"{TOOLS}/echo/execute"] = json_reply({"success": True, "result": word})
+        config = f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n[outgoing]\nallow = ["127.0.0.1"]\n'
+        async with doors(tmp_path, config) as (_, client):
+            assert (await execute(client, "echo", text="hi")).json()["result"] == "configured"
+        assert elsewhere.received == []
+
+
+@requirement("DISC-meta-idempotent-acts")
+@pytest.mark.parametrize(("idempotent", "sent"), [(True, 3), (False, 1)])
+async def test_only_an_idempotent_tool_is_sent_again_when_the_connection_broke(
+    tmp_path: Path, *, idempotent: bool, sent: int
+) -> None:
+    path = f"{TOOLS}/echo/execute"
+
+    def breaks(_: Received) -> bytes:
+        raise ConnectionError
+
+    async with Upstream() as service:
+        service.answers |= {TOOLS: published(manifest(tool(metadata={"idempotent": idempotent}))), path: breaks}
+        async with doors(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (_, client):
+            answer = (await execute(client, "echo", text="hi")).json()
+        assert (answer["status"], answer["error"]["code"]) == ("failed", "unreachable")
+        assert service.targets.count(path) == sent
+
+
+@requirement("DISC-cache-generated-at")
+async def test_a_manifest_that_was_generated_earlier_does_not_replace_a_later_one(tmp_path: Path) -> None:
+    async with Upstream() as service:
+        service.answers[TOOLS] = published(manifest(tool("later"), at="2026-02-01T00:00:00Z"))
+        async with doors(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (_, client):
+            assert await names(client) == ["later"]
+            stale = published(manifest(tool("earlier"), at="2026-01-01T00:00:00Z"))
+            fresh = published(manifest(tool("latest"), at="2026-03-01T00:00:00Z"))
+            answers = [stale, fresh]
+            service.answers[TOOLS] = lambda _: answers.pop(0) if len(answers) > 1 else answers[0]
+            await client.post(f"{TOOLS}/refresh")
+            assert await eventually(lambda: _told(client, "latest")) == ["latest"]
+            assert answers == [fresh], "the stale one was read, and not believed"
+
+
+async def _told(client: httpx2.AsyncClient, wanted: str) -> list[str]:
+    """The names once `wanted` is among them. An older manifest's name must never be."""
+    found = await names(client)
+    assert "earlier" not in found
+    return found if wanted in found else []

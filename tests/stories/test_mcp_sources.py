@@ -1,5 +1,6 @@
 """MCP servers behind a real gateway: over HTTP and on stdio, listed, called, limited, and gone with it."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.client.context import ClientRequestContext
+from mcp.types import ElicitRequestParams, ElicitResult
 
 from tests.requirement import requirement
-from tests.sources.mcp.scene import PLAIN, HttpServer, http_server, lives
+from tests.sources.mcp.scene import EVERYTHING, PLAIN, HttpServer, http_server, lives
 from tests.stories.gateway import RunningGateway, eventually, running_gateway
+from tests.stories.mcp_clients import ERAS, http_client, text_of
 
 CONFIG = """
 [sources.far]
@@ -138,3 +142,89 @@ def test_a_gateway_that_is_killed_leaves_no_server_process_behind(tmp_path: Path
         assert all(map(lives, pids))
         gateway.kill()
         eventually(lambda: not any(map(lives, pids)))
+
+
+EVERY_TRANSPORT = """
+[sources.streamable]
+kind = "mcp"
+prefix = "streamable_"
+url = "{url}"
+
+[sources.sse]
+kind = "mcp"
+prefix = "sse_"
+url = "{sse_url}"
+transport = "sse"
+
+[sources.stdio]
+kind = "mcp"
+prefix = "stdio_"
+command = ["{python}", "-W", "ignore", "{everything}", "stdio", "--state", "{folder}"]
+connect_timeout = 60
+"""
+
+
+@pytest.fixture(scope="module")
+def every_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A gateway with the same server behind it three times, each time by another transport."""
+    folder = tmp_path_factory.mktemp("gateway")
+    with http_server(tmp_path_factory.mktemp("server")) as server:
+        names = {"url": server.url, "sse_url": server.sse_url, "python": sys.executable, "everything": EVERYTHING}
+        with running_gateway(folder, EVERY_TRANSPORT.format(**names, folder=folder)) as gateway:
+            yield House(gateway, server)
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        pytest.param("stdio", marks=requirement("TOOL-mcp-transport-stdio")),
+        pytest.param("sse", marks=requirement("TOOL-mcp-transport-sse")),
+        pytest.param("streamable", marks=requirement("TOOL-mcp-transport-streamable")),
+    ],
+)
+def test_a_server_is_listed_called_and_heard_over_each_transport(every_transport: House, transport: str) -> None:
+    house = every_transport
+    eventually(lambda: house.status(transport)["status"] == "up", within=30)
+    assert house.execute(f"{transport}_echo", text="grüezi")["result"] == "grüezi"
+    assert house.execute(f"{transport}_weather", city="Zürich")["result"] == {"celsius": 21.5}
+    assert house.execute(f"{transport}_fail")["error"] == {"code": "tool_error", "message": "no luck"}
+    house.execute(f"{transport}_grow", name=f"late_{transport}")
+    eventually(lambda: f"{transport}_late_{transport}" in house.names())
+
+
+@requirement("CON-mcp-elicitation")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_servers_question_goes_to_the_client_that_called_and_its_answer_goes_back(
+    every_transport: House, mode: str
+) -> None:
+    asked: list[str] = []
+
+    async def answer(_context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    gateway = every_transport.gateway
+    async with http_client(gateway.url, gateway.key, mode=mode, elicitation_callback=answer) as client:
+        told = await client.call_tool("streamable_ask", {})
+    assert (text_of(told), asked) == ('accept {"name": "Ada"}', ["Who is it?"])
+
+
+@requirement("CON-mcp-elicitation")
+async def test_a_servers_question_is_a_call_that_somebody_answers_where_the_client_cannot_be_asked(
+    every_transport: House,
+) -> None:
+    gateway = every_transport.gateway
+
+    def question() -> dict[str, Any]:
+        open_calls = every_transport.get("/api/v1/calls?status=waiting")["calls"]
+        open_calls += every_transport.get("/api/v1/calls?status=pending")["calls"]
+        return next((call for call in open_calls if "Who is it?" in str(call)), {})
+
+    async with http_client(gateway.url, gateway.key, mode="legacy") as client:
+        calling = asyncio.create_task(client.call_tool("streamable_ask", {}))
+        found = await asyncio.to_thread(eventually, question)
+        answer = {"callId": found["id"], "result": {"action": "accept", "content": {"name": "Eve"}}}
+        path = f"{gateway.url}/api/runs/{found['run_id']}/tool-results"
+        sent = await asyncio.to_thread(httpx2.post, path, json=answer, headers=gateway.headers)
+        assert sent.status_code == 200, sent.text
+        assert text_of(await calling) == 'accept {"name": "Eve"}'
