@@ -139,7 +139,6 @@ def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.
             "[sources.x]\nkind = 'files'\n[sources.x.tools.t]\nmetadata = { idempotnt = true }",
             ["tools.t.metadata", "'idempotnt'", "idempotent"],
         ),
-        (TOOL.replace("internal", "gateway"), ["confirmAction", "gateway tool without a url"]),
         (TOOL.replace("internal", "magic"), ["confirmAction", "execution_type"]),
         (TOOL.replace('type = "object", properties', 'type = "string", properties'), ["must describe an object"]),
         (TOOL.replace("description", "descripton"), ["confirmAction", "'descripton'"]),

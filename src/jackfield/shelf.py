@@ -28,12 +28,8 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield")
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
-SOURCE_OF = {
-    ExecutionType.GATEWAY: "http",
-    ExecutionType.INTERNAL: "internal",
-    ExecutionType.EXTERNAL: "external",
-    ExecutionType.SPACE: "space",
-}
+OWN_SOURCES = ("http", "internal", "external", "space")
+"""What lists the tools of `[[tools]]` and of the API."""
 
 
 class Shelf:
@@ -45,8 +41,11 @@ class Shelf:
         self._store = store
         self._panel = panel
         self._outgoing = outgoing
-        self.http = HttpSource(self._listed_by("http", {}), outgoing)
-        self.internal = InternalSource(self._listed_by("internal", {}))
+        try:
+            self.http = HttpSource(self._listed_by("http", {}), outgoing)
+            self.internal = InternalSource(self._listed_by("internal", {}))
+        except ConfigError as fault:
+            raise ConfigError(f"{settings.path}: {fault}") from None
         self.external = OthersSource("external", self._listed_by("external", {}))
         self.space = SpaceSource("space", self._listed_by("space", {}))
         self._declared: dict[str, OthersSource] = {}
@@ -78,7 +77,7 @@ class Shelf:
         self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
         for source in (self.internal, self.external, self.space):
             source.replace(self._listed_by(source.name, self._kept))
-        for name in SOURCE_OF.values():
+        for name in OWN_SOURCES:
             self._panel.request_refresh(name)
         for declaration in await self._store.kept_tools.declarations():
             raws = msgspec.json.decode(declaration.definitions)
@@ -120,8 +119,14 @@ class Shelf:
         if twice:
             raise BadRequest(f"Two of the tools are called '{twice[0]}'. Rename one of them.", param="tools")
         for tool in tools:
-            if tool.execution_type is not ExecutionType.EXTERNAL:
-                raise BadRequest(f"Tool '{tool.name}' must be external: the server that declares it answers it.")
+            if tool.execution_type is not ExecutionType.EXTERNAL or tool.execution is not None:
+                raise BadRequest(
+                    f"Tool '{tool.name}' must be external and have no url: the server that declares it answers it."
+                )
+            if tool.expires_in == 0:
+                raise BadRequest(
+                    f"Tool '{tool.name}': only the operator can let calls wait for ever. Give expiresIn a time."
+                )
             if not principal.may_serve(tool.name):
                 raise Forbidden(f"Key '{principal.name}' may not serve '{tool.name}'. It needs 'worker:{tool.name}'.")
         text = msgspec.json.encode([{"executionType": "external", **raw} for raw in raws]).decode()
@@ -139,7 +144,7 @@ class Shelf:
             raise BadRequest(fault.message) from None
         if not _NAME.fullmatch(tool.name):
             raise BadRequest("A tool's name has 1 to 255 characters and no control characters.", param="name")
-        for notice in check(_tool(tool, SOURCE_OF[tool.execution_type]), None).notices:
+        for notice in check(_tool(tool, source_of(tool)), None).notices:
             raise BadRequest(notice.message)
         return tool
 
@@ -184,7 +189,16 @@ def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:
 
 def tools_of(settings: Sequence[ToolSettings], source: str) -> tuple[Tool, ...]:
     """Those tools that this source lists."""
-    return tuple(_tool(tool, source) for tool in settings if SOURCE_OF[tool.execution_type] == source)
+    return tuple(_tool(tool, source) for tool in settings if source_of(tool) == source)
+
+
+def source_of(tool: ToolSettings) -> str:
+    """Seed 003's decision flow: internal first, then a url whatever the type, else whoever answers."""
+    if tool.execution_type is ExecutionType.INTERNAL:
+        return "internal"
+    if tool.execution is not None:
+        return "http"
+    return "space" if tool.execution_type is ExecutionType.SPACE else "external"
 
 
 def _tool(tool: ToolSettings, source: str) -> Tool:
@@ -197,7 +211,7 @@ def _tool(tool: ToolSettings, source: str) -> Tool:
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         execution_type=tool.execution_type,
-        execution=tool.execution,
+        execution=tool.execution if source == "http" else None,
         visible=visible,
         is_async=tool.is_async,
         timeout_ms=tool.timeout,

@@ -123,7 +123,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(
     house: PendingHouse, settle: str, error: type[Refused], answer: str
 ) -> None:
     make = a_call_for_approval if settle == "reject" else a_pending_call
-    call = (await house.store.start_call(make(agent="ada", expires_in_ms=0))).call
+    call = (await house.store.start_call(make(agent="ada", expires_in_ms=-1))).call
     assert call is not None
     no = Failed(settle, "over")
     await {

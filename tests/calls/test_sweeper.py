@@ -60,7 +60,7 @@ async def test_a_pending_call_that_nobody_answers_expires_and_its_agent_is_told(
 
 
 async def test_an_approval_that_nobody_gives_expires_and_its_agent_is_told(house: PendingHouse) -> None:
-    call = await made(house, a_call_for_approval(agent="ada", expires_in_ms=0))
+    call = await made(house, a_call_for_approval(agent="ada", expires_in_ms=-1))
     await house.sweep()
     assert (await house.record(call.id)).status is CallStatus.EXPIRED
     assert [event for event, _ in await house.inbox("ada")] == [f"tr:{call.id}"]

@@ -12,6 +12,7 @@ from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed
 from jackfield.store import CallFilter, Moved, Store, moves
 from jackfield.store.base import Claim
 from jackfield.store.statements import make_statement
+from tests.requirement import requirement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
 HOUR_MS = 3_600_000
@@ -167,11 +168,31 @@ async def test_an_approved_call_of_somebody_else_waits_for_the_answer(store: Sto
     assert approved.call.status is CallStatus.PENDING
 
 
+@requirement("CON-expires-in-never")
+@pytest.mark.parametrize("way", ["pending", "for approval", "approved", "flipped", "abandoned"])
+async def test_a_call_that_may_wait_for_ever_has_no_expiry_whichever_way_it_came_to_wait(
+    store: Store, way: str
+) -> None:
+    begins = {"pending": a_pending_call, "for approval": a_call_for_approval, "approved": a_call_for_approval}
+    call = await started(store, begins.get(way, a_waiting_call)(expires_in_ms=0, timeout_ms=0))
+    if way == "approved":
+        await store.approve(call.id, runs_here=False, arguments=None)
+    elif way == "flipped":
+        await store.flip(call.id)
+    elif way == "abandoned":
+        await store.abandon_wait(call.id)
+    kept = await store.get_call(call.id)
+    assert kept is not None
+    assert kept.status in (CallStatus.PENDING, CallStatus.PENDING_APPROVAL)
+    assert kept.expires_at is None
+    assert not (await store.settle_expired(call.id, Failed("expired", "Nobody answered."))).moved
+
+
 async def test_expiry_comes_only_after_its_time(store: Store) -> None:
     gone = Failed("expired", "Nobody answered.")
     fresh = await started(store, a_pending_call(expires_in_ms=HOUR_MS))
     assert not (await store.settle_expired(fresh.id, gone)).moved
-    old = await started(store, a_pending_call(expires_in_ms=0))
+    old = await started(store, a_pending_call(expires_in_ms=-1))
     moved = await store.settle_expired(old.id, gone)
     assert moved.moved
     assert moved.call is not None
@@ -225,7 +246,7 @@ FINAL_MAKERS: dict[CallStatus, Act] = {
 
 @pytest.mark.parametrize("final", FINAL_MAKERS)
 async def test_a_final_row_never_changes_again_whatever_the_statement(store: Store, final: CallStatus) -> None:
-    call = await started(store, a_waiting_call(timeout_ms=0, expires_in_ms=0))
+    call = await started(store, a_waiting_call(timeout_ms=0, expires_in_ms=-1))
     assert (await FINAL_MAKERS[final](store, call.id)).moved
     before = await store.get_call(call.id)
     no = Failed("x", "y")
@@ -285,7 +306,7 @@ async def test_the_statements_make_only_moves_that_the_table_allows(
     store: Store, status: CallStatus, name: str
 ) -> None:
     act, target = SETTLERS[name]
-    call = await started(store, OPEN_CALLS[status](timeout_ms=0, expires_in_ms=0))
+    call = await started(store, OPEN_CALLS[status](timeout_ms=0, expires_in_ms=-1))
     moved = await act(store, call.id)
     assert moved.call is not None
     if moved.moved:

@@ -109,7 +109,7 @@ def test_a_place_in_the_path_needs_a_value(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("execution", "sentence"),
     [
-        (None, "a gateway tool needs a url."),
+        (None, "it is called over HTTP and needs a url."),
         (HttpExecution(url="a.example/x"), "execution.url is not right. The url 'a.example/x' is not an http or https"),
         (HttpExecution(url="file:///etc/passwd"), "execution.url is not right."),
         (HttpExecution(url="https://a.example:0/"), "execution.url is not right."),

@@ -22,9 +22,12 @@ FAULTS = {
     "a wrong type": ('[server]\nport = "many"\n', [".server.port", "Correct it."]),
     "an unknown kind": ('[sources.x]\nkind = "filse"\n', ["sources.x", "filse", "files"]),
     "a missing kind": ('[sources.x]\npath = "y"\n', ["sources.x", "needs a kind", "Add it."]),
-    "a gateway tool without a url": (
-        '[[tools]]\nname = "x"\ndescription = "x"\ninputSchema = {}\nexecutionType = "gateway"\n',
-        ["tools[0] (x)", "without a url", "Add execution"],
+    "a tool with a url that is none": (
+        (
+            '[[tools]]\nname = "x"\ndescription = "x"\ninputSchema = {}\n'
+            'executionType = "gateway"\nexecution = { url = "..." }\n'
+        ),
+        ["'x'", "execution.url is not right"],
     ),
     "a secret that is not set": (
         '[auth.keys.ops]\nkey = "${NOT_SET_ANYWHERE}"\n',

@@ -174,8 +174,8 @@ async def test_what_expired_while_no_gateway_ran_is_told_when_one_does(
     gateway: Mortal, url: str, tmp_path: Path
 ) -> None:
     calls = [
-        a_call_of(gateway, "ask_in_vain", agent="ada", expires_in_ms=0, **PENDING),
-        a_call_of(gateway, "charge", agent="bob", arguments=Raw(b'{"amount":5}'), expires_in_ms=0, **FOR_APPROVAL),
+        a_call_of(gateway, "ask_in_vain", agent="ada", expires_in_ms=-1, **PENDING),
+        a_call_of(gateway, "charge", agent="bob", arguments=Raw(b'{"amount":5}'), expires_in_ms=-1, **FOR_APPROVAL),
     ]
     async with written(url, tmp_path) as store:
         for call in calls:

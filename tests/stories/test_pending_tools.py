@@ -168,7 +168,7 @@ async def test_a_tool_without_what_every_tool_needs_is_refused_and_the_key_named
         ({"inputSchema": {"type": "array"}}, "object"),
         ({"inputSchema": {"type": "object", "properties": {"q": {"type": "nonsense"}}}}, "input schema"),
         ({"inputSchema": {"type": "object", "$ref": "http://evil.example/x"}}, "input schema"),
-        ({"executionType": "gateway"}, "url"),
+        ({"executionType": "external", "execution": {"url": "ftp://x"}}, "ftp"),
         ({"executionType": "gateway", "execution": {"url": "ftp://x"}}, "ftp"),
         ({"timeout": 0}, "timeout"),
         ({"expiresIn": 10**30}, "expires"),
@@ -236,6 +236,8 @@ async def test_a_refused_declaration_changes_nothing(at: Desk) -> None:
         (400, [declared("ext_t"), {"name": "ext_broken"}]),
         (400, [declared("ext_t"), declared("ext_t")]),
         (400, [declared("ext_t"), declared("ext_u", executionType="internal")]),
+        (400, [declared("ext_t"), declared("ext_u", execution={"url": "https://mcp.example"})]),
+        (400, [declared("ext_t"), declared("ext_u", expiresIn=0)]),
         (403, [declared("ext_t"), declared("not_mine")]),
     ):
         answer = await at.ask("PUT", "/api/v1/sources/steady/tools", key="crm", json={"tools": tools})

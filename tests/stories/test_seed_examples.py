@@ -84,6 +84,46 @@ async def test_a_tool_with_a_url_answers_inline_also_when_it_is_said_to_be_async
     assert [request.method for request in service.received] == ["GET", "GET"]
 
 
+@requirement("SPACE-flow-url", "SPACE-flow-internal")
+async def test_a_url_decides_before_the_type_and_internal_before_the_url(tmp_path: Path) -> None:
+    async with Upstream() as service:
+        service.answers["/current"] = json_reply({"temperature": 21})
+        kinds = ("external", "space", "internal")
+        tools = [fetch_weather(service.url, name=kind, executionType=kind, isAsync=True) for kind in kinds]
+        write(tmp_path, *tools)
+        with running_gateway(tmp_path, args=("--config", "jackfield.json")) as gateway:
+            answers = {kind: await execute(gateway, kind, {"arguments": {}}) for kind in kinds}
+    assert {answer.status_code for answer in answers.values()} == {200}
+    results = {kind: answer.json()["result"] for kind, answer in answers.items()}
+    assert results["external"] == results["space"] == {"temperature": 21}
+    assert results["internal"] == {"success": True, "args": {}}
+    assert len(service.received) == 2
+
+
+@requirement("SPACE-flow-sync", "SPACE-flow-async", "CON-expires-in-never")
+async def test_a_gateway_tool_without_a_url_waits_for_a_tool_server_and_for_ever_where_the_config_says_so(
+    tmp_path: Path,
+) -> None:
+    bare = {name: value for name, value in fetch_weather("").items() if name != "execution"}
+    write(tmp_path, bare, {**bare, "name": "later", "isAsync": True, "expiresIn": 0})
+    with running_gateway(tmp_path, args=("--config", "jackfield.json")) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, headers=gateway.headers, timeout=30) as client:
+            path = "/api/tools/stream?tools=fetchWeather"
+            async with client.stream("GET", path) as offers:
+                lines = offers.aiter_lines()
+                assert "connected" in await anext(line async for line in lines if line.startswith("data:"))
+                calling = asyncio.create_task(execute(gateway, "fetchWeather", {"arguments": {"city": "Tokyo"}}))
+                offer = json.loads((await anext(line async for line in lines if line.startswith("data:")))[5:])
+                submitted = {"callId": offer["toolCallId"], "result": {"temperature": 3}}
+                await client.post(f"/api/runs/{offer['runId']}/tool-results", json=submitted)
+                answer = await calling
+            later = (await client.post("/api/v1/tools/later/execute", json={"arguments": {}})).json()
+            record = (await client.get(f"/api/v1/calls/{later['call_id']}")).json()["call"]
+    assert (offer["toolName"], offer["args"]) == ("fetchWeather", {"city": "Tokyo"})
+    assert (answer.status_code, answer.json()["result"]) == (200, {"temperature": 3})
+    assert (record["status"], record["expires_at"], record["expiresAt"]) == ("pending", None, None)
+
+
 @requirement("SPACE-example-chart-returns")
 def test_display_chart_gives_its_arguments_back_at_once(tmp_path: Path) -> None:
     write(tmp_path, DISPLAY_CHART)
@@ -103,6 +143,8 @@ def test_display_chart_gives_its_arguments_back_at_once(tmp_path: Path) -> None:
     "SPACE-column-args",
     "SPACE-column-status",
     "SPACE-column-result",
+    "SPACE-column-expires-at",
+    "CON-status-resolved",
 )
 async def test_the_record_of_a_pending_call_has_what_the_seeds_table_has(tmp_path: Path) -> None:
     write(tmp_path, FETCH_EXTERNAL_DATA)
@@ -123,11 +165,17 @@ async def test_the_record_of_a_pending_call_has_what_the_seeds_table_has(tmp_pat
             path = f"/api/runs/{made['run_id']}/tool-results"
             accepted = await client.post(path, json={"callId": made["call_id"], "result": {"projects": 3}})
             after = (await client.get(f"/api/v1/calls/{made['call_id']}")).json()["call"]
+            resolved = (await client.get("/api/v1/calls", params={"status": "resolved"})).json()["calls"]
             inbox = (await client.get("/api/agents/ada/inbox")).json()["events"]
 
     assert made["call_id"] != other["call_id"]
     assert (before["id"], before["run_id"]) == (made["call_id"], made["run_id"])
     assert (before["agent"], before["tool"], before["arguments"]) == ("ada", "fetchExternalData", question)
+    assert (before["toolCallId"], before["runId"]) == (made["call_id"], made["run_id"])
+    assert (before["agentEntityId"], before["toolName"], before["args"]) == ("ada", "fetchExternalData", question)
+    assert before["expiresAt"] == before["expires_at"]
+    assert before["expiresAt"] > before["created_at"]
+    assert [call["id"] for call in resolved] == [made["call_id"]]
     assert (before["status"], before["result"]) == ("pending", None)
     assert accepted.status_code == 200
     assert (after["status"], after["result"]) == ("completed", {"projects": 3})

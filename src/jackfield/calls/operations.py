@@ -121,7 +121,7 @@ class Operations:
                 await self._resume(operation)
 
     async def _take(self, call: Call) -> None:
-        lease = call.expires_in_ms + LEASE_MS
+        lease = call.longest_wait_ms + LEASE_MS
         taken = await self._store.operations.take(call.id, owner=self._gateway_id, lease_ms=lease)
         if taken is not None:
             self._beginning.add(call.id)
@@ -195,7 +195,7 @@ class Operations:
         if entry is None or source is None:  # not there yet, after a restart
             await self._store.operations.put_off(operation, pause_ms=AWAY_MS)
         elif operation.begins < MOST_BEGINS and source.begins_once(entry.tool):
-            lease = call.expires_in_ms + LEASE_MS
+            lease = call.longest_wait_ms + LEASE_MS
             again = msgspec.structs.replace(operation, begins=operation.begins + 1)
             mine = await self._store.operations.claim(again, owner=self._gateway_id, lease_ms=lease)
             if mine is not None:
@@ -289,7 +289,7 @@ class Operations:
 
 def begin_ms(call: Call, tool: Tool) -> int:
     """How long the first answer may take: where it is the result, as long as anybody may wait for that."""
-    return call.timeout_ms if tool.metadata.async_behavior is not None else call.expires_in_ms
+    return call.timeout_ms if tool.metadata.async_behavior is not None else call.longest_wait_ms
 
 
 def pause_of(tool: Tool | None, looks: int) -> float:

@@ -24,7 +24,7 @@ from jackfield.catalog.view import Sight, View, sight_of
 from jackfield.catalog.wording import Fault, told
 from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
-from jackfield.model.tool import Category, ExecutionType
+from jackfield.model.tool import Category
 from jackfield.settings import ScenarioSettings
 
 __all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
@@ -184,7 +184,7 @@ class Catalog:
 
     def external_tools(self) -> list[Entry]:
         """Every tool that tool servers answer, by name."""
-        return [entry for entry in self._moment.snapshot.entries if entry.tool.execution_type is ExecutionType.EXTERNAL]
+        return [entry for entry in self._moment.snapshot.entries if entry.tool.is_external]
 
     def operations(self) -> list[Entry]:
         """Every tool whose calls go on at its owner, by name."""

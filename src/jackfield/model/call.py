@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.model.tool import LONGEST_SECONDS
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -147,6 +149,7 @@ class Call(Struct, frozen=True, kw_only=True):
     expires_at: int | None = None
     timeout_ms: int = 30_000
     expires_in_ms: int = 86_400_000
+    """How long it may wait for somebody's answer; 0 means for ever."""
     offered_to: str | None = None
     """The tool server that has it, by its own id."""
     offers: int = 0
@@ -164,6 +167,11 @@ class Call(Struct, frozen=True, kw_only=True):
     def for_others(self) -> bool:
         """Whether somebody outside the gateway is or was asked, to answer it or to allow it."""
         return self.attempt == 0 or self.first_reply is not None
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """`expires_in_ms` as a length of time; one that never ends is taken for a year."""
+        return self.expires_in_ms or LONGEST_SECONDS * 1000
 
     @property
     def outcome(self) -> Outcome:

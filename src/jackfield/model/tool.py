@@ -16,6 +16,8 @@ DEFAULT_EXPIRES_IN_MS = 24 * 3_600_000
 LONGEST_SECONDS = 366 * 24 * 3600
 Milliseconds = Annotated[int, Meta(ge=1, le=LONGEST_SECONDS * 1000)]
 """A time that is set for a tool: more than nothing, and at most a year."""
+Expiry = Annotated[int, Meta(ge=0, le=LONGEST_SECONDS * 1000)]
+"""How long a call may wait for an answer; 0 means for ever."""
 
 JsonSchema = dict[str, Any]
 EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
@@ -64,13 +66,16 @@ class ExecutionType(Enum):
     """How a configured tool is answered (seed 003)."""
 
     GATEWAY = "gateway"
-    """An HTTP request to `execution.url`."""
+    """An HTTP request to `execution.url`. Without one, a connected tool server answers."""
     EXTERNAL = "external"
     """A connected tool server answers."""
     SPACE = "space"
     """A person answers, in a space."""
     INTERNAL = "internal"
     """Nothing runs; the arguments are the result."""
+
+
+_ANSWERED_ELSEWHERE = frozenset({ExecutionType.GATEWAY, ExecutionType.EXTERNAL, ExecutionType.SPACE})
 
 
 class CostEstimate(Enum):
@@ -83,7 +88,7 @@ class CostEstimate(Enum):
 
 
 class HttpExecution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where and how a `gateway` tool's HTTP request goes."""
+    """Where and how a tool's HTTP request goes."""
 
     url: str
     method: str = "POST"
@@ -173,12 +178,17 @@ class Tool(Struct, frozen=True, kw_only=True):
         """Whether the result comes later from elsewhere: a tool server, a person in a space, or its owner's work."""
         if self.is_operation or self.source == CALLER:
             return True
-        return self.execution_type in (ExecutionType.EXTERNAL, ExecutionType.SPACE)
+        return self.execution is None and self.execution_type in _ANSWERED_ELSEWHERE
 
     @property
     def is_offered(self) -> bool:
         """Whether somebody takes its calls off the record, and is woken when there is a new one."""
-        return self.is_operation or self.execution_type is ExecutionType.EXTERNAL
+        return self.is_operation or self.is_external
+
+    @property
+    def is_external(self) -> bool:
+        """Whether connected tool servers answer it. A url answers whatever the type says (seed 003's decision flow)."""
+        return self.execution is None and self.execution_type in (ExecutionType.EXTERNAL, ExecutionType.GATEWAY)
 
     @property
     def deadline_ms(self) -> int:
@@ -191,8 +201,8 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def pending_ms(self) -> int:
-        """How long a call of this tool may wait for somebody's answer before it expires."""
-        return self.expires_in_ms or DEFAULT_EXPIRES_IN_MS
+        """How long a call of this tool may wait for somebody's answer before it expires; 0 means for ever."""
+        return DEFAULT_EXPIRES_IN_MS if self.expires_in_ms is None else self.expires_in_ms
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):

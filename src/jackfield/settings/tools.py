@@ -7,13 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.errors import ConfigError
-from jackfield.model.tool import ExecutionType, HttpExecution, JsonSchema, Metadata, Milliseconds
+from jackfield.model.tool import ExecutionType, Expiry, HttpExecution, JsonSchema, Metadata, Milliseconds
 from jackfield.parsing import parse_config, snake_keys
 
 RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
+
+
+_PLACEHOLDERS = frozenset({"", "...", "…"})
+"""What seed 003's own example of a `space` tool has for a url: none."""
 
 
 class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +29,7 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     visible: bool | None = None
     is_async: bool | None = None
     timeout: Milliseconds | None = None
-    expires_in: Milliseconds | None = None
+    expires_in: Expiry | None = None
     metadata: dict[str, Any] = {}
 
 
@@ -52,7 +57,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     visible: bool | None = None
     is_async: bool = False
     timeout: Milliseconds | None = None
-    expires_in: Milliseconds | None = None
+    expires_in: Expiry | None = None
     execution: HttpExecution | None = None
     category: str | None = None
     metadata: Metadata = Metadata()
@@ -107,8 +112,12 @@ def numbered_tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSe
 def parse_tool(raw: dict[str, Any], *, where: str) -> ToolSettings:
     """A tool in seed 003's shape, wherever it was written."""
     tool = parse_config(snake_keys(raw), ToolSettings, where=where)
-    if tool.execution_type is ExecutionType.GATEWAY and tool.execution is None:
-        raise ConfigError(f'{where} is a gateway tool without a url. Add execution = {{ url = "…" }}.')
+    if tool.execution is not None and tool.execution.url in _PLACEHOLDERS and not _is_gateway(tool):
+        tool = msgspec.structs.replace(tool, execution=None)
     if tool.input_schema.get("type", "object") != "object":
         raise ConfigError(f'{where}.inputSchema must describe an object. Set type = "object".')
     return tool
+
+
+def _is_gateway(tool: ToolSettings) -> bool:
+    return tool.execution_type is ExecutionType.GATEWAY

@@ -56,7 +56,7 @@ def template_of(tool: Tool) -> HttpTemplate:
     where = f"The tool '{tool.name}' in [[tools]]:"
     execution = tool.execution
     if execution is None:
-        raise ConfigError(f'{where} a gateway tool needs a url. Add execution = {{ url = "…" }}.')
+        raise ConfigError(f'{where} it is called over HTTP and needs a url. Add execution = {{ url = "…" }}.')
     method = execution.method.upper()
     if not _TOKEN.fullmatch(method):
         raise ConfigError(f'{where} execution.method is {execution.method!r}. Write a method like "GET" or "POST".')

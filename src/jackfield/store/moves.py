@@ -80,7 +80,7 @@ def insert_values(call: Call, *, age_ms: int) -> dict[str, Any]:
         "attempt": call.attempt,
         "waiter": call.waiter,
         "has_deadline": int(call.status in _WITH_DEADLINE and not _unstarted(call)),
-        "has_expiry": int(call.status in _WITH_EXPIRY),
+        "has_expiry": int(call.status in _WITH_EXPIRY and call.expires_in_ms != 0),
         "age_ms": age_ms,
     }
 

@@ -26,7 +26,10 @@ from jackfield.web.sse import CONNECTED, Comment, EventStream, Message
 from jackfield.web.streams import stop
 from jackfield.web.visit import Name, Visit
 
-_STATUSES = tuple(status.value for status in CallStatus)
+_MEANINGS = {status.value: (status,) for status in CallStatus} | {
+    "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word
+}
+_STATUSES = tuple(_MEANINGS)
 _OPEN = tuple(status for status in CallStatus if not status.is_final)
 _ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
 _WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL)
@@ -233,7 +236,7 @@ def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
     for word in words:
         if word not in _STATUSES:
             raise BadRequest(f"'{word[:50]}' is no status of a call. Known: {', '.join(_STATUSES)}.", param="status")
-    return tuple(CallStatus(word) for word in dict.fromkeys(words))
+    return tuple(dict.fromkeys(status for word in words for status in _MEANINGS[word]))
 
 
 def _is_wanted(event: CallEvent, wanted: StreamQuery) -> bool:

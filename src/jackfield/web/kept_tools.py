@@ -13,13 +13,13 @@ from jackfield.catalog.catalog import Entry
 from jackfield.errors import Conflict
 from jackfield.keys import ADMIN
 from jackfield.settings import ToolSettings
-from jackfield.shelf import SOURCE_OF
+from jackfield.shelf import OWN_SOURCES
 from jackfield.web.answers import Answer, Empty, json_reply
 from jackfield.web.bodies import BodyReader, read_object
 from jackfield.web.tools import ToolEntry
 from jackfield.web.visit import Visit
 
-_SHELF = frozenset(SOURCE_OF.values())
+_SHELF = frozenset(OWN_SOURCES)
 
 
 def _camel_case(name: str, *, says: str, optional: str = "") -> type[Struct]:

@@ -5,7 +5,7 @@ Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's event
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from jackfield.calls import texts
 from jackfield.calls.events import CallEvent
@@ -59,6 +59,13 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """Where it can be allowed or refused without a key, once; for keys that may, while it waits for that."""
     answer_schema: dict[str, Any] | None = None
     """What its result has to be, where the tool says so; for keys that may answer it, while it can be answered."""
+    tool_call_id: str = field(name="toolCallId")
+    """From here on: fields from above under seed 003's names."""
+    agent_entity_id: str | None = field(name="agentEntityId")
+    seed_run_id: str = field(name="runId")
+    tool_name: str = field(name="toolName")
+    args: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    seed_expires_at: Time | None = field(name="expiresAt")
 
 
 class OneCall(Struct, frozen=True, kw_only=True):
@@ -118,6 +125,7 @@ def _answer(call: Call, status: CallStatus, result: Raw | None, error: CallError
 
 
 def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
+    expires_at = _maybe_time(call.expires_at)
     return CallRecord(
         id=call.id,
         call_id=call.id,
@@ -138,9 +146,15 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         created_at=iso_time(call.created_at),
         finished_at=_maybe_time(call.finished_at),
         deadline=_maybe_time(call.deadline),
-        expires_at=_maybe_time(call.expires_at),
+        expires_at=expires_at,
         execution_time_ms=_took(call, until=call.finished_at),
         callback_url=callback_url,
+        tool_call_id=call.id,
+        agent_entity_id=call.agent,
+        seed_run_id=call.run_id,
+        tool_name=call.tool,
+        args=call.arguments,
+        seed_expires_at=expires_at,
     )
 
 

@@ -15,7 +15,6 @@ from jackfield.calls.servers import DEFAULT_LIMIT, Offer
 from jackfield.errors import BadRequest, Forbidden
 from jackfield.model.ids import new_id
 from jackfield.model.times import iso_time
-from jackfield.model.tool import ExecutionType
 from jackfield.web.answers import Answer
 from jackfield.web.sse import Comment, EventStream, Message
 from jackfield.web.visit import Visit
@@ -90,7 +89,7 @@ def _check_servable(visit: Visit, name: str) -> None:
     if not any(map(principal.may_serve, owners or [name])):
         raise Forbidden(f"Key '{principal.name}' may not serve '{name[:100]}'. It needs 'worker:{name[:100]}'.")
     entry = catalog.entry(name)
-    if not owners and entry is not None and entry.tool.execution_type is not ExecutionType.EXTERNAL:
+    if not owners and entry is not None and not entry.tool.is_external:
         raise BadRequest(f"Tool '{name}' is not external: no tool server answers it.", param="tools")
 
 

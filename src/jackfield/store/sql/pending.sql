@@ -7,7 +7,7 @@ RETURNING *
 
 -- name: abandon_wait
 -- T3 when the HTTP client hung up: nobody is here to take the answer, so the deadline does not matter.
-UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + expires_in_ms
+UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'waiting'
 RETURNING *
 

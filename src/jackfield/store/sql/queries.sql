@@ -65,7 +65,7 @@ VALUES (:event_id, :agent, :type, 'pending', :not_before, :data, clock_ms())
 
 -- name: flip_one
 -- T3 for one waiter.
-UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + expires_in_ms
+UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'waiting' AND deadline <= clock_ms()
 RETURNING *
 
@@ -77,7 +77,7 @@ RETURNING *
 
 -- name: approve_to_wait
 -- T4 for tools that somebody else answers.
-UPDATE calls SET status = 'pending', arguments = COALESCE(:arguments, arguments), expires_at = clock_ms() + expires_in_ms
+UPDATE calls SET status = 'pending', arguments = COALESCE(:arguments, arguments), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
 
