@@ -44,12 +44,12 @@ def test_nothing_on_record_is_the_beginning() -> None:
     assert (replay.items, replay.usage, replay.space_id, replay.called, replay.is_over) == ((), None, None, (), False)
 
 
-def test_every_call_is_followed_by_its_own_output_in_the_order_of_the_step() -> None:
+def test_a_steps_calls_come_together_and_then_their_outputs_in_the_same_order() -> None:
     replay = replayed([step(1, call("a", {"n": 1}), call("b", "two"), said="First."), step(2, call("c", None))])
     told = [(item.name if isinstance(item, FunctionCall) else getattr(item, "output", "says")) for item in replay.items]
-    assert told == ["says", "a", '{"n":1}', "b", "two", "c", "null"]
+    assert told == ["says", "a", "b", '{"n":1}', "two", "c", "null"]
     ids = [item.call_id for item in replay.items if isinstance(item, FunctionCall | FunctionCallOutput)]
-    assert ids == ["m1_0", "m1_0", "m1_1", "m1_1", "m2_0", "m2_0"]
+    assert ids == ["m1_0", "m1_1", "m1_0", "m1_1", "m2_0", "m2_0"]
     assert replay.usage == Usage(input_tokens=20, output_tokens=10, total_tokens=30)
     assert replay.called == ("a", "b", "c")
 

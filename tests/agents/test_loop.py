@@ -12,6 +12,7 @@ from jackfield.agents.choice import Choice
 from jackfield.agents.speech import MOST_CALLS
 from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
 from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
+from jackfield.llm.chat_request import chat_messages
 from jackfield.model.call import CallStatus, Failed, Outcome, done
 from jackfield.model.items import (
     FunctionCall,
@@ -104,7 +105,7 @@ async def test_the_model_is_told_what_its_call_came_to_and_answers(stage: Stage)
     assert (record.tool, record.run_id, record.status) == ("add", "resp_1", CallStatus.COMPLETED)
 
 
-@requirement("TOOL-question-parallel", "TOOL-loop-executes-each")
+@requirement("TOOL-question-parallel", "TOOL-loop-executes-each", "PROG-parallel-one-message")
 async def test_calls_of_one_turn_run_side_by_side_and_keep_their_order(stage: Stage) -> None:
     both = asyncio.Barrier(3)
 
@@ -117,6 +118,9 @@ async def test_calls_of_one_turn_run_side_by_side_and_keep_their_order(stage: St
     await stage.run(model)
     assert model.outputs(1) == ["0", "1", "2"]
     assert [call.output for call in stage.mcp_calls] == ["0", "1", "2"]
+    asked, *results = chat_messages(model.asked[1])[-4:]
+    assert [call["id"] for call in asked["tool_calls"]] == ["c0", "c1", "c2"], "one message with all calls"
+    assert [(told["role"], told["tool_call_id"]) for told in results] == [("tool", f"c{n}") for n in range(3)]
 
 
 @requirement("TOOL-question-parallel")

@@ -72,7 +72,9 @@ def test_it_opens_after_so_many_failures_in_a_row_and_says_when_it_is_tried_agai
     assert not door.enter()
     door.failed(DOWN)
     clock.now += 12
-    with pytest.raises(ModelFailed, match=r"'default' failed 2 times .* again in 18 s\. Last: It is down\.") as caught:
+    with pytest.raises(
+        ModelFailed, match=r"'default' failed 2 requests .* again in 18 s\. Last: It is down\."
+    ) as caught:
         door.enter()
     assert caught.value.retry_after == 18
 

@@ -48,11 +48,10 @@ def replayed(steps: Sequence[Step]) -> Replay:
 
 
 def _with_outputs(items: Sequence[Item], calls: Sequence[Call]) -> list[Item]:
-    """Each call of the model followed by its output, as the loop puts them."""
-    told: list[Item] = []
-    outputs = iter(calls)
-    for item in items:
-        told.append(item)
-        if isinstance(item, FunctionCall):
-            told.append(FunctionCallOutput(call_id=item.call_id, output=told_in_cycle(next(outputs)).text))
-    return told
+    """What the model said and called, then the outputs of its calls, as the loop puts them."""
+    made = [item for item in items if isinstance(item, FunctionCall)]
+    outputs = [
+        FunctionCallOutput(call_id=item.call_id, output=told_in_cycle(call).text)
+        for item, call in zip(made, calls, strict=True)
+    ]
+    return [*items, *outputs]

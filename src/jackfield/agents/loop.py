@@ -150,8 +150,8 @@ class Loop:
     async def _act_on(self, speech: Speech) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
         told = await self._actor.act(speech, self._place)
+        self._items += [model_call(call) for call in speech.calls]  # one step: the calls together, then what they said
         for call, output in zip(speech.calls, told, strict=True):
-            self._items.append(model_call(call))
             if output is not None:
                 self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.text))
         if any(output is None for output in told):

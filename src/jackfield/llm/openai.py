@@ -55,29 +55,38 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         body = _encoded(request, self._options)
+        is_probe = self._breaker.enter()
+        try:
+            async with aclosing(self._with_retries(body)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ModelFailed as fault:
+            self._breaker.failed(fault)
+            raise
+        finally:
+            if is_probe:
+                self._breaker.probe_ended()
+
+    async def close(self) -> None:
+        pass
+
+    async def _with_retries(self, body: bytes) -> AsyncGenerator[Delta, None]:
+        """One request, asked again as long as that may help. Left alone by others meanwhile, it is not asked again."""
         tried = 0
         while True:
             tried += 1
-            is_probe = self._breaker.enter()
             try:
                 async with aclosing(self._ask(body)) as deltas:
                     async for delta in deltas:
                         yield delta
             except ModelFailed as fault:
-                self._breaker.failed(fault)
                 wait = self._retries.wait(fault, tried=tried, chance=self._chance())
                 if wait is None or self._breaker.is_open:
                     raise
                 log.warning("%s Trying again in %.1f s.", fault.message, wait)
             else:
                 return
-            finally:
-                if is_probe:
-                    self._breaker.probe_ended()
             await asyncio.sleep(wait)
-
-    async def close(self) -> None:
-        pass
 
     async def _ask(self, body: bytes) -> AsyncGenerator[Delta, None]:
         """One request, without a second try."""

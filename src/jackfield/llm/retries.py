@@ -64,7 +64,7 @@ def retry_after(value: str | None, *, now: datetime | None = None) -> float | No
 class Breaker:
     """Leaves a model alone that keeps failing: everybody gets an error at once, and one request at a time tries it.
 
-    Counted are failures of the server, not refusals: those prove that it lives.
+    Counted are requests that failed with all their retries, by the server's fault. A refusal proves that it lives.
     """
 
     def __init__(self, model: str, *, failures: int, seconds: float, clock: Callable[[], float] = monotonic) -> None:
@@ -83,15 +83,15 @@ class Breaker:
         return self._opens_at is not None
 
     def enter(self) -> bool:
-        """Called before each try. Raises while the model is left alone. True: this is the probe; say when it ended."""
+        """Called before each request. Raises while the model is left alone. True: this is the probe."""
         if self._opens_at is None:
             return False
         left = self._opens_at - self._clock()
         if left > 0 or self._is_probed:
             when = f"in {left:.0f} s" if left >= 1 else "in a moment"
             raise ModelFailed(
-                f"Model '{self._model}' failed {self._in_a_row} times in a row and is left alone for now; it is tried "
-                f"again {when}. Last: {self._last}",
+                f"Model '{self._model}' failed {self._in_a_row} requests in a row and is left alone for now; it is "
+                f"tried again {when}. Last: {self._last}",
                 code="model_unavailable",
                 retry_after=max(left, 1.0),
             )
