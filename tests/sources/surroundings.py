@@ -29,7 +29,10 @@ def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str]
     return msgspec.structs.replace(bare, **more)
 
 
-async def _no_calls(name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
+async def _no_calls(
+    name: str, arguments: dict[str, Any], *, parent: Invocation, within: tuple[str, ...] | None = None
+) -> Outcome:
+    assert within is None
     raise AssertionError(f"{name} was called by {parent.tool.name} with {arguments}")
 
 

@@ -12,7 +12,6 @@ from jackfield.errors import ConfigError
 from jackfield.model.call import Failed
 from jackfield.sources.base import Surroundings
 from jackfield.sources.files import files_source
-from tests.sources.test_workerfile_environments import DEPENDS, slow_package
 from tests.sources.toolbox import Toolbox
 from tests.sources.workers import worker_box, worker_file
 
@@ -75,6 +74,7 @@ async def test_a_sandboxed_tool_has_all_that_tools_are_promised(tmp_path: Path) 
     async with sandboxed(tmp_path) as box:
         assert await box.call("promised", text="hello") == ["hello", "metric", "sunny-side-up", "a neighbour"]
         assert await box.call("asks", text="nested") == {"text": "nested"}
+        assert box.asked_within == [()], "from a sandbox it may call nothing, unless the config says so"
         assert [part.message for part in box.progress if part.message == "on it"] == ["on it"]
         lines = [line.text for line in box.workshop.log("boxed", limit=10)]
         assert "a line for the log" in lines
@@ -98,17 +98,8 @@ async def test_a_sandboxed_tool_sees_its_folder_and_its_environment_and_changes_
         assert "mine" not in os.listdir("/tmp")  # noqa: PTH208 - a look, in passing
 
 
-async def test_a_sandboxed_tool_has_its_dependencies_and_no_network(tmp_path: Path, unused_tcp_port: int) -> None:
-    """What it depends on is installed outside, before it starts."""
-    package = slow_package(tmp_path, seconds=0)
-    header = DEPENDS.format(requirement=f"slowpoke @ {package.as_uri()}")
+async def test_a_sandboxed_tool_has_no_network(tmp_path: Path, unused_tcp_port: int) -> None:
     async with sandboxed(tmp_path) as box:
-        box.write(
-            "needy.py",
-            worker_file("import slowpoke\n\ndef needy() -> str:\n    return slowpoke.__name__\n", header=header),
-        )
-        await box.refresh()
-        assert await box.call("needy") == "slowpoke"
         assert "Connection refused" in (await box.failure("connect", port=unused_tcp_port)).message
 
 

@@ -33,6 +33,8 @@ class Toolbox:
         self.held: list[float] = []
         """For how long at most a call asked its deadline to stand still, each time that one did."""
         self.asked_to_call: list[tuple[str, dict[str, Any], Invocation]] = []
+        self.asked_within: list[tuple[str, ...] | None] = []
+        """Which tools each of these might call."""
         self.answer: Callable[[dict[str, Any]], Outcome] = done
         self.workshop = Workshop(folder / ".jackfield" / "workers", redact=lambda text: text)
         surroundings = Surroundings(
@@ -106,6 +108,9 @@ class Toolbox:
         self.held.append(most)
         yield
 
-    async def _call_tool(self, name: str, arguments: dict[str, Any], *, parent: Invocation) -> Outcome:
+    async def _call_tool(
+        self, name: str, arguments: dict[str, Any], *, parent: Invocation, within: tuple[str, ...] | None = None
+    ) -> Outcome:
+        self.asked_within.append(within)
         self.asked_to_call.append((name, arguments, parent))
         return self.answer(arguments)

@@ -129,3 +129,39 @@ def test_the_configuration_that_is_explained_is_taken_and_no_key_is_left_out(tmp
     for source in settings.sources:
         assert parse_config(source.options, FilesOptions, where="docs").sandbox
     assert [name for name in SandboxSettings.__struct_fields__ if f"`{name}`" not in text] == []
+
+
+CALLING = """
+from jackfield_tool import call_tool
+
+def ask(name: str) -> dict:
+    return {"said": call_tool(name)}
+"""
+CALLED = "def open_door() -> str:\n    return 'open'\n\ndef pay() -> str:\n    return 'paid'\n"
+WHICH_CALLS = {
+    "silent": ("sandbox = true", []),
+    "narrow": ('sandbox = true\ncalls = ["open_*"]', ["open_door"]),
+    "wide": ('sandbox = true\ncalls = ["own:*"]', ["open_door", "pay"]),
+    "free": ("", ["open_door", "pay"]),
+    "frugal": ('calls = ["pay"]', ["pay"]),
+    "mute": ("calls = []", []),
+    "limited": ('sandbox = { kind = "none" }', ["open_door", "pay"]),
+}
+
+
+@requirement("SAFE-sandbox-calls")
+def test_a_tool_calls_the_tools_that_its_source_allows(tmp_path: Path) -> None:
+    """Its caller is an administrator, who may call them all."""
+    (tmp_path / "own.py").write_text(CALLED)
+    config = '[sources.own]\nkind = "files"\npath = "own.py"\n'
+    for name, (options, _) in WHICH_CALLS.items():
+        (tmp_path / f"{name}.py").write_text(worker_file(CALLING.replace("ask", f"ask_{name}")))
+        config += f'\n[sources.{name}]\nkind = "files"\npath = "{name}.py"\n{options}\n'
+    with running_gateway(tmp_path, config) as gateway:
+        for name, (_, reached) in WHICH_CALLS.items():
+            answers = {tool: call(gateway, f"ask_{name}", name=tool) for tool in ("open_door", "pay")}
+            assert [tool for tool, answer in answers.items() if answer["result"]] == reached, name
+        for unknown in ("pay", "no_such_tool"):
+            refused = call(gateway, "ask_narrow", name=unknown)["error"]["message"]
+            assert f"A tool of this source may not call '{unknown}'" in refused
+            assert "name that tool in calls = […]" in refused

@@ -23,9 +23,12 @@ from jackfield.calls.slots import slot_of
 from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.budgets import Budgets, points_of
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.globs import compiled
 from jackfield.catalog.limits import RateLimiter
+from jackfield.catalog.names import shown
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.catalog.view import View
 from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, Outcome
 from jackfield.model.ids import new_id
@@ -109,7 +112,10 @@ class Pipeline:
     def _find(self, request: CallRequest) -> Entry:
         if not self._open:
             raise NotReady("The gateway is stopping and takes no more calls. Try again when it is back.")
-        return request.entry or self._catalog.view(request.principal).get(request.tool)
+        if request.entry is not None:
+            return request.entry
+        view = self._catalog.view(request.principal)
+        return view.get(request.tool) if request.within is None else _reachable(view, request.tool, request.within)
 
     async def _check_run(self, request: CallRequest) -> None:
         if request.run_id is None or request.depth or request.begins_run:
@@ -316,7 +322,9 @@ class Pipeline:
                 self._broken_off.add(call.id)
             raise
 
-    async def call_from(self, name: str, arguments: dict[str, object], *, parent: Invocation) -> Outcome:
+    async def call_from(
+        self, name: str, arguments: dict[str, object], *, parent: Invocation, within: tuple[str, ...] | None = None
+    ) -> Outcome:
         """A tool calls another tool, in the name of its own caller and within the same run."""
         running = self._executor.running(parent.call_id)
         if running is None:
@@ -334,6 +342,7 @@ class Pipeline:
             run_id=call.run_id,
             depth=running.depth + 1,
             elicit=running.elicit,
+            within=within,
         )
         try:
             made = await self.call(request)
@@ -354,6 +363,20 @@ class Pipeline:
         if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call
+
+
+def _reachable(view: View, name: str, within: tuple[str, ...]) -> Entry:
+    """The tool, if it is one of those that the calling tool's source may call. Others are refused unseen."""
+    allowed = compiled(within)
+    try:
+        entry = view.get(name)
+        if allowed.match(entry.name, source=entry.tool.source, foreign=entry.tool.name):
+            return entry
+    except Refused:
+        if allowed.match(name, source="", foreign=name):
+            raise
+    said = f"A tool of this source may not call '{shown(name)}'."
+    raise Forbidden(f"{said} If it should, name that tool in calls = […] of the source's config.")
 
 
 @lru_cache(maxsize=1024)

@@ -45,6 +45,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """The caller itself wants a person to allow it."""
     entry: Entry | None = None
     """A tool of this request alone, which no catalog has."""
+    within: tuple[str, ...] | None = None
+    """Globs of the tools that the calling tool's source may call; None: no limit."""
 
 
 class Prepared(Struct, frozen=True, kw_only=True):

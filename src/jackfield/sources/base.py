@@ -172,9 +172,14 @@ class OperatingSource(Protocol):
 
 
 class ToolCaller(Protocol):
-    """How an in-process tool calls another tool of the catalog, in the name of its own caller."""
+    """How a tool of a file calls another tool of the catalog, in the name of its own caller.
 
-    def __call__(self, name: str, arguments: dict[str, Any], *, parent: Invocation) -> Awaitable[Outcome]: ...
+    `within`: globs of the tools that it may call; None: no limit.
+    """
+
+    def __call__(
+        self, name: str, arguments: dict[str, Any], *, parent: Invocation, within: tuple[str, ...] | None = None
+    ) -> Awaitable[Outcome]: ...
 
 
 class ModelAsker(Protocol):

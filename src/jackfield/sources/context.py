@@ -42,6 +42,8 @@ class Lent(Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
     secrets: frozenset[str]
     surroundings: Surroundings
+    calls: tuple[str, ...] | None = None
+    """Globs of the tools that its own may call; None: no limit."""
 
 
 class Context(Struct, frozen=True, eq=False):
@@ -91,7 +93,8 @@ class Context(Struct, frozen=True, eq=False):
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Another tool's result, by the same road as every call. Raises `ToolFailed`, or the refusal."""
-        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=self._invocation)
+        lent = self._lent
+        outcome = await lent.surroundings.call_tool(name, arguments, parent=self._invocation, within=lent.calls)
         return _result(name, outcome)
 
     def call_tool_sync(self, name: str, /, **arguments: Any) -> Any:

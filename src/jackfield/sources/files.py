@@ -23,6 +23,7 @@ from jackfield.sources.context import Lent
 from jackfield.sources.globs import Globs, Stamp
 from jackfield.sources.inprocess import FileVersion, InProcessTool
 from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
+from jackfield.sources.pyfile.wheels import NotWheels, wheels_of
 from jackfield.sources.threads import Threads
 from jackfield.sources.watching import Watch
 from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
@@ -30,6 +31,10 @@ from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
 Seconds = Annotated[float, Meta(gt=0)]
 IdleSeconds = Annotated[float, Meta(ge=0.05)]
 """A shorter period could end before the call that a worker was started for is given to it, again and again."""
+_NO_BLOCK = (
+    "has no '# /// script' block, so it would run in the gateway's process and not in the sandbox. "
+    "Begin it with one, or move it to a source without sandbox."
+)
 
 
 class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,10 +58,22 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What a worker's environment has besides PATH and HOME."""
     sandbox: bool | SandboxSettings = False
     """Whether workers see only what they need; a table says more about it."""
+    calls: tuple[str, ...] | None = None
+    """Which tools these may call, as globs; None: none from a sandbox, else all that their caller may."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
         return (self.path,) if isinstance(self.path, str) else self.path
+
+    @property
+    def confines(self) -> bool:
+        """Whether the tools are strangers to the machine: `none` is a sandbox of limits only."""
+        return self.sandbox is True or (isinstance(self.sandbox, SandboxSettings) and self.sandbox.kind != "none")
+
+    @property
+    def callable(self) -> tuple[str, ...] | None:
+        """The globs of the tools that these may call; None: no limit."""
+        return () if self.calls is None and self.confines else self.calls
 
     @property
     def worker_options(self) -> WorkerOptions:
@@ -69,6 +86,7 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             install_timeout=self.install_timeout,
             eager=self.eager,
             sandbox=SandboxSettings() if self.sandbox is True else self.sandbox or None,
+            wheels_only=self.confines,
         )
 
     @property
@@ -97,7 +115,11 @@ class FilesSource:
         self._timeout_ms = options.timeout_ms
         self._worker_options = options.worker_options
         self._lent = Lent(
-            source=name, config=options.config, secrets=frozenset(options.secrets), surroundings=surroundings
+            source=name,
+            config=options.config,
+            secrets=frozenset(options.secrets),
+            surroundings=surroundings,
+            calls=options.callable,
         )
         self._globs = Globs(options.patterns, folder=surroundings.folder)
         self._threads = Threads()
@@ -159,14 +181,21 @@ class FilesSource:
         return _Scan(stamp=stamp, files=files, faults=tuple(faults))
 
     async def _kept_inside(self, scan: "_Scan", sandbox: SandboxSettings) -> "_Scan":
-        """Without the files that would run outside of the sandbox."""
-        outside = [label for label, file in scan.files.items() if file.reading.script is None]
-        faults = [
-            f"{label} has no '# /// script' block, so it would run in the gateway's process and not in the sandbox. "
-            "Begin it with one, or move it to a source without sandbox."
-            for label in outside
-            if scan.files[label].reading.functions
-        ]
+        """Without the files that would run outside of the sandbox, or have something built there."""
+        outside: set[str] = set()
+        faults: list[str] = []
+        for label, file in scan.files.items():
+            script = file.reading.script
+            if script is None:
+                outside.add(label)
+                if file.reading.functions:
+                    faults.append(f"{label} {_NO_BLOCK}")
+            elif self._worker_options.wheels_only:
+                try:
+                    wheels_of(script.metadata or {})
+                except NotWheels as fault:
+                    outside.add(label)
+                    faults.append(f"{label}, line {script.line}: {fault}")
         unusable = await self._lent.surroundings.workshop.sandboxes.fault(sandbox)
         return _Scan(
             stamp=scan.stamp,
@@ -197,6 +226,7 @@ class FilesSource:
     def _version(self, label: str, file: "_File") -> FileVersion | WorkerFile:
         if file.reading.script is None:
             return FileVersion(file.path, label=label, text=file.text, threads=self._threads, lent=self._lent)
+        metadata = file.reading.script.metadata or {}
         worker = WorkerFile(
             file.path,
             label=label,
@@ -204,6 +234,7 @@ class FilesSource:
             sequential=file.reading.runs_as_script,
             options=self._worker_options,
             lent=self._lent,
+            wheels=wheels_of(metadata) if self._worker_options.wheels_only else None,
         )
         if self._worker_options.eager:
             warming = asyncio.create_task(worker.warm())

@@ -19,7 +19,7 @@ from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
-from jackfield.workers.environments import Environment, Script
+from jackfield.workers.environments import Environment, Script, Wheels
 from jackfield.workers.pool import FileSpec, PoolCall
 from jackfield.workers.worker import CallHooks
 
@@ -42,13 +42,23 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     install_timeout: float
     eager: bool
     sandbox: SandboxSettings | None
+    wheels_only: bool
+    """What its files depend on is installed without anything being built."""
 
 
 class WorkerFile:
     """One text of one file, run in workers. Calls that it has when it is dropped finish on it."""
 
     def __init__(
-        self, path: Path, *, label: str, text: str, sequential: bool, options: WorkerOptions, lent: Lent
+        self,
+        path: Path,
+        *,
+        label: str,
+        text: str,
+        sequential: bool,
+        options: WorkerOptions,
+        lent: Lent,
+        wheels: Wheels | None = None,
     ) -> None:
         self._lent = lent
         self._workshop = lent.surroundings.workshop
@@ -56,7 +66,7 @@ class WorkerFile:
         spec = FileSpec(
             source=lent.source,
             label=label,
-            script=Script(path.stem, text),
+            script=Script(path.stem, text, wheels),
             sequential=sequential,
             command=partial(_command, mode="script" if sequential else "serve", folder=path.parent, options=options),
             env=worker_environment(os.environ, options.env),
@@ -112,7 +122,7 @@ class WorkerFile:
         return {name: value for name, value in found if value is not None}
 
     async def _call_tool(self, parent: Invocation, name: str, arguments: dict[str, Any]) -> Done | Failed:
-        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=parent)
+        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=parent, within=self._lent.calls)
         if isinstance(outcome, Pending):
             said = f"Tool '{name}' is answered later ({outcome.status.value}), and a tool cannot wait for that."
             return Failed(outcome.status.value, f"{said} Call it yourself.")

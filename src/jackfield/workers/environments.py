@@ -1,7 +1,8 @@
 """Environments of tool files: each version of a file at a path of its own, with what it depends on, made by uv.
 
 uv keys a script's environment by the script's path, so a version that never changes its path never has its
-environment changed under a running worker.
+environment changed under a running worker. For a sandboxed file uv is given names of packages instead, takes wheels
+only and never starts the environment's Python once something is in it: a `.pth` file of a package would run outside.
 Above: `pool.py`. Below: the supervisor runs uv, which installs.
 """
 
@@ -34,11 +35,16 @@ _MARK = "ready.json"
 """The end of a mark's name. Two files may have the same text, so a version's folder may hold two marks."""
 LONGEST_LINE = 1_048_576
 """Bytes; a build that fails may say a lot on one."""
-_WHERE = re.compile(r"(Creating|Using|Updating) script environment at:")
+_WHERE = re.compile(r"(Creating|Using|Updating) (script|virtual) environment at:|(Activate with|Using Python)\b.*/")
 _PASSED_ON = ("UV_", "SSL_CERT_", "XDG_", "LC_")
 _PASSED_ON_NAMES = frozenset(
     {"PATH", "HOME", "LANG", "TMPDIR", "NETRC", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 )
+
+_OTHERWISE = frozenset(
+    {"UV_COMPILE_BYTECODE", "UV_NO_BINARY", "UV_NO_BUILD", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_VENV_SEED"}
+)
+"""Settings that contradict how wheels are installed for a sandbox."""
 
 Tell = Callable[[str], None]
 """Told each line that says how far the installation is."""
@@ -50,16 +56,27 @@ class InstallFailed(JackfieldError):
     code = "install_failed"
 
 
+class Wheels(Struct, frozen=True, kw_only=True):
+    """All that may be installed for a sandboxed file: packages of the index, none of which is built."""
+
+    python: str
+    """A range of versions."""
+    packages: tuple[str, ...]
+
+
 class Script(Struct, frozen=True):
     """One version of a file that wants an environment."""
 
     name: str
     """The file's name without its ending."""
     text: str
+    wheels: Wheels | None = None
+    """None: whatever its metadata asks of uv, which may build it."""
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        kind = "" if self.wheels is None else "wheels only\n"
+        return hashlib.sha256(f"{kind}{self.text}".encode()).hexdigest()[:16]
 
 
 class Environment(Struct, frozen=True):
@@ -113,27 +130,47 @@ class Environments:
         began = time.monotonic()
         try:
             async with asyncio.timeout(within):
-                await self._uv("sync", "--script", file, tell=tell)
-                python = (await self._uv("python", "find", "--script", file, tell=_say_nothing))[-1]
+                if script.wheels is None:
+                    await self._uv("sync", "--script", file, tell=tell)
+                    python = (await self._uv("python", "find", "--script", file, tell=_say_nothing))[-1]
+                else:
+                    python = await self._install_wheels(script.wheels, folder / f"{script.name}.venv", tell=tell)
         except TimeoutError:
             said = f"What {script.name}.py depends on was not installed within {within:g} s. Is the package index slow?"
             raise InstallFailed(f"{said} Raise install_timeout of its source if it needs longer.") from None
         except _Unsuccessful as failure:
-            raise InstallFailed(f"uv could not install what {script.name}.py depends on: {failure}") from None
+            how = "" if script.wheels is None else ", as wheels only because its source has a sandbox"
+            raise InstallFailed(f"uv could not install what {script.name}.py depends on{how}: {failure}") from None
         environment = Environment(python=python, file=file)
         _mark(folder, script).write_text(json.dumps({"python": python}))
         logger.info("%s is ready to run after %.1f s", script.name, time.monotonic() - began)
         return environment
 
-    async def _uv(self, *arguments: str, tell: Tell) -> list[str]:
+    async def _install_wheels(self, wheels: Wheels, environment: Path, *, tell: Tell) -> str:
+        """Runs in `/`, so that no uv.toml, pyproject.toml or .python-version near the file counts."""
+        await asyncio.to_thread(shutil.rmtree, environment, ignore_errors=True)  # half of one, perhaps
+        anywhere = Path("/")
+        made = ("venv", "--no-project", "--python", wheels.python, str(environment))
+        await self._uv(*made, tell=tell, cwd=anywhere, without=_OTHERWISE)
+        python = str(environment / "bin" / "python")
+        if wheels.packages:
+            options = ("--only-binary", ":all:", "--no-compile-bytecode", "--python", python)
+            await self._uv(
+                "pip", "install", *options, "--", *wheels.packages, tell=tell, cwd=anywhere, without=_OTHERWISE
+            )
+        return python
+
+    async def _uv(
+        self, *arguments: str, tell: Tell, cwd: Path | None = None, without: frozenset[str] = frozenset()
+    ) -> list[str]:
         """Run uv and give its last lines. It runs with the operator's settings for it, which no tool gets to see."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
                 child = await self._supervisor.spawn(
                     [_uv_program(), "--no-progress", "--color=never", *arguments],
-                    env=installer_environment(os.environ),
-                    cwd=self._folder,
+                    env=installer_environment({name: os.environ[name] for name in os.environ if name not in without}),
+                    cwd=cwd or self._folder,
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=theirs.fileno(),
