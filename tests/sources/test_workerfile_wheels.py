@@ -158,7 +158,7 @@ async def test_the_same_text_in_a_sandbox_and_outside_of_it_has_two_environments
         "import sys, honest\n\ndef place() -> str:\n    return sys.prefix\n",
         header=DEPENDS.format(requirement="honest"),
     )
-    places = []
+    places: list[str] = []
     for options in ({}, {"sandbox": {"kind": "none"}}):
         async with sandboxed(tmp_path, **options) as box:
             box.write("needy.py", text)
