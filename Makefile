@@ -27,7 +27,8 @@ serve: run-env console ## set up what is missing, then serve the demo project at
 console: ## build the console, where npm is there and something has changed
 	@make/console
 
-test: dev-env console ## every test
+test: dev-env ## every test; ARGS="tests/model" runs a part, which needs neither npm nor a browser
+	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/browser)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: dev-env ## format, lint, types, import layers; the console's types where npm has been

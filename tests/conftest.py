@@ -5,7 +5,7 @@ import signal
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.postgres", "tests.reports", "tests.shown"]
 
 settings.register_profile("jackfield", deadline=None, max_examples=100)
 settings.register_profile("jackfield-ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)

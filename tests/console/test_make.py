@@ -1,4 +1,4 @@
-"""`make test` brings the browser that these stories need, or says how to get one; `make check` covers everything."""
+"""`make test` brings the browser that these stories need, or stops and says how to get one; `make check` covers all."""
 
 import shutil
 import subprocess
@@ -30,15 +30,20 @@ def add(machine: Path, name: str, does: str) -> None:
     (machine / name).chmod(0o755)
 
 
-def bring_browser(machine: Path) -> str:
-    done = subprocess.run(
-        [ROOT / "make/browser"],
+def bring(machine: Path, *command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [ROOT / "make" / command[0], *command[1:]],
         env={"PATH": str(machine), "HOME": str(machine)},
         capture_output=True,
         text=True,
         timeout=30,
-        check=True,
+        check=False,
     )
+
+
+def bring_browser(machine: Path) -> str:
+    done = bring(machine, "browser")
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
@@ -48,10 +53,31 @@ def test_root_on_debian_gets_chromium_without_being_asked(machine: Path) -> None
     assert asked == ["-qq update", "-qq install --yes --no-install-recommends chromium"]
 
 
-def test_whoever_cannot_install_it_is_told_how_to_get_it(machine: Path) -> None:
+def test_whoever_may_not_install_it_gets_the_one_of_playwright(machine: Path) -> None:
     add(machine, "id", "echo 1000")
-    assert "apt-get install chromium, or .venv/bin/playwright install chromium" in bring_browser(machine)
+    add(machine, "playwright", f'echo "playwright $@" >> {machine.parent}/asked')
+    assert "fetching the Chromium of Playwright" in bring_browser(machine)
+    assert (machine.parent / "asked").read_text(encoding="utf-8") == "playwright install chromium\n"
+
+
+def test_whoever_cannot_install_it_is_stopped_and_told_how_to_get_it(machine: Path) -> None:
+    add(machine, "id", "echo 1000")
+    add(machine, "playwright", "exit 1")
+    stopped = bring(machine, "browser")
+    assert stopped.returncode == 1
+    assert "apt-get install chromium, or .venv/bin/playwright install chromium" in stopped.stderr
     assert not (machine.parent / "asked").exists()
+
+
+def test_a_whole_run_is_stopped_where_the_console_cannot_be_built(tmp_path: Path, machine: Path) -> None:
+    for folder in ("make", "console", "src/jackfield/web/console"):
+        (tmp_path / "clone" / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "make/console", tmp_path / "clone/make/console")
+    add(machine, "dirname", 'echo "${1%/*}"')
+    stopped = bring(machine, str(tmp_path / "clone/make/console"), "needed")
+    assert stopped.returncode == 1
+    assert "Install Node.js 20 or newer, then run make test again" in stopped.stderr
+    assert bring(machine, str(tmp_path / "clone/make/console")).returncode == 0
 
 
 def test_a_chromium_that_is_there_is_taken(machine: Path) -> None:
@@ -60,9 +86,9 @@ def test_a_chromium_that_is_there_is_taken(machine: Path) -> None:
     assert not (machine.parent / "asked").exists()
 
 
-def told(target: str) -> str:
+def told(*words: str) -> str:
     return subprocess.run(
-        ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+        ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
     ).stdout
 
 
@@ -71,8 +97,10 @@ def test_make_test_brings_its_own_postgres_and_browser_and_make_check_covers_all
     check = told("check")
     for part in ("ruff format --check", "ruff check", "mypy", "lint-imports", "make/console check"):
         assert part in check
-    assert "make/prepare dev" in told("test")
-    assert "make/browser" in (ROOT / "make/prepare").read_text(encoding="utf-8")
+    whole = told("test")
+    for part in ("make/prepare dev", "make/console needed", "make/browser"):
+        assert part in whole
+    assert "make/browser" not in told("test", "ARGS=tests/model")
     server = PostgresServer()
     assert server.folder.is_dir(), "the programs are found, and they get a folder of their own"
     shutil.rmtree(server.folder)

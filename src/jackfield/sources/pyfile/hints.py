@@ -10,6 +10,7 @@ from jackfield.model.tool import JsonSchema
 from jackfield.sources.pyfile.classes import ClassKind, class_schema, enum_schema, kind_of
 from jackfield.sources.pyfile.constraints import constrained
 from jackfield.sources.pyfile.names import UNKNOWN, Names
+from jackfield.sources.pyfile.syntax import parse_expression
 
 _PLAIN: dict[str, JsonSchema] = {
     "str": {"type": "string"},
@@ -219,7 +220,7 @@ def accepts_null(schema: JsonSchema) -> bool:
 
 def _parsed(text: str) -> ast.expr | None:
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return parse_expression(text.strip())
     except (SyntaxError, ValueError):
         return None
 

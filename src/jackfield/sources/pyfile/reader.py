@@ -15,6 +15,7 @@ from jackfield.sources.pyfile.docstrings import split_docstring
 from jackfield.sources.pyfile.hints import Hints, accepts_null, any_of
 from jackfield.sources.pyfile.names import UNKNOWN, Names
 from jackfield.sources.pyfile.pep723 import Header, find_header
+from jackfield.sources.pyfile.syntax import parse_module
 
 CONTEXT_PARAMETER = "ctx"
 """A parameter of this name is not the caller's to give: the gateway fills it in."""
@@ -59,7 +60,7 @@ def read_file(text: str, *, label: str) -> FileReading:
         said = f"its script metadata is malformed: {header.fault}. Correct it; the file is skipped."
         return FileReading(faults=(f"{label}, line {header.line}: {said}",))
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
     except SyntaxError as error:
         said = f"{label}, line {error.lineno or 1}: {error.msg}. Correct it; until then the file offers no tools."
         return FileReading(faults=(said,))
