@@ -44,7 +44,7 @@ async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(t
     settings = load_settings(config, environment=SECRETS)
     assert [tool.name for tool in settings.tools] == ["weather"]
     async with Gateway(settings) as gateway:
-        assert {entry.name for entry in gateway.catalog.view(gateway.keyring.host).entries} == {"weather"}
+        assert {entry.name for entry in gateway.catalog.view(gateway.keyring.host.principal).entries} == {"weather"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_agent_that_is_explained_has_every_setting_that_one_may_have(tmp_pat
     written = (ROOT / "docs/agents.md").read_text(encoding="utf-8")
     config = tmp_path / "jackfield.toml"
     config.write_text("\n".join(re.findall(r"```toml\n(.*?)```", written, re.DOTALL)), encoding="utf-8")
-    agent = load_settings(config, environment={}).agents["concierge"]
+    agent = load_settings(config, environment={"JACKFIELD_MODEL_URL": "http://model.example/v1"}).agents["concierge"]
     assert [name for name in agent.__struct_fields__ if not re.search(rf"(?m)^{name} =|\.{name}\]", written)] == []
     assert [name for name in ENTRIES if f"`{name}`" not in written] == []
 

@@ -13,13 +13,16 @@ from jackfield.settings import KeySettings, Secrets, Settings
 from tests.requirement import requirement
 
 
-def settings(folder: Path, *, env: dict[str, str] | None = None, **keys: KeySettings) -> Settings:
+def settings(
+    folder: Path, *, env: dict[str, str] | None = None, admin_key: bool = True, **keys: KeySettings
+) -> Settings:
     return Settings(
         path=None,
         folder=folder,
         data=folder / "data",
         store_url="memory:",
         keys=keys,
+        admin_key=admin_key,
         secrets=Secrets(env or {}, {}),
     )
 
@@ -108,8 +111,8 @@ def test_a_configured_admin_of_lower_rank_is_not_mixed_up_with_the_environments(
 
 def test_the_link_signs_in_an_administrator_if_there_is_one(tmp_path: Path) -> None:
     reader, chief = KeySettings(key="r", scopes=("read",)), KeySettings(key="c", scopes=("admin",))
-    assert Keyring.from_settings(settings(tmp_path, reader=reader, chief=chief)).host.name == "chief"
-    assert Keyring.from_settings(settings(tmp_path, reader=reader)).host.name == "reader"
+    assert Keyring.from_settings(settings(tmp_path, reader=reader, chief=chief)).host.principal.name == "chief"
+    assert Keyring.from_settings(settings(tmp_path, reader=reader)).host.principal.name == "reader"
 
 
 def test_a_code_signs_in_once() -> None:
@@ -126,3 +129,36 @@ def test_a_code_is_worth_nothing_after_ten_minutes() -> None:
     code = keyring.new_code(keyring.host)
     clock.now = CODE_LIFETIME
     assert keyring.take_code(code) is None
+
+
+@requirement("CON-key-admin-file-stays")
+def test_the_key_that_was_made_stays_valid_beside_configured_ones_unless_the_config_says_no(tmp_path: Path) -> None:
+    Keyring.from_settings(settings(tmp_path))
+    made = (tmp_path / "data" / "admin.key").read_text().strip()
+    other = KeySettings(key="k", scopes=("call",))
+    beside = Keyring.from_settings(settings(tmp_path, env={"JACKFIELD_ADMIN_KEY": "top"}, other=other))
+    found = beside.find(made)
+    assert found is not None
+    assert found.is_admin
+    assert beside.find("k") is not None
+    assert beside.find("top") == found
+    assert beside.key_file == tmp_path / "data" / "admin.key"
+    without = Keyring.from_settings(settings(tmp_path, admin_key=False, other=other))
+    assert without.find(made) is None
+    assert without.key_file is None
+
+
+def test_a_gateway_that_nobody_could_use_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"auth\.admin_key is false and there is no other key"):
+        Keyring.from_settings(settings(tmp_path, admin_key=False))
+
+
+@requirement("CON-key-rotation-ends-logins")
+def test_a_key_is_held_by_its_digest_and_its_name_together(tmp_path: Path) -> None:
+    keyring = Keyring.from_settings(settings(tmp_path, a=KeySettings(key="ka"), b=KeySettings(key="kb")))
+    assert keyring.holder(digest_of("ka"), name="a") == keyring.named("a")
+    assert keyring.holder(digest_of("ka"), name="b") is None, "the key has another owner now"
+    assert keyring.holder(digest_of("old"), name="a") is None, "the key was changed"
+    lent = Principal(name="session:1", scopes=frozenset({"session:1"}))
+    keyring.lend("for a while", lent)
+    assert keyring.holder(digest_of("for a while"), name="session:1") is None, "no login can be made of it"

@@ -53,7 +53,7 @@ from jackfield.sources.keeper import Panel, SourceState, SourceStatus
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
 from jackfield.spaces.room import SpaceRoom
-from jackfield.store import open_store
+from jackfield.store import naming, open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.mind_moves import AGENTS_TOPIC
 from jackfield.store.preferences import PREFERENCES_TOPIC
@@ -79,9 +79,10 @@ class Gateway:
         self.ready = False
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
-        self.store = open_store(
-            settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
-        )
+        with naming(settings.store_from):
+            self.store = open_store(
+                settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
+            )
         self.outgoing = Outgoing(settings.outgoing.allow)
         self.catalog = catalog_of(settings)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
@@ -174,7 +175,8 @@ class Gateway:
 
     async def start(self) -> None:
         """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
-        await self.store.open()
+        with naming(self.settings.store_from):
+            await self.store.open()
         await self.store.enter(self.id)
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.reload_preferences()

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from jackfield.errors import ConfigError
 from jackfield.model.principal import Principal, Scope
 from jackfield.settings import Settings
@@ -27,6 +29,13 @@ def digest_of(secret: str | bytes) -> str:
     return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
 
 
+class Credential(Struct, frozen=True, kw_only=True):
+    """A key as a login refers to it: by its digest, and whose it is."""
+
+    key: str
+    principal: Principal
+
+
 class Keyring:
     """Every key this gateway knows, by digest, and the one-time codes of its login links."""
 
@@ -38,29 +47,41 @@ class Keyring:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.key_file = key_file
-        """Where the key is that was made at first start; None when the operator gave keys."""
+        """Where the key is that was made at first start; None where it is not in use."""
         self._by_digest = principals
         self._by_name = {principal.name: principal for principal in principals.values()}
-        self._codes: dict[str, tuple[Principal, float]] = {}
+        self._codes: dict[str, tuple[Credential, float]] = {}
         self._clock = clock
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Keyring":
-        """The keys of the config and of `JACKFIELD_ADMIN_KEY`; with neither, the one in the data folder."""
+        """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder; without any, one is made there."""
         principals: dict[str, Principal] = {}
         for name, key in settings.keys.items():
             principal = Principal(name=name, scopes=frozenset(key.scopes), tools=key.tools, budget=key.budget)
             _add(principals, key.key, principal, f"auth.keys.{name}.key")
         if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
             _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)
-        if principals:
-            return cls(principals)
         path = settings.data / ADMIN_KEY_FILE
-        return cls({digest_of(made_or_kept_key(path)): ADMIN}, key_file=path)
+        if not settings.admin_key or (principals and not path.exists()):
+            return cls(_some(principals))
+        _add(principals, made_or_kept_key(path), ADMIN, str(path))
+        return cls(principals, key_file=path)
 
     def find(self, key: str | bytes) -> Principal | None:
         """Whose key this is, if anybody's."""
         return self._by_digest.get(digest_of(key))
+
+    def credential(self, key: str | bytes) -> Credential | None:
+        """The same, for a login that is to end with this key."""
+        digest = digest_of(key)
+        principal = self._by_digest.get(digest)
+        return None if principal is None else Credential(key=digest, principal=principal)
+
+    def holder(self, key_digest: str, *, name: str) -> Principal | None:
+        """The principal of that name, as long as the key with this digest is still its own."""
+        principal = self._by_digest.get(key_digest)
+        return principal if principal is not None and principal == self._by_name.get(name) else None
 
     def named(self, name: str) -> Principal | None:
         """The principal of that name, as long as it still has a key."""
@@ -74,23 +95,23 @@ class Keyring:
         self._by_digest.pop(digest_of(key), None)
 
     @property
-    def host(self) -> Principal:
+    def host(self) -> Credential:
         """Whom the printed link signs in: an administrator if there is one, else the first key."""
-        everybody = list(self._by_name.values())
-        return next((principal for principal in everybody if principal.is_admin), everybody[0])
+        everybody = [Credential(key=digest, principal=held) for digest, held in self._by_digest.items()]
+        return next((one for one in everybody if one.principal.is_admin), everybody[0])
 
-    def new_code(self, principal: Principal) -> str:
-        """A code that signs `principal` in, once, within ten minutes."""
+    def new_code(self, credential: Credential) -> str:
+        """A code that signs its principal in, once, within ten minutes."""
         now = self._clock()
         self._codes = {kept: entry for kept, entry in self._codes.items() if entry[1] > now}
         code = secrets.token_urlsafe(32)
-        self._codes[digest_of(code)] = (principal, now + CODE_LIFETIME)
+        self._codes[digest_of(code)] = (credential, now + CODE_LIFETIME)
         return code
 
-    def take_code(self, code: str) -> Principal | None:
+    def take_code(self, code: str) -> Credential | None:
         """Whom the code signs in; it is used up by asking."""
-        principal, until = self._codes.pop(digest_of(code), (None, 0.0))
-        return principal if until > self._clock() else None
+        credential, until = self._codes.pop(digest_of(code), (None, 0.0))
+        return credential if until > self._clock() else None
 
 
 def made_or_kept_key(path: Path) -> str:
@@ -121,6 +142,15 @@ def _kept_key(path: Path) -> str:
     return key
 
 
+def _some(principals: dict[str, Principal]) -> dict[str, Principal]:
+    if not principals:
+        raise ConfigError(
+            "auth.admin_key is false and there is no other key, so nobody could use this gateway. "
+            f"Add a key as [auth.keys.NAME], set {ADMIN_KEY_VARIABLE}, or remove auth.admin_key."
+        )
+    return principals
+
+
 def _add(principals: dict[str, Principal], key: str, principal: Principal, where: str) -> None:
     same_key = principals.get(digest_of(key))
     if same_key is not None and same_key != principal:
@@ -128,6 +158,7 @@ def _add(principals: dict[str, Principal], key: str, principal: Principal, where
     if any(known.name == principal.name and known != principal for known in principals.values()):
         raise ConfigError(
             f"{where} belongs to '{principal.name}', and so does auth.keys.{principal.name}. "
-            f"Rename that table, or unset {ADMIN_KEY_VARIABLE}."
+            f"Rename that table, or do without the other key: unset {ADMIN_KEY_VARIABLE}, or write "
+            "admin_key = false under [auth]."
         )
     principals[digest_of(key)] = principal

@@ -21,7 +21,10 @@ _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]+)`(?: - at `
 
 
 def parse_config(value: Any, into: type[T], *, where: str) -> T:
-    """`value` as an `into`, or a `ConfigError` that names `where`, the key and the cure."""
+    """`value` as an `into`, or a `ConfigError` that names `where`, the key and the cure.
+
+    `where` is a file with a colon at its end, or a key within one.
+    """
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as fault:
@@ -60,6 +63,8 @@ def _sentence(fault: str, into: Any, where: str) -> str:
 
 def _place(where: str, path: str) -> str:
     inner = path.lstrip(".").replace("[...]", "")
+    if where.endswith(":"):
+        return f"{where} {inner}" if inner else where[:-1]
     return f"{where}.{inner}" if inner else where
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.cli.reach import answers, local_key, local_url
-from jackfield.settings import load_settings
+from jackfield.settings import load_local
 from tests.sdk.server import refuses, says, serving
 from tests.stories.gateway import free_port
 
@@ -29,28 +29,28 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_widest_key_of_the_config_is_the_local_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jackfield.toml").write_text(KEYS, encoding="utf-8")
-    assert local_key(load_settings()) == "ruling"
+    assert local_key(load_local()) == "ruling"
     (tmp_path / "jackfield.toml").write_text(KEYS[: KEYS.index("[auth.keys.boss]")], encoding="utf-8")
-    assert local_key(load_settings()) == "calling"
+    assert local_key(load_local()) == "calling"
     monkeypatch.setenv("JACKFIELD_ADMIN_KEY", "from outside")
-    assert local_key(load_settings()) == "from outside"
+    assert local_key(load_local()) == "from outside"
 
 
 def test_without_configured_keys_the_key_file_is_the_local_one(tmp_path: Path) -> None:
-    assert local_key(load_settings()) is None
+    assert local_key(load_local()) is None
     (tmp_path / ".jackfield").mkdir()
     (tmp_path / ".jackfield" / "admin.key").write_text("jf_made\n", encoding="utf-8")
-    assert local_key(load_settings()) == "jf_made"
+    assert local_key(load_local()) == "jf_made"
 
 
 def test_where_the_gateway_says_it_runs_wins_over_the_config(tmp_path: Path) -> None:
-    assert local_url(load_settings()) == "http://127.0.0.1:8420"
+    assert local_url(load_local()) == "http://127.0.0.1:8420"
     (tmp_path / ".jackfield").mkdir()
     note = tmp_path / ".jackfield" / "gateway.json"
     note.write_text('{"url": "http://127.0.0.1:9999", "pid": 1}', encoding="utf-8")
-    assert local_url(load_settings()) == "http://127.0.0.1:9999"
+    assert local_url(load_local()) == "http://127.0.0.1:9999"
     note.write_text("half a no", encoding="utf-8")
-    assert local_url(load_settings()) == "http://127.0.0.1:8420"
+    assert local_url(load_local()) == "http://127.0.0.1:8420"
 
 
 async def test_only_a_gateway_that_takes_the_key_counts_as_the_one() -> None:

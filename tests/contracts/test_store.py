@@ -9,7 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
-from jackfield.store import CallFilter, Moved, Store, moves
+from jackfield.store import CallFilter, Login, Moved, Store, moves
 from jackfield.store.base import Claim
 from jackfield.store.statements import make_statement
 from tests.requirement import requirement
@@ -391,8 +391,9 @@ async def test_a_run_belongs_to_the_principal_of_its_calls(store: Store) -> None
 
 
 async def test_a_login_is_kept_until_it_is_dropped(store: Store) -> None:
-    await store.save_login("digest", "ops")
-    assert await store.find_login("digest") == "ops"
+    login = Login(principal="ops", key="digest of the key")
+    await store.save_login("digest", login)
+    assert await store.find_login("digest") == login
     await store.drop_login("digest")
     assert await store.find_login("digest") is None
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
 from jackfield.model.call import CallStatus, Done, Failed, done
-from jackfield.store import CallFilter, moves, open_store, sqlite
+from jackfield.store import CallFilter, moves, naming, open_store, sqlite
 from jackfield.store.moves import Script
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
@@ -300,3 +300,12 @@ async def test_what_spaces_and_agents_ask_often_walks_no_table(store: SqliteStor
     steps = await store._read(plan)
     assert steps
     assert [step for step in steps if step.startswith("SCAN") and "USING" not in step] == []
+
+
+async def test_a_folder_that_cannot_be_made_is_said_and_where_it_was_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    store = open_store("sqlite:///taken/a.db", folder=tmp_path, data=tmp_path)
+    said = r"^the\.toml: store\.url: The database a\.db cannot be used"
+    with pytest.raises(ConfigError, match=said), naming("the.toml: store.url"):
+        await store.open()
+    await store.close()

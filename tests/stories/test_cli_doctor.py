@@ -138,3 +138,44 @@ def test_people_get_one_line_for_each_thing_and_a_last_word(project: Path, tmp_p
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "jackfield init" in run_cli("doctor", cwd=empty).stdout
+
+
+NAMES = """
+[auth.keys.narrow]
+key = "narrow-key"
+tools = ["ad", "local:*", "*"]
+[agents.a]
+tools = ["nowhere:*", "own:*"]
+[agents.a.mcp]
+servers = [{ name = "own", url = "http://127.0.0.1:9/mcp" }]
+"""
+
+
+def check_names(findings: list[dict[str, Any]]) -> None:
+    assert of(findings, "auth.keys.narrow.tools", "warning").startswith(
+        "'ad' fits no tool that is here now. Did you mean"
+    )
+    assert of(findings, "agents.a.tools", "warning").startswith("'nowhere:*' fits no tool")
+    assert "cannot think" in of(findings, "agent a", "fault")
+
+
+@DOCTOR
+@requirement("CON-config-names")
+def test_names_that_fit_no_tool_are_warnings_and_an_agent_without_a_model_is_a_fault(project: Path) -> None:
+    write_config(project, DEFAULT_CONFIG + NAMES)
+    code, findings = examine(project)
+    assert code == 1
+    check_names(findings)
+
+
+@DOCTOR
+@requirement("CON-config-names")
+def test_names_are_held_against_what_a_running_gateway_offers(tmp_path: Path) -> None:
+    with running_gateway(
+        tmp_path,
+        DEFAULT_CONFIG + NAMES,
+        files={"tools/story.py": DEFAULT_TOOLS},
+        env={"JACKFIELD_ADMIN_KEY": "admin-key"},
+    ):
+        _, findings = examine(tmp_path, env={"JACKFIELD_ADMIN_KEY": "admin-key"})
+    check_names(findings)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import stat
 from pathlib import Path
 
@@ -9,7 +10,15 @@ import httpx2
 import pytest
 
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_CONFIG, DEFAULT_TOOLS, free_port, run_cli, running_gateway, start_gateway
+from tests.stories.gateway import (
+    DEFAULT_CONFIG,
+    DEFAULT_TOOLS,
+    eventually,
+    free_port,
+    run_cli,
+    running_gateway,
+    start_gateway,
+)
 
 TOOLS = {"tools/story.py": DEFAULT_TOOLS}
 
@@ -120,3 +129,25 @@ def test_a_told_gateway_ends_with_exit_code_0(tmp_path: Path) -> None:
     gateway = start_gateway(tmp_path, DEFAULT_CONFIG, files=TOOLS)
     assert gateway.stop() == 0
     assert "Traceback" not in gateway.log
+
+
+@requirement("CON-config-client-commands")
+def test_client_commands_need_a_url_and_a_key_and_not_what_the_gateway_needs(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, DEFAULT_CONFIG, files=TOOLS) as gateway:
+        unset = '[sources.gh]\nkind = "mcp"\nurl = "http://127.0.0.1:9/mcp"\nheaders = { Authorization = "${TOKEN}" }\n'
+        key = '[auth.keys.later]\nkey = "${NOT_YET}"\nscopes = ["admin"]\n'
+        (tmp_path / "jackfield.toml").write_text(DEFAULT_CONFIG + unset + key, encoding="utf-8")
+        assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"
+        assert run_cli("call", "add", "a=1", "--config", "jackfield.toml", cwd=tmp_path).stdout == "2\n"
+        assert gateway.process.poll() is None
+    needs_all = run_cli("call", "add", "a=1", "--config", "jackfield.toml", cwd=tmp_path)
+    assert "${TOKEN}, which is not set" in needs_all.stderr
+
+
+@requirement("CON-sighup-lives")
+def test_a_gateway_that_is_told_to_hang_up_says_when_its_config_is_read_and_goes_on(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, DEFAULT_CONFIG, files=TOOLS) as gateway:
+        gateway.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "Got SIGHUP" in gateway.log)
+        assert "is read at the next start" in gateway.log
+        assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"

@@ -10,7 +10,10 @@ from tests.stories.gateway import free_port, run_cli
 FAULTS = {
     "not TOML": ("[server\n", ["is not valid TOML", "Correct that place."]),
     "an unknown table": ("[serverr]\nport = 1\n", ["'serverr'", "Did you mean 'server'?"]),
-    "an unknown key": ('[server]\nprot = 8421\nhost = "127.0.0.1"\n', [".server", "'prot'", "Did you mean 'port'?"]),
+    "an unknown key": (
+        '[server]\nprot = 8421\nhost = "127.0.0.1"\n',
+        ["jackfield.toml: server has", "'prot'", "Did you mean 'port'?"],
+    ),
     "an unknown key of a source": (
         '[sources.local]\nkind = "files"\npath = "tools/*.py"\npaht = "x"\n',
         ["sources.local", "'paht'", "Did you mean 'path'?"],
@@ -19,7 +22,7 @@ FAULTS = {
         '[[tools]]\nname = "x"\ndescription = "x"\ninputSchema = {}\nexecutionType = "internal"\nvisibel = true\n',
         ["tools[0] (x)", "'visibel'", "Did you mean 'visible'?"],
     ),
-    "a wrong type": ('[server]\nport = "many"\n', [".server.port", "Correct it."]),
+    "a wrong type": ('[server]\nport = "many"\n', ["jackfield.toml: server.port", "Correct it."]),
     "an unknown kind": ('[sources.x]\nkind = "filse"\n', ["sources.x", "filse", "files"]),
     "a missing kind": ('[sources.x]\npath = "y"\n', ["sources.x", "needs a kind", "Add it."]),
     "a tool with a url that is none": (
@@ -32,6 +35,18 @@ FAULTS = {
     "a secret that is not set": (
         '[auth.keys.ops]\nkey = "${NOT_SET_ANYWHERE}"\n',
         ["auth.keys.ops.key", "NOT_SET_ANYWHERE", "Set the environment variable"],
+    ),
+    "a model that nobody has": (
+        '[models.default]\nprovider = "openai"\nmodel = "m"\n[agents.x]\nmodel = "defalt"\n',
+        ["agents.x.model is 'defalt'", "Did you mean 'default'?"],
+    ),
+    "a model that nobody has, for a server that samples": (
+        '[sources.s]\nkind = "mcp"\nurl = "http://127.0.0.1:9/mcp"\nsampling = "nope"\n',
+        ["sources.s.sampling is 'nope'", "Add [models.nope]."],
+    ),
+    "a store that nobody knows": (
+        '[store]\nurl = "mongodb://ops:sesame@db/x"\n',
+        ["store.url: ", "mongodb://…@db/x", "sqlite:///"],
     ),
     "an unknown scope": (
         '[auth.keys.ops]\nkey = "12345678"\nscopes = ["everything"]\n',

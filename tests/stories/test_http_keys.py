@@ -11,7 +11,7 @@ import pytest
 from jackfield.web.door import Door
 from jackfield.web.routes import DOORS
 from tests.requirement import requirement
-from tests.stories.gateway import running_gateway
+from tests.stories.gateway import run_cli, running_gateway
 from tests.web.house import ADMIN_KEY, House, error_of, open_house
 
 OPEN = {"/", "/icon.svg", "/page.css", "/page.js", "/healthz", "/readyz", "/api/login", "/api/logout"}
@@ -287,3 +287,46 @@ def test_a_login_ends_with_its_key(tmp_path: Path) -> None:
     with running_gateway(tmp_path, '[auth.keys.b]\nkey = "b-key"\n', env=env) as restarted:
         answer = httpx2.get(f"{restarted.url}/api/v1/tools", headers={"Cookie": f"jackfield={signed_in}"})
         assert answer.status_code == 401
+
+
+@requirement("CON-key-rotation-ends-logins")
+def test_a_login_ends_when_its_key_is_changed_whoever_signed_in_with_it(tmp_path: Path) -> None:
+    config = '[auth.keys.a]\nkey = "{}"\n[auth.keys.b]\nkey = "b-key"\n'
+
+    def cookie_of(url: str, key: str) -> dict[str, str]:
+        return {
+            "Cookie": f"jackfield={httpx2.post(f'{url}/api/login', headers={'x-api-key': key}).cookies['jackfield']}"
+        }
+
+    def status(url: str, headers: dict[str, str]) -> int:
+        return httpx2.get(f"{url}/api/v1/tools", headers=headers).status_code
+
+    with running_gateway(tmp_path, config.format("a-key"), env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY}) as gateway:
+        rotated, stays, admin = (cookie_of(gateway.url, key) for key in ("a-key", "b-key", ADMIN_KEY))
+        assert [status(gateway.url, cookie) for cookie in (rotated, stays, admin)] == [200, 200, 200]
+    env = {"JACKFIELD_ADMIN_KEY": "another-admin-key"}
+    with running_gateway(tmp_path, config.format("a-new-key"), env=env) as restarted:
+        assert [status(restarted.url, cookie) for cookie in (rotated, stays, admin)] == [401, 200, 401]
+
+
+@requirement("CON-key-rotation-ends-logins")
+def test_the_printed_link_signs_in_for_as_long_as_the_key_it_stands_for(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, "") as gateway:
+        found = CODE.search(gateway.log)
+        assert found is not None
+        signed_in = httpx2.post(f"{gateway.url}/api/login", json={"code": found[2]}).cookies["jackfield"]
+    (tmp_path / ".jackfield" / "admin.key").unlink()
+    with running_gateway(tmp_path) as restarted:
+        answer = httpx2.get(f"{restarted.url}/api/v1/tools", headers={"Cookie": f"jackfield={signed_in}"})
+        assert answer.status_code == 401
+
+
+@requirement("CON-key-admin-file-stays")
+def test_a_first_key_in_the_config_leaves_the_administrator_in(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, "") as gateway:
+        made = gateway.key
+    with running_gateway(tmp_path, '[auth.keys.x]\nkey = "x-key"\n') as restarted:
+        for key, scopes in ((made, ["admin"]), ("x-key", ["call"])):
+            assert httpx2.get(f"{restarted.url}/api/login", headers={"x-api-key": key}).json()["scopes"] == scopes
+        done = run_cli("pending", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,7 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -18,14 +18,16 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.app import Gateway
+from jackfield.catalog.globs import Patterns
 from jackfield.cli.inside import SOURCES_WITHIN
 from jackfield.cli.show import counted
 from jackfield.errors import JackfieldError
-from jackfield.keys import ADMIN_KEY_FILE
+from jackfield.keys import ADMIN, ADMIN_KEY_FILE
+from jackfield.parsing import nearest
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.store import open_store
+from jackfield.store import naming, open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
@@ -118,7 +120,8 @@ def check_data(settings: Settings) -> Iterator[Finding]:
     else:
         yield ok("data", f"{settings.data} is made at the first start")
     key = settings.data / ADMIN_KEY_FILE
-    if os.environ.get("JACKFIELD_ADMIN_KEY") or settings.keys:
+    is_configured = bool(os.environ.get("JACKFIELD_ADMIN_KEY") or settings.keys)
+    if is_configured and not (settings.admin_key and key.exists()):
         yield ok("key", "as configured")
     elif not key.exists():
         yield ok("key", "is made at the first start")
@@ -128,18 +131,52 @@ def check_data(settings: Settings) -> Iterator[Finding]:
         yield ok("key", f"{key}, readable by its owner only")
 
 
+def check_models(settings: Settings) -> Iterator[Finding]:
+    """Whether every agent has something to think with. A model that is named and missing stops the start."""
+    if settings.models:
+        yield ok("models", ", ".join(settings.models))
+        return
+    for name in settings.agents:
+        yield fault(f"agent {name}", "There is no model, so it cannot think.", "Add [models.default] to the config.")
+
+
+def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    """Names and patterns in the config that no tool fits now; `offered` are (name, source). A source may bring some."""
+    for name, key in settings.keys.items():
+        yield from _unfit(f"auth.keys.{name}.tools", key.tools, offered)
+    for name, agent in settings.agents.items():
+        servers = agent.mcp.get("servers")
+        own = (
+            {server.get("name") for server in servers if isinstance(server, dict)} if isinstance(servers, list) else ()
+        )
+        patterns = [pattern for pattern in agent.tools if pattern.partition(":")[0] not in own]
+        yield from _unfit(f"agents.{name}.tools", patterns, offered)
+
+
+def _unfit(where: str, patterns: Iterable[str] | None, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    for pattern in patterns or ():
+        wanted = Patterns([pattern])
+        if pattern == "*" or any(wanted.match(name, source=source, foreign=name) for name, source in offered):
+            continue
+        near = nearest(pattern, [name for name, _ in offered])
+        yield warning(
+            where, f"'{pattern}' fits no tool that is here now.{near}", "Correct it, unless its source is down."
+        )
+
+
 async def check_store(settings: Settings) -> Finding:
     """Whether calls could be kept there. Opens it for real, unless nothing was ever kept here."""
     kind = settings.store_url.partition(":")[0]
     if kind == "sqlite" and not settings.data.exists():
         return ok("store", "is made at the first start")
     try:
-        store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
-        try:
-            await store.open()
-            await store.now_ms()
-        finally:
-            await store.close()
+        with naming(settings.store_from):
+            store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
+            try:
+                await store.open()
+                await store.now_ms()
+            finally:
+                await store.close()
     except (JackfieldError, OSError) as error:
         return fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")
     return ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, and no gateway uses it now")
@@ -166,9 +203,11 @@ async def try_sources(settings: Settings) -> list[Finding]:
                     for status in gateway.panel.statuses()
                 ]
                 notices = [warning("names", notice.message) for notice in gateway.catalog.notices]
+                offered = [(entry.name, entry.tool.source) for entry in gateway.catalog.view(ADMIN).entries]
         except JackfieldError as error:
             return [fault("sources", error.message)]
-    return [*(finding for report in reports for finding in check_source(report)), *notices]
+    names = check_tool_names(settings, offered)
+    return [*(finding for report in reports for finding in check_source(report)), *notices, *names]
 
 
 def check_source(report: SourceReport) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from jackfield.cli.reach import answers, local_key, local_url
 from jackfield.cli.show import counted, harmless, paint, put, put_json
 from jackfield.errors import ConfigError
 from jackfield.sdk import Client
-from jackfield.settings import load_settings
+from jackfield.settings import Settings, load_local, load_settings
 
 DESCRIPTION = "Check this machine, the config, the data folder, the store, every source and the running gateway."
 EXAMPLES = """\
@@ -48,17 +48,20 @@ async def examine(config: str | None) -> list[Finding]:
         settings = load_settings(config)
     except ConfigError as error:
         return [*findings, checks.fault("config", error.message)]
-    findings += [checks.describe_config(settings), *checks.check_data(settings)]
-    url, key = local_url(settings), local_key(settings)
+    findings += [checks.describe_config(settings), *checks.check_data(settings), *checks.check_models(settings)]
+    local = load_local(config)
+    url, key = local_url(local), local_key(local)
     if await answers(url, key):
-        return [*findings, checks.ok("store", "in use by the gateway that runs"), *await _running(url, key)]
+        return [*findings, checks.ok("store", "in use by the gateway that runs"), *await _running(settings, url, key)]
     findings += [await checks.check_store(settings), *await checks.try_sources(settings), checks.check_port(settings)]
     return findings
 
 
-async def _running(url: str, key: str | None) -> list[Finding]:
+async def _running(settings: Settings, url: str, key: str | None) -> list[Finding]:
     async with Client(url, key) as client:
-        return list(checks.check_running(await client.ready(), url))
+        findings = list(checks.check_running(await client.ready(), url))
+        offered = [(tool.name, tool.source) for tool in await client.tools.list()]
+        return [*findings, *checks.check_tool_names(settings, offered)]
 
 
 def line_of(finding: Finding) -> str:

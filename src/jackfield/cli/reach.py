@@ -17,7 +17,7 @@ from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN_KEY_FILE, made_or_kept_key
 from jackfield.sdk import Client, GatewayFault, GatewayUnreachable, NoAnswer, Unauthenticated
 from jackfield.sdk.address import read_key, read_url
-from jackfield.settings import Settings, load_settings
+from jackfield.settings import LocalGateway, Settings, load_local, load_settings
 
 PROBE_WITHIN = 2.0
 
@@ -47,11 +47,13 @@ async def find_road(options: Namespace, *, may_run_inside: bool) -> Road:
     """Where the gateway is; with `may_run_inside`, in this process if it is nowhere else."""
     if options.url or os.environ.get("JACKFIELD_URL"):
         return Road(url=options.url, key=options.key)
-    settings = load_settings(getattr(options, "config", None))
-    url = local_url(settings)
-    key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(settings)
+    config = getattr(options, "config", None)
+    local = load_local(config)
+    url = local_url(local)
+    key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(local)
     if may_run_inside and not await answers(url, key):
-        own = options.key or local_key(settings) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
+        settings = load_settings(config)
+        own = options.key or local_key(local) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
         return Road(url=settings.url, key=own, inside=settings)
     return Road(url=url, key=key)
 
@@ -63,17 +65,21 @@ def _gateway_inside(settings: Settings, key: str) -> AbstractAsyncContextManager
     return road
 
 
-def local_url(settings: Settings) -> str:
+def local_url(local: LocalGateway) -> str:
     """Where the gateway of this config is: where it said it runs, else where the config puts it."""
-    return read_url(settings.data) or settings.url
+    return read_url(local.data) or local.url
 
 
-def local_key(settings: Settings) -> str | None:
-    """The key to the gateway of this config: from the environment, the config itself, or its key file."""
+def local_key(local: LocalGateway) -> str | None:
+    """The widest key to the gateway of this config: from the environment, the config itself, or its key file."""
     if given := os.environ.get("JACKFIELD_ADMIN_KEY"):
         return given
-    configured = sorted(settings.keys.values(), key=lambda key: ("admin" not in key.scopes, "call" not in key.scopes))
-    return configured[0].key if configured else read_key(settings.data)
+    configured = sorted(local.keys, key=lambda key: ("admin" not in key.scopes, "call" not in key.scopes))
+    widest = configured[0] if configured else None
+    made = read_key(local.data) if local.admin_key else None
+    if widest is None or (made is not None and "admin" not in widest.scopes):
+        return made
+    return widest.key
 
 
 async def answers(url: str, key: str | None) -> bool:

@@ -107,7 +107,7 @@ def read_script(path: Path, *, named_in: str) -> Script:
     except ValueError as fault:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ConfigError(f"{path} is not valid {kind}: {fault}. Correct that place.") from None
-    file = parse_config(raw, _File, where=str(path))
+    file = parse_config(raw, _File, where=f"{path}:")
     return Script(
         turns=tuple(_turn(turn, where=f"{path}: turns[{number}]") for number, turn in enumerate(file.turns)),
         otherwise=None if file.otherwise is None else _turn(file.otherwise, where=f"{path}: otherwise"),

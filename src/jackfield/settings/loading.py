@@ -18,7 +18,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
-from jackfield.parsing import parse_config
+from jackfield.parsing import nearest, parse_config
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.settings.discovery import DiscoverySettings, services_in
 from jackfield.settings.models import with_environment_model
@@ -69,11 +69,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     data: Path
     server: ServerSettings = ServerSettings()
     store_url: str
+    store_from: str = ""
+    """Where the store's url was given: a file and its key, a variable or an option; nothing for the default."""
     keep_days: float = 30
     large_result: int = LARGE_RESULT
     scenario: ScenarioSettings = ScenarioSettings()
     categories: tuple[Category, ...] = ()
     keys: dict[str, KeySettings] = {}
+    admin_key: bool = True
     outgoing: OutgoingSettings = OutgoingSettings()
     mcp: McpSettings = McpSettings()
     responses: ResponsesSettings = ResponsesSettings()
@@ -94,10 +97,24 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def url(self) -> str:
         """Where people and the CLI find this gateway."""
-        if self.server.public_url:
-            return self.server.public_url.rstrip("/")
-        host = "127.0.0.1" if self.server.host in ("0.0.0.0", "::", "") else self.server.host  # noqa: S104 - read, not bound
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+        return url_of(self.server)
+
+
+class LocalGateway(Struct, frozen=True, kw_only=True):
+    """What a client has to know of the config: where its gateway is, and with which keys it can be asked."""
+
+    data: Path
+    url: str
+    keys: tuple[KeySettings, ...] = ()
+    """Those whose value is known here."""
+    admin_key: bool = True
+
+
+class _LocalDocument(Struct, frozen=True, kw_only=True):
+    """As much of the file as a client reads; the rest may be wrong."""
+
+    server: ServerSettings = ServerSettings()
+    auth: AuthSettings = AuthSettings()
 
 
 class Secrets:
@@ -124,23 +141,25 @@ def load_settings(
     """Read config, environment and secrets. `overrides` are the command line's host, port and store."""
     env = os.environ if environment is None else environment
     path = find_config(config, environment=env)
-    folder = path.parent if path else Path.cwd()
-    data = (folder / env.get("JACKFIELD_DATA", ".jackfield")).resolve()
+    folder, data = _folders(path, env)
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _fill_in(_read(path), secrets, str(path), "") if path else {}
-    document = parse_config(raw, _Document, where=str(path) if path else "the configuration")
+    document = parse_config(raw, _Document, where=f"{path or 'the configuration'}:")
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    store_url, store_from = _store(document.store.url, path, env, given)
     settings = Settings(
         path=path,
         folder=folder,
         data=data,
         server=_server(document.server, env, given),
-        store_url=str(given.get("store") or env.get("JACKFIELD_STORE") or document.store.url or "sqlite:///"),
+        store_url=store_url,
+        store_from=store_from,
         keep_days=document.store.keep,
         large_result=document.store.large_result,
         scenario=document.scenario,
         categories=document.categories,
         keys=document.auth.keys,
+        admin_key=document.auth.admin_key,
         outgoing=document.outgoing,
         discovery=document.discovery,
         services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),
@@ -158,6 +177,31 @@ def load_settings(
     )
     _check(settings)
     return settings
+
+
+def load_local(config: str | Path | None = None, *, environment: Mapping[str, str] | None = None) -> LocalGateway:
+    """The gateway of this config as its clients see it. What only the gateway needs, `${NAME}` too, may be missing."""
+    env = os.environ if environment is None else environment
+    path = find_config(config, environment=env)
+    _, data = _folders(path, env)
+    secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
+    raw = _read(path) if path else {}
+    raw = {key: _fill_in(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}
+    document = parse_config(raw, _LocalDocument, where=f"{path or 'the configuration'}:")
+    return LocalGateway(
+        data=data,
+        url=url_of(_server(document.server, env, {})),
+        keys=tuple(key for key in document.auth.keys.values() if key.key),
+        admin_key=document.auth.admin_key,
+    )
+
+
+def url_of(server: ServerSettings) -> str:
+    """Where a gateway with this `[server]` is found."""
+    if server.public_url:
+        return server.public_url.rstrip("/")
+    host = "127.0.0.1" if server.host in ("0.0.0.0", "::", "") else server.host  # noqa: S104 - read, not bound
+    return f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
 def find_config(given: str | Path | None, *, environment: Mapping[str, str] | None = None) -> Path | None:
@@ -200,19 +244,38 @@ def _read_secrets(path: Path) -> dict[str, str]:
     return loaded
 
 
-def _fill_in(value: Any, secrets: Secrets, path: str, key: str) -> Any:
-    """`value` with every `${NAME}` replaced, at any depth."""
+def _folders(path: Path | None, env: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where relative paths begin, and where the gateway keeps its own files."""
+    folder = path.parent if path else Path.cwd()
+    return folder, (folder / env.get("JACKFIELD_DATA", ".jackfield")).resolve()
+
+
+def _store(
+    configured: str | None, path: Path | None, env: Mapping[str, str], given: Mapping[str, str | int]
+) -> tuple[str, str]:
+    """The store's url, and where it was given."""
+    named = ((given.get("store"), "--store"), (env.get("JACKFIELD_STORE"), "JACKFIELD_STORE"))
+    for url, where in (*named, (configured, f"{path}: store.url")):
+        if url:
+            return str(url), where
+    return "sqlite:///", ""
+
+
+def _fill_in(value: Any, secrets: Secrets, path: str, key: str, *, unset: str | None = None) -> Any:
+    """`value` with every `${NAME}` replaced, at any depth; one that is not set is an error, or `unset`."""
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _lookup(found[1], secrets, path, key), value)
+        return _VARIABLE.sub(lambda found: _lookup(found[1], secrets, path, key, unset=unset), value)
     if isinstance(value, dict):
-        return {k: _fill_in(v, secrets, path, f"{key}.{k}" if key else k) for k, v in value.items()}
+        return {k: _fill_in(v, secrets, path, f"{key}.{k}" if key else k, unset=unset) for k, v in value.items()}
     if isinstance(value, list):
-        return [_fill_in(item, secrets, path, f"{key}[{n}]") for n, item in enumerate(value)]
+        return [_fill_in(item, secrets, path, f"{key}[{n}]", unset=unset) for n, item in enumerate(value)]
     return value
 
 
-def _lookup(name: str, secrets: Secrets, path: str, key: str) -> str:
+def _lookup(name: str, secrets: Secrets, path: str, key: str, *, unset: str | None) -> str:
     value = secrets.get(name)
+    if value is None and unset is not None:
+        return unset
     if value is None:
         raise ConfigError(
             f"{path}: {key} uses ${{{name}}}, which is not set. "
@@ -249,19 +312,40 @@ def _check(settings: Settings) -> None:
     if twice is not None:
         raise ConfigError(f"{where}: two of the [[tools]] are called '{twice}'. Rename one of them.")
     for name, key in settings.keys.items():
-        if not key.key:
-            raise ConfigError(f'{where}: auth.keys.{name}.key is empty. Give it a value, for example "${{OPS_KEY}}".')
-        for scope in key.scopes:
-            if not is_scope(scope):
-                raise ConfigError(
-                    f"{where}: auth.keys.{name}.scopes has the unknown scope '{scope}'. "
-                    "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
-                )
+        _check_key(key, where=f"{where}: auth.keys.{name}")
     for agent in settings.agents:
-        check_agent_id(agent, where=f"{where}: agents.{agent}")
-        if agent in settings.sessions:
-            raise ConfigError(f"{where}: '{agent}' is both an agent and a session. Rename one of them.")
-        for space in settings.agents[agent].spaces:
-            check_agent_id(space, where=f"{where}: agents.{agent}.spaces")
+        _check_agent(settings, agent, where=f"{where}: agents.{agent}")
+    for source in settings.sources:
+        sampling = source.options.get("sampling")
+        if source.kind == "mcp" and isinstance(sampling, str):
+            _check_model(settings, sampling, where=f"{where}: sources.{source.name}.sampling")
     if settings.log_format not in ("text", "json"):
         raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
+
+
+def _check_key(key: KeySettings, *, where: str) -> None:
+    if not key.key:
+        raise ConfigError(f'{where}.key is empty. Give it a value, for example "${{OPS_KEY}}".')
+    unknown = next((scope for scope in key.scopes if not is_scope(scope)), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"{where}.scopes has the unknown scope '{unknown}'. "
+            "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
+        )
+
+
+def _check_agent(settings: Settings, agent: str, *, where: str) -> None:
+    check_agent_id(agent, where=where)
+    if agent in settings.sessions:
+        raise ConfigError(f"{settings.path}: '{agent}' is both an agent and a session. Rename one of them.")
+    _check_model(settings, settings.agents[agent].model, where=f"{where}.model")
+    for space in settings.agents[agent].spaces:
+        check_agent_id(space, where=f"{where}.spaces")
+
+
+def _check_model(settings: Settings, model: str | None, *, where: str) -> None:
+    """A model that is named must be one of `[models]`; none named means the default one."""
+    if model is None or model in settings.models:
+        return
+    known = f"Known: {', '.join(settings.models)}." if settings.models else f"Add [models.{model}]."
+    raise ConfigError(f"{where} is '{model}', which is no model here.{nearest(model, list(settings.models))} {known}")

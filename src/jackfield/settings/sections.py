@@ -63,6 +63,8 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[auth]`"""
 
     keys: dict[str, KeySettings] = {}
+    admin_key: bool = True
+    """Whether the key in the data folder's `admin.key` stays valid beside these."""
 
 
 class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

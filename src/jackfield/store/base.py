@@ -32,7 +32,7 @@ from jackfield.store.runs import Runs
 from jackfield.store.spaces import Spaces
 from jackfield.store.statements import Statement, make_statement
 
-__all__ = ["CallFilter", "Claim", "Moved", "Page", "Started", "Store"]
+__all__ = ["CallFilter", "Claim", "Login", "Moved", "Page", "Started", "Store"]
 
 T = TypeVar("T")
 DAY_MS = 86_400_000
@@ -58,6 +58,13 @@ class Page(Struct, frozen=True):
 
     calls: list[Call]
     next_cursor: str | None
+
+
+class Login(Struct, frozen=True, kw_only=True):
+    """Who is signed in by a cookie, and the digest of the key that opened the login."""
+
+    principal: str
+    key: str
 
 
 class Store(ABC):
@@ -272,14 +279,14 @@ class Store(ABC):
         row = await self._read(partial(moves.one, "first_call_of_run", run_id=run_id))
         return None if row is None else str(row["principal"])
 
-    async def save_login(self, digest: str, principal: str) -> None:
+    async def save_login(self, digest: str, login: Login) -> None:
         """Keep a browser signed in for a month."""
-        lifetime = LOGIN_DAYS * DAY_MS
-        await self._write(partial(moves.run, "put_login", digest=digest, principal=principal, lifetime_ms=lifetime))
+        values = {"principal": login.principal, "key_digest": login.key, "lifetime_ms": LOGIN_DAYS * DAY_MS}
+        await self._write(partial(moves.run, "put_login", digest=digest, **values))
 
-    async def find_login(self, digest: str) -> str | None:
+    async def find_login(self, digest: str) -> Login | None:
         row = await self._read(partial(moves.one, "get_login", digest=digest))
-        return None if row is None else str(row["principal"])
+        return None if row is None else Login(principal=row["principal"], key=row["key_digest"])
 
     async def drop_login(self, digest: str) -> None:
         await self._write(partial(moves.run, "delete_login", digest=digest))

@@ -1,5 +1,7 @@
 """From a url in the config to a store. A new kind of database is one line here."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jackfield.errors import ConfigError
@@ -29,6 +31,15 @@ def open_store(url: str, *, folder: Path, data: Path, large_result: int = LARGE_
         f"The store url '{_without_password(url)}' is not one this version knows. "
         "Use sqlite:///FILE, sqlite:///, postgresql://USER:PASSWORD@HOST/DATABASE or memory:."
     )
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Say in a `ConfigError` about the store where its url was given, if it was."""
+    try:
+        yield
+    except ConfigError as fault:
+        raise ConfigError(f"{where}: {fault.message}" if where else fault.message) from None
 
 
 def database_files(url: str, *, folder: Path, data: Path) -> tuple[Path, ...]:

@@ -152,16 +152,17 @@ class SqliteStore(Store):
 
     def _prepare(self) -> sqlite3.Connection:
         """Lock, connect, migrate: everything that can fail at the start, with a sentence for each."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = take_lock(self._path)
-        if not self._path.exists():
-            self._path.touch(mode=0o600)  # what calls said is for nobody else's user; SQLite's other files follow it
         try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = take_lock(self._path)
+            if not self._path.exists():
+                self._path.touch(mode=0o600)  # calls are for nobody else's user; SQLite's other files follow it
             connection = self._connect()
             migrate(connection, self._path.name)
-        except sqlite3.Error as fault:
+        except (sqlite3.Error, OSError) as fault:
+            why = fault.strerror if isinstance(fault, OSError) else fault
             raise ConfigError(
-                f"The database {self._path.name} cannot be used: {fault}. "
+                f"The database {self._path.name} cannot be used: {why}. "
                 "Check that it is a Jackfield database and that its folder can be written."
             ) from None
         return connection

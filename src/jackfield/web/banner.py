@@ -17,7 +17,7 @@ _SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "arra
 def banner(gateway: Gateway) -> str:
     """The lines to print, with a fresh login link in them."""
     settings, keyring = gateway.settings, gateway.keyring
-    entries = gateway.catalog.view(keyring.host).entries
+    entries = gateway.catalog.view(keyring.host.principal).entries
     lines = [
         f"Jackfield is up at {settings.url} with {len(entries)} {'tool' if len(entries) == 1 else 'tools'}.",
         f"  open  {settings.url}/#code={keyring.new_code(keyring.host)}",

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from jackfield.errors import BadRequest, Unauthenticated
-from jackfield.model.principal import Principal
+from jackfield.keys import Credential
 from jackfield.web.admission import key_in
 from jackfield.web.answers import Answer, Empty, json_reply
 from jackfield.web.bodies import BodyReader
@@ -35,8 +35,9 @@ _body = BodyReader(LoginBody, required=False)
 async def log_in(visit: Visit) -> Answer:
     """Exchange a code, or the key in the headers, for a cookie."""
     body = await _body.read(visit)
-    principal = _who(visit, body.code)
-    login = await visit.reception.logins.open(principal)
+    credential = _who(visit, body.code)
+    login = await visit.reception.logins.open(credential)
+    principal = credential.principal
     answer = SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
     return json_reply(answer, headers=((b"set-cookie", login_cookie(login, secure=_is_https(visit))),))
 
@@ -54,23 +55,23 @@ async def log_out(visit: Visit) -> Answer:
     return Empty(204, [(b"set-cookie", login_cookie(None, secure=_is_https(visit))), (b"cache-control", b"no-store")])
 
 
-def _who(visit: Visit, code: str | None) -> Principal:
+def _who(visit: Visit, code: str | None) -> Credential:
     keyring = visit.gateway.keyring
     if code is not None:
-        principal = keyring.take_code(code)
-        if principal is None:
+        credential = keyring.take_code(code)
+        if credential is None:
             raise Unauthenticated(
                 "The code is used up or too old. Paste a key, or start the gateway again for a new link.",
                 param="code",
             )
-        return principal
+        return credential
     key = key_in(visit.headers)
     if key is None:
         raise BadRequest("Give the code of the printed link, or a key in a header.", param="code")
-    principal = keyring.find(key)
-    if principal is None:
+    credential = keyring.credential(key)
+    if credential is None:
         raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
-    return principal
+    return credential
 
 
 def _is_https(visit: Visit) -> bool:

@@ -1,4 +1,5 @@
-"""Who is signed in by cookie. The browser holds an opaque id, the store its digest and whose it is.
+"""Who is signed in by cookie. The browser holds an opaque id; the store has its digest, whose it is,
+and the digest of the key that opened it: the login ends when that key is changed or removed.
 
 Above: `admission.py` and the login doors. Below: the store and the keyring. What the store said is remembered for a
 minute, so a page's many requests ask it once, and a logout at another gateway still counts soon.
@@ -8,9 +9,9 @@ import secrets
 import time
 from collections.abc import Callable
 
-from jackfield.keys import Keyring, digest_of
+from jackfield.keys import Credential, Keyring, digest_of
 from jackfield.model.principal import Principal
-from jackfield.store import Store
+from jackfield.store import Login, Store
 
 COOKIE = "jackfield"
 LIFETIME_SECONDS = 30 * 24 * 3600
@@ -25,22 +26,22 @@ class Logins:
         self._store = store
         self._keyring = keyring
         self._clock = clock
-        self._seen: dict[str, tuple[str, float]] = {}
+        self._seen: dict[str, tuple[Login, float]] = {}
 
-    async def open(self, principal: Principal) -> str:
+    async def open(self, credential: Credential) -> str:
         """A new login's id, on record before it is given out."""
         login = secrets.token_urlsafe(32)
-        await self._store.save_login(digest_of(login), principal.name)
+        await self._store.save_login(digest_of(login), Login(principal=credential.principal.name, key=credential.key))
         return login
 
     async def find(self, login: str) -> Principal | None:
         """Who is signed in with this id; a principal whose key is gone is not."""
         digest = digest_of(login)
-        name, until = self._seen.get(digest, (None, 0.0))
-        if name is None or until < self._clock():
-            name = await self._store.find_login(digest)
-            self._remember(digest, name)
-        return self._keyring.named(name) if name is not None else None
+        kept, until = self._seen.get(digest, (None, 0.0))
+        if kept is None or until < self._clock():
+            kept = await self._store.find_login(digest)
+            self._remember(digest, kept)
+        return self._keyring.holder(kept.key, name=kept.principal) if kept is not None else None
 
     async def close(self, login: str) -> None:
         """Sign out: the id is worth nothing from now on."""
@@ -48,13 +49,13 @@ class Logins:
         self._seen.pop(digest, None)
         await self._store.drop_login(digest)
 
-    def _remember(self, digest: str, name: str | None) -> None:
+    def _remember(self, digest: str, login: Login | None) -> None:
         self._seen.pop(digest, None)
-        if name is None:
+        if login is None:
             return
         if len(self._seen) >= _MOST_REMEMBERED:
             self._seen.clear()
-        self._seen[digest] = (name, self._clock() + _REMEMBER_SECONDS)
+        self._seen[digest] = (login, self._clock() + _REMEMBER_SECONDS)
 
 
 def login_in(cookie_header: str | None) -> str | None:

@@ -228,14 +228,19 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """Uvicorn would raise the signal again at the end, before the gateway has stopped."""
         loop = asyncio.get_running_loop()
-        signals = (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._say_when_read)
         try:
             yield
         finally:
-            for number in signals:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
+
+    def _say_when_read(self) -> None:
+        """SIGHUP asks many servers to read their config again; a terminal that closes sends it too."""
+        path = self._gateway.settings.path or "The configuration"
+        log.warning("Got SIGHUP. %s is read at the next start, so nothing changes now. To apply it, restart.", path)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own interface
         if not self.should_exit:

@@ -152,10 +152,11 @@ UPDATE gateways SET dead = 1 WHERE id IN (
 RETURNING id
 
 -- name: put_login
-INSERT INTO logins (digest, principal, expires_at) VALUES (:digest, :principal, clock_ms() + :lifetime_ms)
+INSERT INTO logins (digest, principal, key_digest, expires_at)
+VALUES (:digest, :principal, :key_digest, clock_ms() + :lifetime_ms)
 
 -- name: get_login
-SELECT principal FROM logins WHERE digest = :digest AND expires_at > clock_ms()
+SELECT principal, key_digest FROM logins WHERE digest = :digest AND expires_at > clock_ms()
 
 -- name: delete_login
 DELETE FROM logins WHERE digest = :digest
