@@ -87,6 +87,10 @@ class Keyring:
         """The principal of that name, as long as it still has a key."""
         return self._by_name.get(name)
 
+    def acts_as(self, agent: str) -> bool:
+        """Whether a key was given to this agent, which may be a program outside that nothing else here knows."""
+        return any(agent in principal.named("agent") for principal in self._by_name.values())
+
     def lend(self, key: str, principal: Principal) -> None:
         """A key for a while: found by itself, and by nobody's name, so that no login can be made of it."""
         self._by_digest[digest_of(key)] = principal

@@ -140,6 +140,17 @@ def near() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.mark.parametrize("length", range(94, 100))
+async def test_a_session_has_its_socket_however_long_the_path_of_the_data_folder_is(
+    tmp_path: Path, near: Path, length: int
+) -> None:
+    data = near / ("d" * (length - len(str(near)) - len("/sessions/ses_") - 27))
+    async with a_gateway(tmp_path, data=data) as gateway:
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=Declared())
+        assert session.socket is not None
+        assert session.socket.is_socket()
+
+
 async def test_a_program_that_cannot_be_started_opens_no_session(tmp_path: Path, near: Path) -> None:
     async with a_gateway(tmp_path, data=near) as gateway:
         with pytest.raises(Unavailable, match="no-such-program-anywhere"):

@@ -88,6 +88,10 @@ scopes = ["worker:ext_*"]
 key = "boss-key"
 scopes = ["call", "answer"]
 
+[auth.keys.outside]
+key = "outside-key"
+scopes = ["agent:served", "agent:pages", "agent:statuses", "agent:bob", "agent:quiet"]
+
 [auth.keys.clerk]
 key = "clerk-key"
 scopes = ["answer"]

@@ -37,6 +37,10 @@ scopes = ["worker:fetch*"]
 [auth.keys.caller]
 key = "callers-key"
 scopes = ["call"]
+
+[auth.keys.outside]
+key = "outside-key"
+scopes = ["agent:dora", "agent:emil"]
 """ + "".join(
     [
         EXTERNAL.format(name="fetchExternalData", more="timeout = 10000"),

@@ -91,7 +91,19 @@ async def test_events_are_filtered_by_status(at: Desk) -> None:
         page = await at.ask("GET", "/api/agents/statuses/inbox", params={"status": status})
         counts[status] = len(page.json()["events"])
     assert counts == {"pending": 1, "processing": 0, "processed": 0}
+    assert (await at.ask("GET", "/api/agents/quiet/inbox")).json() == {"events": [], "next_cursor": None}
+
+
+@requirement("CON-agent-unknown")
+async def test_an_agent_that_is_neither_here_nor_has_a_key_is_404_and_no_event_is_kept(at: Desk) -> None:
+    answer = await at.ask("POST", "/api/agents/nobody/trigger", json={"serviceName": "s"})
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "agent_not_found")
+    for part in ("inbox", "cycles", "memories", "goals", "plans"):
+        assert (await at.ask("GET", f"/api/agents/nobody/{part}")).status_code == 404, part
+    call = (await at.execute("ext_job", agent="nobody")).json()
     assert (await at.ask("GET", "/api/agents/nobody/inbox")).json() == {"events": [], "next_cursor": None}
+    await at.submit(call, result="later")
+    assert [event["eventId"] for event in await at.inbox("nobody")] == [f"tr:{call['call_id']}"]
 
 
 @pytest.mark.parametrize(

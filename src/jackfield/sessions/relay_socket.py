@@ -1,13 +1,15 @@
 """The socket of a session: newline-delimited JSON-RPC 2.0, for the program inside and nobody else's user.
 
 On connect, and whenever the caller declares its tools anew, the gateway sends `caller_tools_config`. The program sends
-`caller_tool {tool, arguments}`, as many at once as it likes, and gets each answer when it is there. Whatever else comes
-is answered with an error; neither it nor a program that vanishes harms another connection.
+`caller_tool {tool, arguments}`, as many at once as it likes, and gets each answer when it is there; one that it sent
+without an `id`, as the seed's own example does, is answered without one. Whatever else comes is answered with an error;
+neither it nor a program that vanishes harms another connection.
 Above: `registry.py`. Below: `relay.py`. The codes are those of wire/oubliette.md.
 """
 
 import asyncio
 import logging
+import os
 import shutil
 import socket
 import tempfile
@@ -72,7 +74,7 @@ class _Error(Struct, frozen=True, kw_only=True):
 
 class _Response(Struct, frozen=True, kw_only=True):
     jsonrpc: str = "2.0"
-    id: RequestId | None
+    id: RequestId | UnsetType | None
     result: Raw | UnsetType = UNSET
     error: _Error | UnsetType = UNSET
 
@@ -162,7 +164,8 @@ class _Connection:
         self._writer = writer
         self._has_room = has_room
         self._lines = LineReader(limit=LONGEST_LINE)
-        self._open: dict[RequestId, asyncio.Task[None]] = {}
+        self._open: dict[object, asyncio.Task[None]] = {}
+        """Requests by id; one without an id by itself."""
         self._is_first = True
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -200,40 +203,40 @@ class _Connection:
             return
         if not line.strip() or (is_first and line.startswith(HEADER)):
             return
-        request_id: RequestId | None = None
+        request_id: RequestId | UnsetType | None = None
         try:
             message = _read(line)
-            request_id = None if message.id is UNSET else _checked_id(message.id)
+            request_id = UNSET if message.id is UNSET else _checked_id(message.id)
             self._act_on(message, request_id)
         except _Fault as fault:
             self._refuse(request_id, fault)
 
-    def _act_on(self, message: _Incoming, request_id: RequestId | None) -> None:
+    def _act_on(self, message: _Incoming, request_id: RequestId | UnsetType) -> None:
         params = {} if message.params in (UNSET, None) else message.params
-        if not isinstance(message.method, str) or not isinstance(params, dict):
-            raise _Fault(INVALID_REQUEST, "A request has a 'method', and 'params' that are an object.")
-        if request_id is None:
-            if message.method == CANCELLED:
-                self._cancel(params.get("requestId"))
-            return
+        if not isinstance(message.method, str):
+            raise _Fault(INVALID_REQUEST, "A request has a 'method', which is a text.")
         if message.method != "caller_tool":
-            raise _Fault(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+            if request_id is not UNSET:
+                raise _Fault(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+            if message.method == CANCELLED and isinstance(params, dict):
+                self._cancel(params.get("requestId"))
+            return  # a notification, which is never answered
+        if not isinstance(params, dict):
+            raise _Fault(INVALID_PARAMS, "'params' is an object with 'tool' and 'arguments'.")
         if request_id in self._open:
             raise _Fault(INVALID_REQUEST, "A request with this id is still open. Give each its own.")
         if len(self._open) >= MOST_AT_ONCE:
             raise _Fault(FAILED, f"{MOST_AT_ONCE:,} requests of this connection are open. Wait for some answers.")
-        task = self._open[request_id] = asyncio.create_task(self._caller_tool(request_id, params))
-        task.add_done_callback(lambda _: self._forget(request_id))
-
-    def _forget(self, request_id: RequestId) -> None:
-        self._open.pop(request_id, None)
+        key = object() if request_id is UNSET else request_id
+        task = self._open[key] = asyncio.create_task(self._caller_tool(request_id, params))
+        task.add_done_callback(lambda _: self._open.pop(key, None))
 
     def _cancel(self, request_id: Any) -> None:
         task = self._open.get(request_id) if isinstance(request_id, (int, str)) else None
         if task is not None:
             task.cancel()
 
-    async def _caller_tool(self, request_id: RequestId, params: dict[str, Any]) -> None:
+    async def _caller_tool(self, request_id: RequestId | UnsetType, params: dict[str, Any]) -> None:
         try:
             self._send(_encode(_Response(id=request_id, result=await self._result_of(params))))
         except _Fault as fault:
@@ -266,7 +269,7 @@ class _Connection:
         whole = await self._relay.whole_result(call)
         return _result(call, whole)
 
-    def _refuse(self, request_id: RequestId | None, fault: _Fault) -> None:
+    def _refuse(self, request_id: RequestId | UnsetType | None, fault: _Fault) -> None:
         self._send(_encode(_Response(id=request_id, error=fault.error)))
 
     def _send(self, message: bytes) -> None:
@@ -311,7 +314,7 @@ def _checked_id(value: Any) -> RequestId:
 
 def _own_folder(wished: Path) -> Path:
     """A folder of mode 0700: the wished one, or where its path is too long for a socket, a temporary one."""
-    if len(str(wished)) >= LONGEST_PATH:
+    if len(os.fsencode(wished / SOCKET)) > LONGEST_PATH:
         return Path(tempfile.mkdtemp(prefix="jackfield-"))
     wished.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     wished.mkdir(mode=0o700)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from jackfield.errors import BadRequest, Forbidden, NotFound
+from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.model.times import iso_time
+from jackfield.store import CallFilter
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
@@ -74,6 +75,8 @@ async def show_inbox(visit: Visit) -> Answer:
     events, rest = await visit.gateway.store.inbox.page(
         agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
     )
+    if not (events or await _is_known(visit, agent) or await _has_called(visit, agent)):
+        raise _nobody(agent)
     shown = [
         InboxEventRecord(
             event_id=event.event_id,
@@ -93,6 +96,8 @@ async def trigger_agent(visit: Visit) -> Answer:
     agent = _agent(visit)
     if not visit.principal.may_act_as(agent):
         raise Forbidden(f"Key '{visit.principal.name}' may not speak to agent '{agent}'. Use another key.")
+    if not await _is_known(visit, agent):
+        raise _nobody(agent)
     event_id = f"svc:{uuid.uuid4()}"
     data = encode({"serviceName": body.service_name, "payload": body.payload}).decode()
     if len(data) > MOST_PAYLOAD:
@@ -100,6 +105,27 @@ async def trigger_agent(visit: Visit) -> Answer:
         raise BadRequest(f"{said} Send a reference to it instead.", param="payload")
     await visit.gateway.store.inbox.push(agent, event_id=event_id, type="service", data=data)
     return json_reply(Triggered(agent_entity_id=agent, event_id=event_id))
+
+
+async def _is_known(visit: Visit, agent: str) -> bool:
+    """Whether somebody reads this inbox: an agent that lives here, or a program outside that has the agent's key."""
+    gateway = visit.gateway
+    if gateway.agents.get(agent) is not None or gateway.keyring.acts_as(agent):
+        return True
+    return await gateway.store.minds.get_agent(agent) is not None
+
+
+async def _has_called(visit: Visit, agent: str) -> bool:
+    """Whether calls were made in this name, whose results come here."""
+    return bool((await visit.gateway.store.list_calls(CallFilter(agent=agent), limit=1)).calls)
+
+
+def _nobody(agent: str) -> AgentNotFound:
+    return AgentNotFound(
+        f"There is no agent '{agent[:100]}', and no key with the scope 'agent:{agent[:100]}'. "
+        "GET /api/agents lists the agents.",
+        param="id",
+    )
 
 
 def _agent(visit: Visit) -> str:

@@ -16,9 +16,14 @@ FOUR = ["caller_tool_response", "session_end", "session_events", "session_messag
 CONTEXT = {"caller_id": "ant", "caller_tools": TOOLS}
 
 
-async def socket_of(gateway: RunningGateway, session_id: str) -> str:
+async def record_of(gateway: RunningGateway, session_id: str) -> dict[str, Any]:
     async with httpx2.AsyncClient(base_url=gateway.url, headers={"Authorization": f"Bearer {ANT}"}) as http:
-        return str((await http.get(f"/api/sessions/{session_id}")).json()["session"]["socket"])
+        record: dict[str, Any] = (await http.get(f"/api/sessions/{session_id}")).json()["session"]
+        return record
+
+
+async def socket_of(gateway: RunningGateway, session_id: str) -> str:
+    return str((await record_of(gateway, session_id))["socket"])
 
 
 @requirement("CTR-004-response-method", "CTR-004-parameters", "CON-relay-session-tools")
@@ -53,6 +58,10 @@ async def test_the_four_tools_are_listed_and_do_what_they_say(gateway: RunningGa
             "error",
             "dropped_events",
         }
+        other = {"caller_id": "ant", "caller_tools": [{"name": "another"}]}
+        declared = await call("session_message", session_id=session_id, context=other)
+        assert declared["spawned"] is False
+        assert (await record_of(gateway, session_id))["tools"] == ["ant_another"]
         again = await call("session_message", session_id=session_id, message="more", context=CONTEXT)
         assert (again["spawned"], again["last_event_index"] >= 0) == (False, True)
         async with on_socket(await socket_of(gateway, session_id)) as inside:
@@ -127,6 +136,7 @@ async def test_what_is_refused_over_mcp_is_told_as_an_error(gateway: RunningGate
             ("session_events", {"session_id": "ses_none"}, "There is no session"),
             ("session_message", {"message": "x", "agent": "nobody"}, "There is no agent 'nobody'"),
             ("session_message", {"message": "x"}, "Which agent"),
+            ("session_message", {"agent": "helper", "context": {}}, "neither a message nor caller_tools"),
         ):
             result = await bee.session.call_tool(name, arguments)
             assert result.is_error, name

@@ -87,7 +87,9 @@ async def test_fifty_requests_answered_in_any_order_each_get_their_own_answer(ca
         (b'{"jsonrpc": "2.0", "id": 1}\n', -32600),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "caller_tool"}\n', -32600),
         (b'{"jsonrpc": "2.0", "id": {}, "method": "caller_tool"}\n', -32600),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "caller_tool", "params": []}\n', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "caller_tool", "params": []}\n', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "caller_tool", "params": "x"}\n', -32602),
+        (b'{"method": "caller_tool", "params": []}\n', -32602),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "project_list"}\n', -32601),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "caller_tool", "params": {}}\n', -32602),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "caller_tool", "params": {"tool": "nope"}}\n', -32602),
@@ -105,6 +107,26 @@ async def test_what_cannot_be_done_is_an_error_with_its_code(caller: HttpCaller,
         told = await inside.hear()
         assert told["error"]["code"] == code
         assert told["error"]["message"]
+        await works(inside, caller)
+
+
+@requirement("CTR-005-request-without-id")
+async def test_a_line_without_an_id_as_in_the_seed_is_answered_without_one(caller: HttpCaller) -> None:
+    async with on_socket(caller.record["socket"]) as inside:
+        await inside.hear()
+        for answer, told in (({"result": {"sent": 1}}, {"result": {"sent": 1}}), ({"error": "no"}, None)):
+            inside.send(b'{"method": "caller_tool", "params": {"tool": "slow_tool", "arguments": {}}}\n')
+            request = await caller.events.get()
+            while request["type"] != "caller_tool_request":
+                request = await caller.events.get()
+            assert await caller.answer(request["request_id"], **answer) == "ok"
+            heard = await inside.hear()
+            assert "id" not in heard
+            assert heard == {"jsonrpc": "2.0", **told} if told else heard["error"]["message"] == "no"
+        inside.send(b'{"method": "caller_tool", "params": {"tool": "nope"}}\n')
+        refused = await inside.hear()
+        assert ("id" in refused, refused["error"]["code"]) == (False, -32602)
+        inside.send(b'{"method": "something_else", "params": []}\n')  # a notification is never answered
         await works(inside, caller)
 
 

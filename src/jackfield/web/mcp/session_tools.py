@@ -90,7 +90,8 @@ DEFINITIONS = (
     ),
     _definition(
         "session_message",
-        "Say something to an agent in a session, and lend it tools of your own. Without session_id one is opened.",
+        "Say something to an agent in a session, and lend it tools of your own. Without session_id one is opened; with "
+        "caller_tools alone they are declared and nothing is said.",
         {
             "message": _TEXT,
             "session_id": _SESSION_ID,
@@ -102,7 +103,7 @@ DEFINITIONS = (
             "caller_id": _CALLER_ID,
             "caller_tools": _CALLER_TOOLS,
         },
-        ["message"],
+        [],
     ),
 )
 _ENCODED = {definition["name"]: encode(definition) for definition in DEFINITIONS}
@@ -146,19 +147,20 @@ class SessionTools:
         return object_result(told, revision=caller.revision)
 
     async def _message(self, arguments: _Arguments, caller: Caller) -> dict[str, Any]:
-        if arguments.message is None:
-            raise BadRequest("message is required", param="message")
+        text, declared = arguments.message, arguments.declared
+        if text is None and declared.tools is None:
+            raise BadRequest("There is neither a message nor caller_tools in this. Send one of them.", param="message")
         if arguments.session_id is None:
             opened = await opened_session(
-                self._sessions, caller.principal, agent=arguments.agent, message=None, declared=arguments.declared
+                self._sessions, caller.principal, agent=arguments.agent, message=None, declared=declared
             )
             session = self._sessions.find(opened.session_id, caller.principal)
             self._bind(session, caller)
-            self._sessions.message(session, arguments.message, declared=Declared(), principal=caller.principal)
+            self._sessions.message(session, text, declared=Declared(), principal=caller.principal)
             return {"session_id": session.id, "spawned": True, "last_event_index": -1}
         session = self._session(arguments, caller.principal)
         before = session.ring.last_index
-        self._sessions.message(session, arguments.message, declared=arguments.declared, principal=caller.principal)
+        self._sessions.message(session, text, declared=declared, principal=caller.principal)
         self._bind(session, caller)
         return {"session_id": session.id, "spawned": False, "last_event_index": before}
 
