@@ -112,7 +112,7 @@ class Stage:
             principal=OPS,
             **fields,
         )
-        runner = CallRunner(plan, pipeline=self.house.pipeline, emit=self.told.append)
+        runner = CallRunner(plan, pipeline=self.house.pipeline, store=self.house.store, emit=self.told.append)
         self.ended = await Loop(plan, actor=runner, emit=self.told.append).run()
         return self.ended
 

@@ -10,6 +10,7 @@ from jackfield.agents.steps import StepMessage, told_in_cycle, whereabouts_after
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, FirstReply
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, OutputText, Usage
 from jackfield.store.cycle_moves import Step
+from tests.requirement import requirement
 
 NO = CallError(code="no", message="No.")
 USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
@@ -52,6 +53,15 @@ def test_a_steps_calls_come_together_and_then_their_outputs_in_the_same_order() 
     assert ids == ["m1_0", "m1_1", "m1_0", "m1_1", "m2_0", "m2_0"]
     assert replay.usage == Usage(input_tokens=20, output_tokens=10, total_tokens=30)
     assert replay.called == ("a", "b", "c")
+
+
+@requirement("PROG-tool-images")
+def test_an_image_that_was_seen_is_seen_again() -> None:
+    shot = {"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]}
+    replay = replayed([step(1, call("screenshot", shot, source="files"))])
+    output = replay.items[-1]
+    assert isinstance(output, FunctionCallOutput)
+    assert [type(part).__name__ for part in output.output] == ["InputText", "InputImage"]
 
 
 def test_the_active_space_is_where_the_last_step_left_the_agent() -> None:

@@ -45,6 +45,15 @@ retry_delay = 0.01
 kind = "files"
 path = "tools/*.py"
 """
+EYES = '''\
+import base64
+
+def screenshot(size: int = 30) -> dict:
+    """Show the screen."""
+    data = base64.b64encode(b"x" * size).decode()
+    image = {"type": "image", "data": data, "mimeType": "image/png"}
+    return {"content": [{"type": "text", "text": "The screen"}, image]}
+'''
 CALLS_END = chunk(finish="tool_calls")
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -57,7 +66,7 @@ async def chat() -> AsyncIterator[ChatServer]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(chat: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
-    files = {"tools/story.py": DEFAULT_TOOLS}
+    files = {"tools/story.py": DEFAULT_TOOLS, "tools/eyes.py": EYES}
     config = CONFIG.format(base_url=chat.base_url)
     env = {"JACKFIELD_ADMIN_KEY": ADMIN_KEY}
     with running_gateway(tmp_path_factory.mktemp("provider"), config, files=files, env=env) as running:
@@ -216,6 +225,41 @@ async def test_an_image_goes_to_the_model(ask: Asking, chat: ChatServer) -> None
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": PIXEL}},
     ]
+
+
+def seen(body: Any) -> list[int]:
+    """How long the images are that one request shows, in base64."""
+    parts = [part for told in body["messages"] if isinstance(told["content"], list) for part in told["content"]]
+    return [len(part["image_url"]["url"].partition(",")[2]) for part in parts if part["type"] == "image_url"]
+
+
+@requirement("PROG-tool-images", "PROG-parallel-one-message")
+async def test_the_model_sees_a_tools_images_in_this_turn_and_in_later_ones(ask: Asking, chat: ChatServer) -> None:
+    sizes = enumerate((30, 1_200_000))
+    two = [call(n, id=f"c{n}", name="screenshot", arguments=f'{{"size": {size}}}') for n, size in sizes]
+    chat.plays = [says(ROLE, *two, CALLS_END, USAGE), FINE]
+    made = await ask("Look.", tools=[CATALOG])
+    chat.plays = [FINE]
+    await ask("And now?", tools=[CATALOG], previous_response_id=made.id)
+
+    assert all(len(str(item.output)) < 100 for item in made.output if item.type == "mcp_call"), "no base64 as text"
+    for body in chat.bodies[1:]:
+        assert seen(body) == [40, 1_600_000], "one of them is a result that is kept apart"
+        asked, *told = body["messages"][1:5]
+        assert [one["function"]["name"] for one in asked["tool_calls"]] == ["screenshot", "screenshot"]
+        assert [one["role"] for one in told] == ["tool", "tool", "user"]
+        assert told[0]["content"] == "The screen\n[image: image/png, shown as image 1]"
+
+
+@requirement("PROG-tool-images")
+async def test_a_model_that_refuses_images_is_asked_without_those_of_tools(ask: Asking, chat: ChatServer) -> None:
+    refusal = refuses(400, {"error": {"message": "tiny-8b is not a multimodal model"}})
+    chat.plays = [says(ROLE, call(0, id="a", name="screenshot", arguments="{}"), CALLS_END, USAGE), refusal, FINE]
+    made = await ask("Look.", tools=[CATALOG])
+
+    assert (made.status, made.output_text) == ("completed", "Hello there")
+    assert [seen(body) for body in chat.bodies] == [[], [40], []]
+    assert "cannot be shown to you" in chat.bodies[2]["messages"][-1]["content"]
 
 
 @requirement("TOOL-ext-loop-retry")

@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from jackfield.agents import events
+from jackfield.agents.media import made_whole
 from jackfield.agents.outputs import told_by_now
 from jackfield.agents.speech import mcp_item_id, record_id
 from jackfield.calls.answers import Answers
@@ -107,7 +108,7 @@ class Approvals:
         )
         emit(events.ItemAdded(index, item))
         emit(events.ToolRunning(index))
-        done = shown_call(item, await self._ended(call, principal))
+        done = shown_call(item, await made_whole(self._store, await self._ended(call, principal)))
         emit(events.ItemDone(index, done))
         return done
 
@@ -135,4 +136,5 @@ def shown_call(item: McpCall, call: Call) -> McpCall:
         error=told.error,
         status=told.status,
         approval_request_id=item.approval_request_id,
+        images=len(told.images) or UNSET,
     )

@@ -6,6 +6,8 @@ its tool has in this request. One that was still open when its response ended is
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import UNSET
+
 from jackfield.agents.outputs import told_by_now
 from jackfield.agents.speech import record_id
 from jackfield.agents.tools import ToolTable
@@ -19,56 +21,69 @@ from jackfield.model.items import (
     McpCall,
     McpListTools,
     McpToolExecutionError,
+    OutputPart,
 )
 
 NO_RECORD = "What became of this call is no longer known."
+MOST_SEEN_AGAIN = 10
+"""Earlier calls of a conversation whose images are given to the model again; of older ones it reads the words."""
 
 
 def open_calls(items: Sequence[Item]) -> list[str]:
-    """The records to look up: calls that were pending, or waited for a person, when their response ended."""
+    """The records to look up: calls that were pending, or waited for a person, when their response ended, and the
+    newest of those whose images the model is to see again.
+    """
     asked = [record_id(item.id) for item in items if isinstance(item, McpApprovalRequest)]
-    return asked + [
-        record_id(item.id) for item in items if isinstance(item, McpCall) and item.status not in ("completed", "failed")
-    ]
+    calls = [item for item in items if isinstance(item, McpCall)]
+    asked += [record_id(item.id) for item in calls if item.status not in ("completed", "failed")]
+    with_images = [item for item in calls if item.images is not UNSET and item.images > 0]
+    return asked + [record_id(item.id) for item in with_images[-MOST_SEEN_AGAIN:]]
 
 
 def told_to_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[str, Call]) -> tuple[Item, ...]:
-    """The conversation without what a model has no word for."""
-    told: list[Item] = []
+    """The conversation without what a model has no word for. Calls of one step stand together, before their outputs."""
     ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
     names = {(tool.label, tool.bare_name): tool.name for tool in tools.values()}
-    for item in items:
-        if isinstance(item, McpListTools | McpApprovalResponse):
+    told: list[Item] = []
+    for calls in _by_step(items):
+        first = calls[0]
+        if isinstance(first, McpListTools | McpApprovalResponse):
             continue
-        if isinstance(item, McpCall):
-            told += _call(item, names, output=_output(item, records))
-        elif isinstance(item, McpApprovalRequest):
-            if item.id not in ran:
-                told += _call(item, names, output=_as_it_is(item.id, records))
+        if isinstance(first, McpCall | McpApprovalRequest):
+            shown = [item for item in calls if isinstance(item, McpCall) or item.id not in ran]
+            told += [_call(item, names) for item in shown if isinstance(item, McpCall | McpApprovalRequest)]
+            told += [FunctionCallOutput(call_id=item.id, output=_output(item, records)) for item in shown]
         else:
-            told.append(item)
+            told.append(first)
     return tuple(told)
 
 
-def _call(item: McpCall | McpApprovalRequest, names: Mapping[tuple[str, str], str], *, output: str) -> list[Item]:
+def _by_step(items: Sequence[Item]) -> list[list[Item]]:
+    """Server-run calls of one step together, every other item alone."""
+    groups: list[list[Item]] = []
+    for item in items:
+        last = groups[-1][-1] if groups else None
+        if isinstance(item, McpCall) and isinstance(last, McpCall) and item.step == last.step != UNSET:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
+
+
+def _call(item: McpCall | McpApprovalRequest, names: Mapping[tuple[str, str], str]) -> FunctionCall:
     name = names.get((item.server_label, item.name), item.name)
-    return [
-        FunctionCall(call_id=item.id, name=name, arguments=item.arguments or "{}"),
-        FunctionCallOutput(call_id=item.id, output=output),
-    ]
+    return FunctionCall(call_id=item.id, name=name, arguments=item.arguments or "{}")
 
 
-def _output(item: McpCall, records: Mapping[str, Call]) -> str:
-    if item.status not in ("completed", "failed"):
-        return _as_it_is(item.id, records)
+def _output(item: Item, records: Mapping[str, Call]) -> str | tuple[OutputPart, ...]:
+    if not isinstance(item, McpCall) or item.status not in ("completed", "failed"):
+        call = records.get(record_id(item.id))
+        return NO_RECORD if call is None else told_by_now(call).output
+    if item.images is not UNSET and (call := records.get(record_id(item.id))) is not None:
+        return told_by_now(call).output
     if item.error is None:
         return item.output or ""
     if isinstance(item.error, McpToolExecutionError):
         blocks = item.error.content if isinstance(item.error.content, list) else []
         return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
     return item.error.message
-
-
-def _as_it_is(item_id: str, records: Mapping[str, Call]) -> str:
-    call = records.get(record_id(item_id))
-    return NO_RECORD if call is None else told_by_now(call).text

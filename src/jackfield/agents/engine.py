@@ -12,6 +12,7 @@ from jackfield.agents import events
 from jackfield.agents.approvals import Approvals, Verdict
 from jackfield.agents.conversation import open_calls, told_to_model
 from jackfield.agents.loop import Loop
+from jackfield.agents.media import made_whole
 from jackfield.agents.offers import CATALOG, Server, choice_of, of_catalog, table_of
 from jackfield.agents.plan import Limits, RunPlan
 from jackfield.agents.running import CallRunner
@@ -91,7 +92,7 @@ class Engine:
             emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
 
     async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
-        runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=emit)
+        runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
         return await Loop(plan, actor=runner, emit=emit, first_index=first_index).run()
 
     @asynccontextmanager
@@ -136,7 +137,7 @@ class Engine:
         for call_id in open_calls(items):
             call = await self._rooms.store.get_call(call_id)
             if call is not None and may_see(principal, call):
-                found[call_id] = call
+                found[call_id] = await made_whole(self._rooms.store, call)
         return found
 
     def _limits(self, request: CreateResponse) -> Limits:

@@ -51,7 +51,7 @@ def _with_outputs(items: Sequence[Item], calls: Sequence[Call]) -> list[Item]:
     """What the model said and called, then the outputs of its calls, as the loop puts them."""
     made = [item for item in items if isinstance(item, FunctionCall)]
     outputs = [
-        FunctionCallOutput(call_id=item.call_id, output=told_in_cycle(call).text)
+        FunctionCallOutput(call_id=item.call_id, output=told_in_cycle(call).output)
         for item, call in zip(made, calls, strict=True)
     ]
     return [*items, *outputs]

@@ -16,6 +16,7 @@ from jackfield.agents.events import Ended
 from jackfield.agents.inbox import hops_of, inbox_message
 from jackfield.agents.journal import Replay, replayed
 from jackfield.agents.loop import Loop
+from jackfield.agents.media import made_whole
 from jackfield.agents.mind import Consciousness, PastCycle, read_mind, summary_of, with_cycle, written
 from jackfield.agents.persona import Persona
 from jackfield.agents.plan import Limits, RunPlan
@@ -175,7 +176,7 @@ async def _decided_journal(rooms: Rooms, cycle: Cycle) -> Journal:
         raise Fenced
     steps = []
     for step in journal.steps:
-        calls = [await rooms.pipeline.wait_on(call) for call in step.calls]
+        calls = [await made_whole(rooms.store, await rooms.pipeline.wait_on(call)) for call in step.calls]
         steps.append(Step(step.n, step.message, tuple(calls)))
     return msgspec.structs.replace(journal, cycle=cycle, steps=tuple(steps))
 

@@ -54,6 +54,7 @@ class Loop:
         self._called: set[str] = set()
         """Names of tools that were called in this run."""
         self._run_here = 0
+        self._steps = 0
         self._was_reminded = False
 
     @property
@@ -90,6 +91,7 @@ class Loop:
                 admit=self._admit,
                 asks_first=self._actor.asks_first,
                 first_index=self._next_index,
+                step=self._steps,
             )
             try:
                 async with aclosing(self._plan.model.stream(self._request())) as deltas:
@@ -103,6 +105,7 @@ class Loop:
             else:
                 break
         self._next_index = speech.next_index
+        self._steps += 1
         return speech
 
     def _request(self) -> ModelRequest:
@@ -153,7 +156,7 @@ class Loop:
         self._items += [model_call(call) for call in speech.calls]  # one step: the calls together, then what they said
         for call, output in zip(speech.calls, told, strict=True):
             if output is not None:
-                self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.text))
+                self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.output))
         if any(output is None for output in told):
             return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
         if any(output is not None and (output.waits or output.ends) for output in told):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from jackfield.llm.results import output_text
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, text_of
 
 CHARACTERS_PER_TOKEN = 4
@@ -59,6 +60,7 @@ def written(mind: Consciousness) -> str:
 
 def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) -> Consciousness:
     """The mind after one more cycle, with at most about `room` tokens: the oldest are summed up first."""
+    past = msgspec.structs.replace(past, items=tuple(map(_without_images, past.items)))
     cycles = [*mind.cycles, _fitted(past, room)]
     sizes = [tokens_of(one.items) for one in cycles]
     total = sum(sizes)
@@ -96,6 +98,13 @@ def _fitted(past: PastCycle, room: int) -> PastCycle:
             return past
         past = msgspec.structs.replace(past, items=tuple(_cut(item, most) for item in past.items))
     return past if tokens_of(past.items) <= room else msgspec.structs.replace(past, items=())
+
+
+def _without_images(item: Item) -> Item:
+    """What was seen is remembered in words: an image would take the room of everything else."""
+    if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str):
+        return msgspec.structs.replace(item, output=output_text(item))
+    return item
 
 
 def _cut(item: Item, most: int) -> Item:

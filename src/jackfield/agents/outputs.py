@@ -1,16 +1,15 @@
 """How the outcome of a call is told: to the model as text, and in an `mcp_call` item. Pure.
 
-Above: the loop. Below: the model's words. A text result is not quoted again; other JSON is its own text.
+Above: the loop. Below: the model's words; `media.py` for what a result says.
 """
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
+from jackfield.agents.media import read_result
 from jackfield.calls import texts
 from jackfield.calls.slots import slot_of
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
-from jackfield.model.content import expand, text_of
-from jackfield.model.items import McpCallStatus, McpError, McpToolExecutionError
+from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError, McpToolExecutionError, OutputPart
 
 
 class Told(Struct, frozen=True):
@@ -22,6 +21,13 @@ class Told(Struct, frozen=True):
     """Somebody else still has to answer or allow it."""
     ends: bool = False
     """The model is not asked again after this."""
+    images: tuple[InputImage, ...] = ()
+    """What the model sees beside the text."""
+
+    @property
+    def output(self) -> str | tuple[OutputPart, ...]:
+        """As the output of a call."""
+        return (InputText(text=self.text), *self.images) if self.images else self.text
 
     @property
     def status(self) -> McpCallStatus:
@@ -44,7 +50,8 @@ def told_by_now(call: Call) -> Told:
 def _told(call: Call, outcome: Outcome) -> Told:
     match outcome:
         case Done(result=result):
-            return Told(text_of_result(result))
+            reading = read_result(result)
+            return Told(reading.text, images=reading.images)
         case Failed():
             return told_failure(outcome)
         case Pending(status=status):
@@ -52,24 +59,15 @@ def _told(call: Call, outcome: Outcome) -> Told:
 
 
 def told_failure(failure: Failed) -> Told:
-    said = text_of_result(failure.result) if failure.result is not None else failure.message
-    return Told(said, error=_error(failure.message))
+    if failure.result is None:
+        return Told(failure.message, error=_error(failure.message))
+    reading = read_result(failure.result)
+    return Told(reading.text, error=_error(failure.message), images=reading.images)
 
 
 def refused(sentence: str) -> Told:
     """A call that was not made, and why, in words for the model."""
     return Told(sentence, error=_error(sentence))
-
-
-def text_of_result(result: Raw) -> str:
-    """A result as one text: a string as it is, the texts of MCP content, other JSON as it stands."""
-    if bytes(memoryview(result)[:1]) == b'"':
-        text: str = msgspec.json.decode(result)
-        return text
-    content = expand(result)
-    if content.structured is None and (said := text_of(content)):
-        return said
-    return bytes(content.structured or result).decode()
 
 
 def _error(message: str) -> McpToolExecutionError:

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
+from msgspec import UNSET
 
 from jackfield.agents import events
+from jackfield.agents.media import made_whole
 from jackfield.agents.outputs import Told, refused, told_failure, told_of
 from jackfield.agents.plan import RunPlan
 from jackfield.agents.speech import HeardCall, Speech, record_id
@@ -21,6 +23,7 @@ from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import FunctionCall, McpApprovalRequest, McpCall
+from jackfield.store import Store
 
 APPROVAL_PREFIX = "mcpr_"
 MOST_PROGRESS = 1_000
@@ -30,9 +33,10 @@ MOST_PROGRESS = 1_000
 class CallRunner:
     """Runs the calls of one run."""
 
-    def __init__(self, plan: RunPlan, *, pipeline: Pipeline, emit: events.Emit) -> None:
+    def __init__(self, plan: RunPlan, *, pipeline: Pipeline, store: Store, emit: events.Emit) -> None:
         self._plan = plan
         self._pipeline = pipeline
+        self._store = store
         self._emit = emit
 
     def asks_first(self, tool: Offered) -> bool:
@@ -117,7 +121,8 @@ class CallRunner:
         )
         try:
             async with self._told_progress(call_id, index):
-                return await self._pipeline.call(request, call_id=call_id)
+                made = await self._pipeline.call(request, call_id=call_id)
+            return await made_whole(self._store, made)
         except InvalidArguments as refusal:
             details = "; ".join(fault["message"] for fault in refusal.details)
             return refused(f"{refusal.message} {details}".strip())
@@ -159,6 +164,7 @@ class CallRunner:
                 output=None if told.error is not None else told.text,
                 error=told.error,
                 status=told.status,
+                images=len(told.images) or UNSET,
             )
             self._emit(events.ItemDone(call.index, done))
         return told

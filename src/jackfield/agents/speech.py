@@ -63,11 +63,18 @@ class Speech:
     """Takes deltas, tells events. `first_index` is the place of the first item that it adds."""
 
     def __init__(
-        self, *, emit: events.Emit, admit: Admit, asks_first: Callable[[Offered], bool], first_index: int
+        self,
+        *,
+        emit: events.Emit,
+        admit: Admit,
+        asks_first: Callable[[Offered], bool],
+        first_index: int,
+        step: int = 0,
     ) -> None:
         self._emit = emit
         self._admit = admit
         self._asks_first = asks_first
+        self._step = step
         self.next_index = first_index
         self.said: list[Item] = []
         """Messages and reasoning, as they are done."""
@@ -137,7 +144,7 @@ class Speech:
         else:
             call = HeardCall(call_id=call_id, name=name, tool=admitted)
             if not self._asks_first(admitted):
-                call.item = begun_item(admitted, call_id)
+                call.item = begun_item(admitted, call_id, step=self._step)
                 call.index = self._add(call.item)
         self.calls.append(call)
         self._by_index[index] = call
@@ -154,7 +161,7 @@ class Speech:
         return index
 
 
-def begun_item(tool: Offered, call_id: str) -> FunctionCall | McpCall:
+def begun_item(tool: Offered, call_id: str, *, step: int) -> FunctionCall | McpCall:
     """The item of a call that begins. One that the gateway runs carries the id that its record will have."""
     if tool.runs_here:
         return McpCall(
@@ -163,6 +170,7 @@ def begun_item(tool: Offered, call_id: str) -> FunctionCall | McpCall:
             name=tool.bare_name,
             arguments="",
             status="in_progress",
+            step=step,
         )
     return FunctionCall(id=new_id("fc"), call_id=call_id, name=tool.name, arguments="", status="in_progress")
 

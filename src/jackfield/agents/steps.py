@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from jackfield.agents.builtins import BUILTIN, is_builtin
 from jackfield.agents.deeds import Deed, deed_of, space_after
 from jackfield.agents.loop import model_call
+from jackfield.agents.media import made_whole
 from jackfield.agents.outputs import Told, told_of
 from jackfield.agents.persona import Persona
 from jackfield.agents.running import parsed_arguments
@@ -115,7 +116,9 @@ class StepTaker:
         return [told_in_cycle(task.result()) for task in tasks]
 
     async def _carry_on(self, draft: Draft, written: Call) -> Call:
-        return written if draft.prepared is None else await self._pipeline.go_on(draft.prepared, written=written)
+        if draft.prepared is None:
+            return written
+        return await made_whole(self._store, await self._pipeline.go_on(draft.prepared, written=written))
 
     async def _draft(self, call: HeardCall, *, space_id: str | None, now: int) -> Draft:
         """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from jackfield.llm.base import ModelFailed, ModelRequest, ToolSpec
+from jackfield.llm.options import ToolImages
 from jackfield.llm.results import NO_RESULT, NOT_APPROVED_YET, mcp_text, output_media, output_text, rejection_text
 from jackfield.model.items import (
     FunctionCall,
@@ -28,11 +29,14 @@ from jackfield.model.items import (
 )
 
 Json = dict[str, Any]
+NOT_SHOWN = "(The images of this result cannot be shown to you: say so if you need them.)"
 
 
-def chat_body(request: ModelRequest, *, model: str, limit_key: str = "max_tokens") -> Json:
+def chat_body(
+    request: ModelRequest, *, model: str, limit_key: str = "max_tokens", tool_images: ToolImages = "message"
+) -> Json:
     """The body of `POST /chat/completions`. `limit_key` is how that server spells `max_output_tokens`."""
-    body: Json = {"model": model, "messages": chat_messages(request), "stream": True}
+    body: Json = {"model": model, "messages": chat_messages(request, tool_images=tool_images), "stream": True}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         if request.tool_choice != "auto":
@@ -54,9 +58,9 @@ def chat_body(request: ModelRequest, *, model: str, limit_key: str = "max_tokens
     return body | {key: value for key, value in wishes.items() if value is not None}
 
 
-def chat_messages(request: ModelRequest) -> list[Json]:
+def chat_messages(request: ModelRequest, *, tool_images: ToolImages = "message") -> list[Json]:
     """The conversation as chat messages. Every tool call in them is followed by its result, as servers demand."""
-    writer = _Writer(request)
+    writer = _Writer(request, tool_images)
     for item in request.items:
         writer.add(item)
     writer.close_turn()
@@ -66,7 +70,8 @@ def chat_messages(request: ModelRequest) -> list[Json]:
 class _Writer:
     """Puts items together to messages: what the assistant says and calls at one time is one message."""
 
-    def __init__(self, request: ModelRequest) -> None:
+    def __init__(self, request: ModelRequest, tool_images: ToolImages) -> None:
+        self._tool_images = tool_images
         self.messages: list[Json] = []
         self._opening: Json = {}
         if request.instructions:
@@ -130,7 +135,7 @@ class _Writer:
         self.messages.append(message)
         self.messages += [result for _, result, _ in self._calls]
         for _, result, images in self._calls:
-            if images:  # chat completions has no images in tool messages
+            if images:  # OpenAI's chat completions have no images in tool messages
                 words = {"type": "text", "text": f"The images in the result of {result['tool_call_id']}:"}
                 self.messages.append({"role": "user", "content": [words, *images]})
         self._said, self._calls = None, []
@@ -138,7 +143,12 @@ class _Writer:
     def _call(self, call_id: str, name: str, arguments: str, *, result: tuple[str, list[Json]]) -> None:
         call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments or "{}"}}
         text, images = result
-        self._calls.append((call, {"role": "tool", "tool_call_id": call_id, "content": text}, images))
+        content: str | list[Json] = text
+        if images and self._tool_images == "none":
+            content, images = f"{text}\n{NOT_SHOWN}", []
+        elif images and self._tool_images == "inline":
+            content, images = [{"type": "text", "text": text}, *images], []
+        self._calls.append((call, {"role": "tool", "tool_call_id": call_id, "content": content}, images))
 
     def _output_of(self, call_id: str) -> tuple[str, list[Json]]:
         output = self._outputs.get(call_id)
@@ -151,7 +161,7 @@ class _Writer:
         text, images = _tool_result(item)
         words = {"type": "text", "text": f"Result of call {item.call_id}: {text}"}
         self.close_turn()
-        self.messages.append({"role": "user", "content": [words, *images]})
+        self.messages.append({"role": "user", "content": [words, *([] if self._tool_images == "none" else images)]})
 
     def _add_unapproved(self, item: McpApprovalRequest) -> None:
         answer = self._answers.get(item.id)

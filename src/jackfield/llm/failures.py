@@ -24,6 +24,7 @@ _CONTEXT_WORDS = (
     "maximum context",
     "too many tokens",
 )
+_IMAGE_WORDS = ("image", "multimodal", "multi-modal", "vision", "mmproj")
 _TOO_MANY = 429
 _SERVER_FAULTS = 500
 
@@ -120,6 +121,12 @@ class Failures:
         for name, value in self._options.headers.items():
             words = words.replace(value, f"[{name}]") if len(value) >= SHORTEST_SECRET else words
         return words
+
+
+def is_about_images(fault: ModelFailed) -> bool:
+    """Whether a server refused a request for its images: a model without eyes, or an image that it cannot read."""
+    words = fault.message.partition(f" answered {fault.status}")[2].lower()  # not the model's name, nor its address
+    return fault.before_first_token and fault.status is not None and any(word in words for word in _IMAGE_WORDS)
 
 
 def read_fault(body: bytes | Any) -> Fault:

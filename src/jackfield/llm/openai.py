@@ -18,8 +18,9 @@ import msgspec
 from jackfield.llm.base import Delta, ModelFailed, ModelRequest
 from jackfield.llm.chat_request import chat_body
 from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
-from jackfield.llm.failures import Failures
+from jackfield.llm.failures import Failures, is_about_images
 from jackfield.llm.options import OpenAIOptions
+from jackfield.llm.results import has_tool_images
 from jackfield.llm.retries import Breaker, RetryPolicy
 from jackfield.llm.wire import Answer, Patience, Send
 
@@ -54,10 +55,9 @@ class OpenAIModel:
         self._headers = _headers(options)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        body = _encoded(request, self._options)
         is_probe = self._breaker.enter()
         try:
-            async with aclosing(self._with_retries(body)) as deltas:
+            async with aclosing(self._answer(request)) as deltas:
                 async for delta in deltas:
                     yield delta
         except ModelFailed as fault:
@@ -70,7 +70,26 @@ class OpenAIModel:
     async def close(self) -> None:
         pass
 
-    async def _with_retries(self, body: bytes) -> AsyncGenerator[Delta, None]:
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """One request. Refused for a tool's images, it is made once more without them, which the model is told."""
+        may_go_blind = self._options.tool_images != "none" and has_tool_images(request.items)
+        first = _encoded(request, self._options)
+        try:
+            async with aclosing(self._with_retries(first, but_not_for_images=may_go_blind)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ModelFailed as fault:
+            if not may_go_blind or not is_about_images(fault):
+                raise
+            log.warning("%s Asking again without the images of tools.", fault.message)
+        else:
+            return
+        blind = msgspec.structs.replace(self._options, tool_images="none")
+        async with aclosing(self._with_retries(_encoded(request, blind))) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    async def _with_retries(self, body: bytes, *, but_not_for_images: bool = False) -> AsyncGenerator[Delta, None]:
         """One request, asked again as long as that may help. Left alone by others meanwhile, it is not asked again."""
         tried = 0
         while True:
@@ -81,7 +100,7 @@ class OpenAIModel:
                         yield delta
             except ModelFailed as fault:
                 wait = self._retries.wait(fault, tried=tried, chance=self._chance())
-                if wait is None or self._breaker.is_open:
+                if wait is None or self._breaker.is_open or (but_not_for_images and is_about_images(fault)):
                     raise
                 log.warning("%s Trying again in %.1f s.", fault.message, wait)
             else:
@@ -221,7 +240,7 @@ async def _beginning_of(answer: Answer) -> bytes:
 def _encoded(request: ModelRequest, options: OpenAIOptions) -> bytes:
     host = f".{urlsplit(options.base_url).hostname or ''}"
     limit_key = "max_completion_tokens" if host.endswith(_NEW_SPELLING) else "max_tokens"
-    body = chat_body(request, model=options.model, limit_key=limit_key)
+    body = chat_body(request, model=options.model, limit_key=limit_key, tool_images=options.tool_images)
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
     return msgspec.json.encode(body | options.body)

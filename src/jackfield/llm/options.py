@@ -2,12 +2,14 @@
 check its options.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=0)]
+ToolImages = Literal["message", "inline", "none"]
+"""Where the images of a tool's result go: a user message after it, the tool message itself, or nowhere."""
 
 
 class OpenAIOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +36,8 @@ class OpenAIOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     breaker_seconds: Seconds = 30
     include_usage: bool = True
     """Asks for token counts; off for servers that refuse `stream_options`."""
+    tool_images: ToolImages = "message"
+    """How this server takes the images of tools' results."""
 
 
 class ScriptedOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,8 +1,9 @@
 """What came of a call, in words for a model. Pure. Above: `chat_request.py`, `scripted.py`. Below: the items."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from jackfield.model.items import FunctionCallOutput, InputFile, InputImage, McpApprovalResponse, McpCall
+from jackfield.model.items import FunctionCallOutput, InputFile, InputImage, Item, McpApprovalResponse, McpCall
 
 NO_RESULT = "This call has no result: it was not run, or its result was not kept."
 NOT_APPROVED_YET = "This call has not run: it waits for a person's approval."
@@ -20,6 +21,11 @@ def output_media(item: FunctionCallOutput) -> tuple[InputImage | InputFile, ...]
     if isinstance(item.output, str):
         return ()
     return tuple(part for part in item.output if isinstance(part, InputImage | InputFile))
+
+
+def has_tool_images(items: Sequence[Item]) -> bool:
+    """Whether any result in a conversation has images or files."""
+    return any(isinstance(item, FunctionCallOutput) and output_media(item) for item in items)
 
 
 def mcp_text(item: McpCall) -> str:

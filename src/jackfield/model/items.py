@@ -153,6 +153,10 @@ class McpCall(Struct, frozen=True, kw_only=True, tag="mcp_call"):
     error: McpError | None = None
     status: McpCallStatus = "completed"
     approval_request_id: str | None = None
+    images: int | UnsetType = UNSET
+    """How many images its result has for the model; they are in the call's record. Beyond OpenAI's fields."""
+    step: int | UnsetType = UNSET
+    """Calls next to each other with the same number were made in one step of the model. Beyond OpenAI's fields."""
 
 
 class McpApprovalRequest(Struct, frozen=True, kw_only=True, tag="mcp_approval_request"):

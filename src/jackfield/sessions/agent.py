@@ -15,6 +15,7 @@ from msgspec import Struct
 from jackfield.agents import events as loop_events
 from jackfield.agents.conversation import open_calls, told_to_model
 from jackfield.agents.loop import Loop
+from jackfield.agents.media import made_whole
 from jackfield.agents.offers import CATALOG, Server, of_catalog, table_of
 from jackfield.agents.persona import Persona
 from jackfield.agents.plan import Limits, RunPlan
@@ -125,7 +126,7 @@ class ConfiguredAgent:
             limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
             principal=self._acting_with(table),
         )
-        runner = CallRunner(plan, pipeline=self._rooms.pipeline, emit=self._hear)
+        runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=self._hear)
         return await Loop(plan, actor=runner, emit=self._hear).run()
 
     def _acting_with(self, table: ToolTable) -> Principal:
@@ -169,7 +170,7 @@ class ConfiguredAgent:
         for call_id in open_calls(self._said):
             call = await self._rooms.store.get_call(call_id)
             if call is not None and may_see(self._acting, call):
-                records[call_id] = call
+                records[call_id] = await made_whole(self._rooms.store, call)
         return told_to_model(self._said, tools=table, records=records)
 
     def _hear(self, event: loop_events.LoopEvent) -> None:
