@@ -152,6 +152,11 @@ async def a_pending_house(
         await store.close()
 
 
+def another_gateway(house: PendingHouse, gateway_id: str) -> PendingHouse:
+    """A gateway on the same database and with the same tools."""
+    return _put_together(house.store, house.catalog, house.panel, house.others, house.local, house.starts, gateway_id)
+
+
 def _put_together(  # noqa: PLR0917 - a list of rooms
     store: Store,
     catalog: Catalog,

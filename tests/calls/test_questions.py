@@ -8,14 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.errors import BadRequest
+from jackfield.errors import AlreadyResolved, BadRequest
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import ElicitRequest, Invocation
 from jackfield.store import CallFilter
 from tests.calls.house import OPS
-from tests.calls.pending_house import PendingHouse, a_pending_house, within
+from tests.calls.pending_house import AGAIN, WITHIN, PendingHouse, a_pending_house, another_gateway, until, within
+from tests.requirement import requirement
 
 NIGHTS = {"type": "object", "properties": {"nights": {"type": "integer", "minimum": 1}}, "required": ["nights"]}
+
+
+asked_aside: list[asyncio.Future[Any]] = []
 
 
 @pytest.fixture
@@ -27,21 +31,50 @@ async def house(tmp_path: Path) -> AsyncIterator[PendingHouse]:
             answer = await invocation.elicit(ElicitRequest(message="How many nights?", schema=NIGHTS))
             return done({"action": answer.action, "content": answer.content})
 
+        async def book_twice(invocation: Invocation) -> Outcome:
+            assert invocation.elicit is not None
+            asked = [ElicitRequest(message=message) for message in ("First?", "Second?")]
+            answers = await asyncio.gather(*map(invocation.elicit, asked))
+            return done([answer.action for answer in answers])
+
+        async def not_wait(invocation: Invocation) -> Outcome:
+            assert invocation.elicit is not None
+            asking = asyncio.ensure_future(invocation.elicit(ElicitRequest(message="Anybody?")))
+            async with made.pipeline.events.follow(None) as told:
+                async for event in told:
+                    if event.tool == "elicitation":
+                        break
+            asked_aside.append(asking)
+            return done("went on")
+
+        async def pass_on(invocation: Invocation) -> Outcome:
+            return await made.pipeline.call_from("book", {}, parent=invocation)
+
         made.local.offer("book", book, timeout_ms=200)
+        made.local.offer("book_again", book, metadata=AGAIN)
+        made.local.offer("book_in_vain", book, expires_in_ms=1)
+        made.local.offer("book_twice", book_twice)
+        made.local.offer("not_wait", not_wait)
+        made.local.offer("pass_on", pass_on, timeout_ms=200)
         await made.panel.refresh()
         made.catalog.update(made.panel.listings())
         yield made
 
 
-async def asked(house: PendingHouse) -> tuple[Call, "asyncio.Task[Call]"]:
+async def asked(house: PendingHouse, tool: str = "book", **fields: Any) -> tuple[Call, "asyncio.Task[Call]"]:
     """The question on record, and the call that waits for its answer."""
-    booking = asyncio.create_task(house.call("book"))
-    async with asyncio.timeout(5):
-        while True:
-            waiting = await house.store.list_calls(CallFilter(status=(CallStatus.WAITING,)), limit=9)
-            if waiting.calls:
-                return waiting.calls[0], booking
-            await asyncio.sleep(0.01)
+    async with house.pipeline.events.follow(None) as told:
+        booking = asyncio.create_task(house.call(tool, **fields))
+        async for event in told:
+            if event.tool == "elicitation":
+                return await house.record(event.call_id), booking
+    raise AssertionError
+
+
+async def parked(house: PendingHouse, tool: str = "book", **fields: Any) -> tuple[Call, Call]:
+    """The question on record, and the call as whoever made it was told: it is pending."""
+    question, booking = await asked(house, tool, takes_pending=True, **fields)
+    return question, await within(booking)
 
 
 async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_the_answer(house: PendingHouse) -> None:
@@ -53,11 +86,132 @@ async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_th
         NIGHTS,
         "book",
     )
-    await asyncio.sleep(0.4)  # twice the tool's own time: what people take is not counted
+    listed = await house.store.list_calls(CallFilter(status=(CallStatus.PENDING,)), limit=9)
+    assert [call.id for call in listed.calls] == [question.id]
+    await house.until_clock(question.created_at + 400)  # twice the tool's own time: what people take is not counted
     await house.answer(question, {"action": "accept", "content": {"nights": 3}})
     booked = await within(booking)
     assert (booked.status, result(booked)) == (CallStatus.COMPLETED, {"action": "accept", "content": {"nights": 3}})
     assert question.run_id == booked.run_id
+
+
+@requirement("SAFE-question-parks-the-call")
+async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(house: PendingHouse) -> None:
+    question, call = await parked(house)
+    assert (call.status, call.attempt, call.delivery) == (CallStatus.PENDING, 0, None)
+    assert call.expires_at is not None
+    listed = await house.store.list_calls(CallFilter(status=(CallStatus.PENDING,)), limit=9)
+    assert {call.id for call in listed.calls} == {call.id, question.id}
+    await house.until_clock(question.created_at + 400)
+    await house.answer(question, {"action": "accept", "content": {"nights": 3}})
+    ended = await house.ended(call.id)
+    assert (ended.status, result(ended)["content"], ended.attempt) == (CallStatus.COMPLETED, {"nights": 3}, 2)
+
+
+@requirement("SAFE-question-parks-the-call")
+async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(house: PendingHouse) -> None:
+    question, call = await parked(house, agent="ada")
+    assert call.delivery is not None
+    assert call.delivery.value == "inbox"
+    await house.answer(question, {"action": "decline"})
+    await house.ended(call.id)
+    assert await house.inbox("ada") == [(f"tr:{call.id}", {"action": "decline", "content": None})]
+
+
+async def test_whoever_answers_the_parked_call_answers_its_question(house: PendingHouse) -> None:
+    question, call = await parked(house)
+    with pytest.raises(BadRequest, match="The answer does not fit the question"):
+        await house.answer(call, {"nights": 3})
+    await house.answer(call, {"action": "accept", "content": {"nights": 4}})
+    assert result(await house.ended(call.id))["content"] == {"nights": 4}
+    assert (await house.record(question.id)).status is CallStatus.COMPLETED
+
+
+async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(house: PendingHouse) -> None:
+    first, call = await parked(house, "book_twice")
+    async with asyncio.timeout(WITHIN):
+        while len(open_now := (await house.store.list_calls(CallFilter(tool="elicitation"), limit=9)).calls) < 2:
+            pass
+    (second,) = (question for question in open_now if question.id != first.id)
+    await house.answer(first, {"action": "accept", "content": {}})
+    assert (await house.record(call.id)).status is CallStatus.PENDING
+    await house.answer(second, {"action": "decline"})
+    assert sorted(result(await house.ended(call.id))) == ["accept", "decline"]
+
+
+async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(house: PendingHouse) -> None:
+    question, call = await parked(house, "pass_on")
+    assert (call.tool, call.status) == ("pass_on", CallStatus.PENDING)
+    await house.until_clock(question.created_at + 400)  # the time of neither tool is counted
+    await house.answer(question, {"action": "decline"})
+    assert result(await house.ended(call.id)) == {"action": "decline", "content": None}
+
+
+@requirement("SAFE-question-ends-with-its-asker")
+async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: PendingHouse) -> None:
+    question, call = await parked(house, "not_wait")
+    assert result(await house.ended(call.id)) == "went on"
+    closed = await house.ended(question.id)
+    assert (closed.status, closed.error and closed.error.message) == (
+        CallStatus.CANCELLED,
+        "The question is closed: the call that asked it is over, or does not wait for the answer any more.",
+    )
+    assert (await within(asked_aside.pop())).action == "cancel"
+
+
+@requirement("SAFE-question-ends-with-its-asker")
+async def test_a_parked_call_expires_and_so_does_its_question(house: PendingHouse) -> None:
+    question, call = await parked(house, "book_in_vain")
+    await house.until_clock(call.expires_at)
+    await house.sweep()
+    assert (await house.ended(call.id)).status is CallStatus.EXPIRED
+    assert (await house.ended(question.id)).status is CallStatus.CANCELLED
+    await until(lambda: not house.executor._running)
+
+
+@requirement("SAFE-question-ends-with-its-asker")
+async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(house: PendingHouse) -> None:
+    question, call = await parked(house)
+    await house.pipeline.cancel(call.id, principal=OPS)
+    assert (await house.ended(call.id)).status is CallStatus.CANCELLED
+    assert (await house.ended(question.id)).status is CallStatus.CANCELLED
+
+
+@requirement("SAFE-question-ends-with-its-asker")
+@pytest.mark.parametrize("tool", ["book", "book_again"])
+@pytest.mark.parametrize("takes_pending", [True, False])
+async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_more(
+    house: PendingHouse, tool: str, *, takes_pending: bool
+) -> None:
+    question, booking = await asked(house, tool, takes_pending=takes_pending)
+    asker = msgspec.json.decode(question.arguments)["call_id"]
+    if tool == "book_again" and not takes_pending:
+        return  # it runs again, as every idempotent call does that ran when its gateway died
+    await house.store.enter("gw_next")  # the first is dead by that
+    survivor = another_gateway(house, "gw_next")
+    await survivor.executor.recover()
+    ended = await house.record(asker)
+    assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
+    assert (await house.record(question.id)).status is CallStatus.CANCELLED
+    with pytest.raises(AlreadyResolved, match="is resolved already"):
+        await survivor.answer(question, {"action": "decline"})
+    told = await within(booking)  # the dead one's word does not count any more
+    assert told.status in (CallStatus.PENDING, CallStatus.FAILED)
+    assert (await house.record(asker)).status is CallStatus.FAILED
+
+
+async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHouse) -> None:
+    question, call = await parked(house)
+    await within(house.pipeline.close(grace=9), seconds=5)
+    ended = await house.record(call.id)
+    assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
+    assert (await house.record(question.id)).status is CallStatus.CANCELLED
+
+
+async def test_a_tool_server_is_not_offered_a_parked_call(house: PendingHouse) -> None:
+    _, call = await parked(house)
+    assert await house.store.calls_to_offer("book") == []
+    assert not (await house.store.offer(call.id, client="server", gateway=house.id)).moved
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

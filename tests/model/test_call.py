@@ -45,9 +45,9 @@ def test_the_statuses_are_the_nine_words_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("status", "moves"),
     [
-        (S.RUNNING, {S.COMPLETED, S.FAILED, S.CANCELLED}),
+        (S.RUNNING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.PENDING}),
         (S.WAITING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.PENDING}),
-        (S.PENDING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED}),
+        (S.PENDING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED, S.RUNNING}),
         (S.PENDING_APPROVAL, {S.RUNNING, S.PENDING, S.REJECTED, S.EXPIRED, S.CANCELLED}),
         (S.COMPLETED, set()),
         (S.FAILED, set()),

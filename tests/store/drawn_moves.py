@@ -78,6 +78,9 @@ TAKES: dict[str, tuple[str, ...]] = {
     "approve_to_wait": ("arguments",),
     "claim": ("owner",),
     "reclaim": ("owner", "seen"),
+    "park": ("owner", "attempt"),
+    "resume": ("owner", "seen"),
+    "interrupt": ("owner",),
     "offer": ("client", "gateway"),
 }
 """Which of the values each move is given."""
@@ -87,6 +90,7 @@ GROUPS = {
     "wait": ("abandon", "extend"),
     "approve": ("approve_to_run", "approve_to_wait", "claim"),
     "take_over": ("reclaim", "executed"),
+    "park_and_resume": ("park", "resume", "interrupt", "executed"),
     "deliver": ("mark_sent", "give"),
     "hand_out": ("offer",),
 }

@@ -82,6 +82,7 @@ class Bench:
         gateways = await self._read("SELECT id, alive_until, dead FROM gateways")
         found = {query: set(await store.ids_in(query)) for query in SWEEPS}
         found["orphaned_calls"] = _ids(await store.orphaned_calls())
+        found["orphaned_parks"] = _ids(await store.orphaned_parks())
         found["unclaimed_calls"] = _ids(await store.unclaimed_calls())
         found["settled_among"] = set(await store.settled_among([*(row["id"] for row in stored), "tools", "offer:x"]))
         found["orphaned_cycles"] = {cycle.id for cycle in await store.cycles.orphaned()}
@@ -181,11 +182,25 @@ PLAYERS: dict[str, Player] = {
     "approve_to_wait": lambda store, id_, arguments: store.approve(id_, runs_here=False, arguments=arguments),
     "claim": lambda store, id_, owner: store.claim(id_, owner=owner),
     "reclaim": lambda store, id_, owner, seen: store.reclaim(id_, owner=owner, seen=seen),
+    "park": lambda store, id_, owner, attempt: _parked(store, id_, owner=owner, attempt=attempt),
+    "resume": lambda store, id_, owner, seen: _resumed(store, id_, owner=owner, attempt=seen),
+    "interrupt": lambda store, id_, owner: store.settle_parked(id_, _failed("interrupted"), owner=owner),
     "mark_sent": lambda store, id_: store.mark_sent(id_),
     "give": lambda store, id_: store.give(id_),
     "offer": lambda store, id_, client, gateway: store.offer(id_, client=client, gateway=gateway),
 }
 """The move of each name in `protocol.CALL_MOVES`, on a store."""
+
+
+async def _parked(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
+    """T13 without the question's own row, which the machine knows nothing of."""
+    return await store._write(partial(moves._shown_move, "park", call_id, attempt=attempt, owner=owner))
+
+
+async def _resumed(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
+    call = await store.get_call(call_id)
+    left_ms = 0 if call is None else call.timeout_ms
+    return await store.resume(call_id, attempt=attempt, owner=owner, left_ms=left_ms)
 
 
 async def play(store: Store, name: str, call_id: str, **values: Any) -> bool:

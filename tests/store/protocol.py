@@ -219,6 +219,37 @@ def reclaim(world: World, row: Row, *, owner: str, seen: int) -> Next:
     return world.with_row(replace(row, attempt=seen + 1, owner=owner, deadline=world.now + row.timeout))
 
 
+def park(world: World, row: Row, *, owner: str, attempt: int) -> Next:
+    """T13: its executor lives on, and waits for somebody."""
+    if row.status != "running" or row.attempt != attempt or attempt < 1:
+        return None
+    return world.with_row(
+        replace(
+            row,
+            status="pending",
+            attempt=0,
+            owner=owner,
+            delivery=row.delivery or ("inbox" if row.agent else None),
+            first_reply=row.first_reply or "pending",
+            expires=world.now + row.expires_in,
+        )
+    )
+
+
+def resume(world: World, row: Row, *, owner: str, seen: int) -> Next:
+    """The end of T13, by the gateway that parked it and nobody else; `seen` is the attempt that it goes on as."""
+    if not is_parked(row) or row.owner != owner:
+        return None
+    return world.with_row(replace(row, status="running", attempt=seen, deadline=world.now + row.timeout))
+
+
+def interrupt(world: World, row: Row, *, owner: str) -> Next:
+    """T2 for a parked call whose gateway died."""
+    if not is_parked(row) or row.owner != owner:
+        return None
+    return _settle(world, row, "failed", "failed:interrupted")
+
+
 def mark_sent(world: World, row: Row) -> Next:
     """T11"""
     return world.with_row(replace(row, sent=world.now)) if row.delivery == "inline" else None
@@ -235,7 +266,7 @@ def give(world: World, row: Row) -> Next:
 
 def offer(world: World, row: Row, *, client: str, gateway: str) -> Next:
     """To the first tool server that takes it, and to that one again."""
-    if not row.is_open_to_answers or row.offered_to not in {None, client}:
+    if not row.is_open_to_answers or row.offered_to not in {None, client} or row.owner is not None:
         return None
     return world.with_row(replace(row, offered_to=client, offered_by=gateway, offers=row.offers + 1))
 
@@ -256,6 +287,9 @@ CALL_MOVES: dict[str, Rule] = {
         approve_to_wait,
         claim,
         reclaim,
+        park,
+        resume,
+        interrupt,
         mark_sent,
         give,
         offer,
@@ -335,6 +369,14 @@ def is_unclaimed(row: Row) -> bool:
 
 def is_orphan(world: World, row: Row) -> bool:
     return row.status == "running" and row.attempt >= 1 and world.is_dead(row.owner)
+
+
+def is_parked(row: Row) -> bool:
+    return row.status == "pending" and row.owner is not None
+
+
+def is_orphaned_park(world: World, row: Row) -> bool:
+    return is_parked(row) and world.is_dead(row.owner)
 
 
 def is_undelivered(world: World, row: Row) -> bool:

@@ -168,6 +168,7 @@ class StepTaker:
             agent=self._persona.id,
             space_id=space_id,
             run_id=self._cycle.id,
+            takes_pending=True,
             begins_run=True,
             entry=tool.entry if tool.is_private else None,
         )

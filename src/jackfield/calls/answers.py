@@ -12,7 +12,7 @@ import msgspec
 
 from jackfield.calls import events, texts
 from jackfield.calls.execution import Executor, now_ms, still_there
-from jackfield.calls.questions import check_answer, is_question
+from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import in_reach, may_answer
 from jackfield.catalog.catalog import Catalog, Entry
@@ -70,10 +70,18 @@ class Answers:
                 f"Key '{principal.name}' may not answer calls of '{call.tool}'. "
                 f"Use a key with the scope 'answer' or 'worker:{call.tool}'."
             )
+        call = await self._question_of(call) if call.is_parked and not is_question(call) else call
         self._check_result(call, outcome)
         answered_by = principal.name if principal else "callback"
         told = self._redactor.outcome(outcome)
-        return self._settled(await self._store.settle_submitted(call_id, told, answered_by=answered_by), call_id)
+        return self._settled(await self._store.settle_submitted(call.id, told, answered_by=answered_by), call.id)
+
+    async def _question_of(self, call: Call) -> Call:
+        """What a parked call waits for: whoever answers the call answers that."""
+        for question in await self._store.questions_of(call):
+            if asked_by(call, question):
+                return question
+        raise Conflict(f"Call '{call.id}' has its answer already and goes on.")
 
     async def answer_for(self, call_id: str, outcome: Failed) -> Call:
         """The gateway's own word, where whoever should answer cannot: gone, too late, ended."""

@@ -17,14 +17,14 @@ import msgspec
 from jackfield.calls import events, texts
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
-from jackfield.calls.questions import ask_somebody
+from jackfield.calls.questions import OpenQuestions, is_question, patience_of
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import may_stop
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
-from jackfield.model.call import Call, Done, Failed, Outcome, Pending
+from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.journey import via
 from jackfield.model.principal import Principal
@@ -63,11 +63,19 @@ class Executor:
         return self._running.get(call_id)
 
     def admit(
-        self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit | None = None
+        self,
+        call: Call,
+        *,
+        principal: Principal,
+        depth: int,
+        recorded: bool,
+        elicit: Elicit | None = None,
+        takes_pending: bool = False,
     ) -> Running:
         """Take a call in hand; whoever does this also settles it."""
-        ask = elicit or partial(ask_somebody, asked_by=call, store=self._store, on_wait=self._waits)
-        running = Running(call, principal=principal, depth=depth, recorded=recorded, elicit=ask)
+        running = Running(
+            call, principal=principal, depth=depth, recorded=recorded, elicit=elicit, takes_pending=takes_pending
+        )
         if self.telemetry is not None:
             running.span = self.telemetry.begin(call, self._catalog.entry(call.tool))
         self._running[call.id] = running
@@ -76,7 +84,7 @@ class Executor:
         return running
 
     async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
-        """Run the tool and settle. If the caller goes away, the call goes on without it."""
+        """Run the tool and settle. If the caller goes away, or the call is parked, it goes on without the caller."""
         invocation = self._invocation(running, entry, arguments)
         context = None if running.span is None else running.span.context
         running.run(asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context))
@@ -88,7 +96,7 @@ class Executor:
 
     def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
         """Run a call that is on record and claimed, for which nobody waits here."""
-        running = self.admit(call, principal=principal, depth=0, recorded=True)
+        running = self.admit(call, principal=principal, depth=0, recorded=True, takes_pending=True)
         self._adopt(self._carry_on(running, entry, msgspec.json.decode(call.arguments)))
 
     async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
@@ -97,25 +105,35 @@ class Executor:
             via.set(await self._store.operations.way_of(running.call.id))
         return await self.carry_out(running, entry, arguments)
 
-    async def _finish(self, running: Running, entry: Entry) -> Call:
-        """From a started tool to a settled call. Can be entered again after it was cut off."""
+    async def _finish(self, running: Running, entry: Entry, *, for_caller: bool = True) -> Call:
+        """From a started tool to a settled call, or for a caller to a parked one. Can be entered again after it was
+        cut off.
+        """
         try:
-            outcome = await self._outcome(running, entry)
+            outcome = await self._outcome(running, entry, for_caller=for_caller)
         except Refused as refusal:
             self._redactor.clean(refusal)
             if running.writing is None:
                 self._give_up(running, refusal)
                 raise
             outcome = Failed(refusal.code, refusal.message)
+        if isinstance(outcome, Call):
+            self._adopt(self._finish(running, entry, for_caller=False))
+            return outcome
         return await self.settle(running, outcome)
 
-    async def _outcome(self, running: Running, entry: Entry) -> Done | Failed:
-        """What the tool came to within its deadline. A call that lasts gets its row meanwhile."""
+    async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Call:
+        """What the tool came to within its deadline. A call that lasts gets its row meanwhile.
+
+        For a caller, the call itself as soon as it is parked.
+        """
         ended = await running.ended(within=min(SHORT_SECONDS, running.left_ms / 1000))
         if not ended and running.left_ms > 0:
             await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
         while not ended and not running.is_cut_off and running.left_ms > 0:
             await self._keep_deadline(running)
+            if for_caller and running.parked is not None:
+                return running.parked
             ended = await running.ended(within=running.left_ms / 1000)
         if ended:
             return self._checked(entry, _result_of(running))
@@ -128,7 +146,7 @@ class Executor:
     async def _keep_deadline(self, running: Running) -> None:
         """The row's deadline is what others go by; where the call was held, it is later than the row knows."""
         call = running.call
-        if running.was_held:
+        if running.was_held and running.parked is None:
             await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
 
     def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
@@ -186,6 +204,9 @@ class Executor:
             running.writing = written
             return await written
         await running.writing
+        if running.questions is not None:
+            await running.questions.end()
+            call = running.call
         moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
         return still_there(moved.call, call.id)
 
@@ -221,7 +242,21 @@ class Executor:
             for call in orphans:
                 await self._recover_one(call)
             recovered += len(orphans)
+        while parked := await self._store.orphaned_parks():
+            for call in parked:
+                await self._end_parked(call)
+            recovered += len(parked)
         return recovered
+
+    async def _end_parked(self, call: Call) -> None:
+        """What a dead gateway held: nobody can go on with the call, so nobody waits for the answer to its question."""
+        assert call.owner is not None
+        if is_question(call):
+            moved = await self._store.settle_cancelled(call.id, texts.question_closed(call.id))
+        else:
+            moved = await self._store.settle_parked(call.id, texts.interrupted(call.id), owner=call.owner)
+        if moved.moved and moved.call is not None:
+            self._tell_settled(moved.call)
 
     async def _recover_one(self, call: Call) -> None:
         entry = self._catalog.entry(call.tool)
@@ -237,12 +272,19 @@ class Executor:
         outcome = texts.interrupted(call.id)
         moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
         if moved.moved and moved.call is not None:
-            self.counters.count(moved.call)
-            self.events.tell(events.SETTLED, moved.call, at=now_ms())
+            self._tell_settled(moved.call)
+
+    def _tell_settled(self, call: Call) -> None:
+        self.counters.count(call)
+        self.events.tell(events.SETTLED, call, at=now_ms())
 
     async def close(self, *, grace: float) -> None:
-        """Let the running calls end, and after `grace` seconds stop and settle the rest."""
-        tasks = [running.task for running in self._running.values() if running.task is not None]
+        """Let the running calls end, and after `grace` seconds stop and settle the rest.
+
+        For a parked call nobody waits: its answer may be a day away.
+        """
+        running_now = [running for running in self._running.values() if running.parked is None]
+        tasks = [running.task for running in running_now if running.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
         for running in self._running.values():
@@ -293,17 +335,29 @@ class Executor:
             report=partial(self._report, call, entry.tool.metadata.sensitive_output),
             hold=running.hold,
             note=partial(self._note, call, entry.tool.metadata.sensitive_output),
-            elicit=partial(self._ask, running),
+            elicit=partial(self.ask, running),
         )
 
-    async def _ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
+    async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
+        """Ask the person behind a call, else whoever answers calls. The time that people take is not the tool's."""
         cleaned = msgspec.structs.replace(question, message=self._redactor.text(question.message))
-        return await running.ask(cleaned)
+        with running.hold(patience_of(running)):
+            if running.elicit is not None:
+                return await running.elicit(cleaned)
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+            if running.questions is None:
+                running.questions = OpenQuestions(
+                    running, store=self._store, gateway_id=self._gateway_id, tell=self._tell_of_question
+                )
+            return await running.questions.ask(cleaned)
 
-    def _waits(self, question: Call) -> None:
-        """Tell that a question waits for somebody."""
-        self.counters.count(question)
-        self.events.tell(events.PENDING, question, at=now_ms())
+    def _tell_of_question(self, call: Call) -> None:
+        """Tell how a question is, or the call that waits for its answer."""
+        if call.status is CallStatus.RUNNING:
+            self.events.tell(events.STARTED, call, at=now_ms())
+            return
+        self.counters.count(call)
+        self.events.tell(events.SETTLED if call.status.is_final else events.PENDING, call, at=now_ms())
 
     def _note(self, call: Call, is_sensitive: bool, note: LogNote) -> None:  # noqa: FBT001 - by `partial`
         if self.events.is_followed(call.id) and not is_sensitive:

@@ -258,7 +258,12 @@ class Pipeline:
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
         return self._executor.admit(
-            call, principal=request.principal, depth=request.depth, recorded=recorded, elicit=request.elicit
+            call,
+            principal=request.principal,
+            depth=request.depth,
+            recorded=recorded,
+            elicit=request.elicit,
+            takes_pending=request.takes_pending,
         )
 
     @property
@@ -341,7 +346,8 @@ class Pipeline:
             chat_id=call.chat_id,
             run_id=call.run_id,
             depth=running.depth + 1,
-            elicit=running.elicit,
+            elicit=partial(self._executor.ask, running),
+            takes_pending=running.takes_pending,
             within=within,
         )
         try:

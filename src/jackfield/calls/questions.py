@@ -1,53 +1,150 @@
 """A question that comes up while a tool runs and its caller cannot be asked: a call of its own that somebody answers.
 
 Above: the executor, which lends this to the sources. Below: the store. The question waits like every call that somebody
-else answers: it is listed as pending, and answered with `{"action", "content"}`.
+else answers: it is listed as pending, and answered with `{"action", "content"}`. So is the call that asks it, where its
+caller need not be held up.
 """
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from jackfield.calls import texts
-from jackfield.calls.running import ANSWER_SECONDS
-from jackfield.calls.waiting import start_and_wait
+from jackfield.calls.running import ANSWER_SECONDS, Running
 from jackfield.catalog.schemas import RESULT, ArgumentChecker, fault_in
 from jackfield.catalog.wording import told
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.ids import new_id
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
-from jackfield.store import Moved, Store
+from jackfield.store import Store
 
 QUESTION = "elicitation"
 """The source, and the tool, that a question's record names. No source of the config may be called so."""
+GRACE_SECONDS = 15.0
+"""How much longer a question lasts than the call that waits for it, so that it is the call that expires."""
+CLOSED = ElicitAnswer(action="cancel")
 
 
-async def ask_somebody(
-    question: ElicitRequest, *, asked_by: Call, store: Store, on_wait: Callable[[Call], None]
-) -> ElicitAnswer:
-    """Put the question on record and wait for an answer. Nobody answers in time: as if they had closed the form."""
-    call = _question_call(question, asked_by)
-    start = partial(store.start_call, call)
-    try:
-        started = await start_and_wait(store, call.id, start=start, on_start=on_wait, on_flip=_nobody_came)
-    except asyncio.CancelledError:
-        await asyncio.shield(store.settle_cancelled(call.id, texts.cancelled(call.id)))
-        raise
-    answered = started.call
-    if answered is None or not isinstance(answered.outcome, Done):
-        if answered is not None and not answered.status.is_final:
-            await store.settle_cancelled(call.id, texts.cancelled(call.id))
-        return ElicitAnswer(action="cancel")
-    return msgspec.json.decode(answered.outcome.result, type=ElicitAnswer)
+class OpenQuestions:
+    """What one running call asks of whoever answers calls. Used on the event loop only.
+
+    A call whose caller can be told so is parked while it waits (T13 of the pending protocol): it is `pending`, held by
+    this gateway, and runs again when the last answer is there. Whatever becomes of it, its questions end with it.
+    """
+
+    def __init__(self, running: Running, *, store: Store, gateway_id: str, tell: Callable[[Call], None]) -> None:
+        self._running = running
+        self._store = store
+        self._gateway_id = gateway_id
+        self._tell = tell
+        self._lock = asyncio.Lock()
+        self._attempt = running.call.attempt
+        self._open: dict[str, asyncio.Event] = {}
+        """Of each question, what wakes whoever waits for its answer."""
+        self._is_over = False
+
+    async def ask(self, question: ElicitRequest) -> ElicitAnswer:
+        """Put the question on record and wait for an answer. Nobody answers in time: as if they had closed the form."""
+        running = self._running
+        asked = _question_call(question, running.call, owner=self._gateway_id, may_take=_most_ms(running))
+        with self._store.bus.listen(asked.id, running.call.id) as written:
+            if not await self._put(asked, written):
+                return CLOSED
+            try:
+                return await self._answer(asked.id, written)
+            finally:
+                await asyncio.shield(self._close(asked.id))
+
+    async def end(self) -> None:
+        """The call is over: nobody needs answers any more. Afterwards its row is as if nothing had been asked."""
+        self._is_over = True
+        for call_id in tuple(self._open):
+            await self._close(call_id)
+        async with self._lock:
+            await self._go_on()
+
+    async def _put(self, asked: Call, written: asyncio.Event) -> bool:
+        """The question goes on record, with what the call becomes by it. False: the call is over."""
+        running = self._running
+        async with self._lock:
+            if self._is_over:
+                return False
+            if running.takes_pending and running.parked is None:
+                moved = await self._store.park(
+                    running.call.id, asked, attempt=running.call.attempt, owner=self._gateway_id
+                )
+                if not moved.moved or moved.call is None:
+                    running.stop()
+                    return False
+                self._attempt = running.call.attempt
+                running.park(moved.call)
+                self._tell(moved.call)
+            else:
+                await self._store.start_call(asked)
+            self._open[asked.id] = written
+        self._tell(asked)
+        return True
+
+    async def _answer(self, question_id: str, written: asyncio.Event) -> ElicitAnswer:
+        while True:
+            written.clear()
+            question = await self._store.get_call(question_id)
+            if question is None or question.status.is_final:
+                outcome = None if question is None else question.outcome
+                return msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CLOSED
+            if self._is_over:
+                return CLOSED
+            asker = await self._store.get_call(self._running.call.id)
+            if asker is None or asker.status.is_final:  # expired, or cancelled at another gateway
+                self._running.stop()
+                return CLOSED
+            await written.wait()
+
+    async def _close(self, question_id: str) -> None:
+        """It is answered, or nobody needs the answer. The last one lets the call go on."""
+        async with self._lock:
+            written = self._open.pop(question_id, None)
+            if written is None:
+                return
+            written.set()
+            moved = await self._store.settle_cancelled(question_id, texts.question_closed(question_id))
+            if moved.moved and moved.call is not None:
+                self._tell(moved.call)
+            if not self._open:
+                await self._go_on()
+
+    async def _go_on(self) -> None:
+        running = self._running
+        if running.parked is None:
+            return
+        moved = await self._store.resume(
+            running.call.id, attempt=self._attempt + 1, owner=self._gateway_id, left_ms=int(running.left_ms)
+        )
+        running.resume(moved.call if moved.moved else None)
+        if moved.moved and moved.call is not None:
+            self._tell(moved.call)
+
+
+def patience_of(running: Running) -> float:
+    """Seconds that people may take to answer: as long as the call may be pending, where its caller takes that."""
+    return _most_ms(running) / 1000 + GRACE_SECONDS
+
+
+def _most_ms(running: Running) -> int:
+    return running.call.longest_wait_ms if running.takes_pending else int(ANSWER_SECONDS * 1000)
 
 
 def is_question(call: Call) -> bool:
     return call.source == QUESTION
+
+
+def asked_by(call: Call, question: Call) -> bool:
+    """Whether this call waits for the answer to that question."""
+    return bool(msgspec.json.decode(question.arguments).get("call_id") == call.id)
 
 
 def check_answer(call: Call, outcome: Done) -> None:
@@ -74,10 +171,11 @@ def answer_schema(content: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _question_call(question: ElicitRequest, asked_by: Call) -> Call:
+def _question_call(question: ElicitRequest, asked_by: Call, *, owner: str, may_take: int) -> Call:
+    """The row of a question. It ends with the gateway that asks, which is therefore its owner."""
     asked = {"message": question.message, "schema": question.schema, "url": question.url}
     asked |= {"tool": asked_by.tool, "call_id": asked_by.id}
-    milliseconds = int(ANSWER_SECONDS * 1000)
+    milliseconds = may_take + int(GRACE_SECONDS * 1000)
     return Call(
         id=new_id("call"),
         run_id=asked_by.run_id,
@@ -86,13 +184,10 @@ def _question_call(question: ElicitRequest, asked_by: Call) -> Call:
         tool_version="",
         arguments=Raw(msgspec.json.encode({key: value for key, value in asked.items() if value is not None})),
         principal=asked_by.principal,
-        status=CallStatus.WAITING,
+        status=CallStatus.PENDING,
+        owner=owner,
         space_id=asked_by.space_id,
         chat_id=asked_by.chat_id,
         timeout_ms=milliseconds,
         expires_in_ms=milliseconds,
     )
-
-
-def _nobody_came(_: Moved) -> None:
-    """The question is closed next, so nobody is told that it waits on."""

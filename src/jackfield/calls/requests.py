@@ -39,6 +39,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
     elicit: Elicit | None = None
     """Asks the person behind that caller, where the caller can."""
+    takes_pending: bool = False
+    """Whoever asks can be told that the call is pending: a question to somebody then does not hold them up."""
     begins_run: bool = False
     """`run_id` is a run of the gateway's own, which need not be on record yet."""
     asks_first: bool = False

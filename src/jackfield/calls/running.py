@@ -8,12 +8,15 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest
+from jackfield.sources.base import Elicit
+
+if TYPE_CHECKING:
+    from jackfield.calls.questions import OpenQuestions
 
 ANSWER_SECONDS = 600.0
 """How long a person may take to answer a question that comes up while a tool runs."""
@@ -35,20 +38,37 @@ class Running:
         "depth",
         "elicit",
         "is_cut_off",
+        "parked",
         "principal",
+        "questions",
         "span",
         "stopping",
+        "takes_pending",
         "task",
         "writing",
     )
 
-    def __init__(self, call: Call, *, principal: Principal, depth: int, recorded: bool, elicit: Elicit) -> None:
+    def __init__(
+        self,
+        call: Call,
+        *,
+        principal: Principal,
+        depth: int,
+        recorded: bool,
+        elicit: Elicit | None = None,
+        takes_pending: bool = False,
+    ) -> None:
         self.call = call
         self.principal = principal
         self.depth = depth
         """How many tools called tools to get here."""
         self.elicit = elicit
-        """Asks the person behind the caller, or whoever answers pending calls."""
+        """Asks the person behind the caller; None where the caller cannot, so that whoever answers calls is asked."""
+        self.takes_pending = takes_pending
+        self.questions: OpenQuestions | None = None
+        """What was asked of whoever answers calls."""
+        self.parked: Call | None = None
+        """The call as it is on record while it waits for an answer."""
         self.task: asyncio.Task[Outcome] | None = None
         self.is_cut_off = False
         """The tool was told to stop and did not: nobody waits for it any more."""
@@ -100,10 +120,18 @@ class Running:
                 self._held_ms += (min(time.perf_counter(), self._held_until) - self._hold_began) * 1000
             self._release()
 
-    async def ask(self, question: ElicitRequest) -> ElicitAnswer:
-        """Ask the person behind the call. The time that people take is not the tool's."""
-        with self.hold(ANSWER_SECONDS):
-            return await self.elicit(question)
+    def park(self, call: Call) -> None:
+        """It waits on record from now on, and whoever made it need not wait any more."""
+        self.parked = call
+        self._release()
+
+    def resume(self, call: Call | None) -> None:
+        """It runs again, as this; None: it was settled meanwhile, so the tool is stopped."""
+        self.parked = None
+        if call is None:
+            self.stop()
+        else:
+            self.call = call
 
     def mark_recorded(self) -> None:
         """The row is there."""

@@ -25,6 +25,11 @@ def cancelled(call_id: str) -> Failed:
     return Failed("cancelled", message, _told(message, call_id))
 
 
+def question_closed(call_id: str) -> Failed:
+    message = "The question is closed: the call that asked it is over, or does not wait for the answer any more."
+    return Failed("cancelled", message, _told(message, call_id))
+
+
 def rejected(reason: str | None) -> Failed:
     told = {"rejected": True, "reason": reason or ""}
     message = f"A person rejected this call: {reason}" if reason else "A person rejected this call."

@@ -48,9 +48,9 @@ FINAL = frozenset(
 
 _ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED})
 MOVES: dict[CallStatus, frozenset[CallStatus]] = {
-    CallStatus.RUNNING: _ANSWERED,
+    CallStatus.RUNNING: _ANSWERED | {CallStatus.PENDING},
     CallStatus.WAITING: _ANSWERED | {CallStatus.PENDING},
-    CallStatus.PENDING: _ANSWERED | {CallStatus.EXPIRED},
+    CallStatus.PENDING: _ANSWERED | {CallStatus.EXPIRED, CallStatus.RUNNING},
     CallStatus.PENDING_APPROVAL: frozenset(
         {
             CallStatus.RUNNING,
@@ -172,6 +172,11 @@ class Call(Struct, frozen=True, kw_only=True):
     def longest_wait_ms(self) -> int:
         """`expires_in_ms` as a length of time; one that never ends is taken for a year."""
         return self.expires_in_ms or LONGEST_SECONDS * 1000
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for somebody while a gateway holds what it takes to go on with it."""
+        return self.status is CallStatus.PENDING and self.owner is not None
 
     @property
     def outcome(self) -> Outcome:

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from typing import Self
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Outcome
-from jackfield.sources.base import About, Invocation, Listing, OperatingSource, Source
+from jackfield.sources.base import About, ElicitAnswer, ElicitRequest, Invocation, Listing, OperatingSource, Source
 
 log = logging.getLogger("jackfield.sources")
 
@@ -78,8 +80,8 @@ class Keeper:
         try:
             if self._slots is None:
                 return await self.source.execute(invocation)
-            async with self._slots:
-                return await self.source.execute(invocation)
+            async with _Slot(self._slots) as slot:
+                return await self.source.execute(slot.lent_to(invocation))
         finally:
             self.running -= 1
 
@@ -186,6 +188,53 @@ class Keeper:
                 await self.source.close()
         except Exception:
             log.exception("source %s did not close cleanly", self.source.name)
+
+
+class _Slot:
+    """One of the places that a source has for calls; free for others while a call waits for a person's answer."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._is_held = self._is_over = False
+
+    async def __aenter__(self) -> Self:
+        await self._take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
+        self._give()
+
+    def lent_to(self, invocation: Invocation) -> Invocation:
+        ask = invocation.elicit
+        if ask is None:
+            return invocation
+
+        async def elicit(question: ElicitRequest) -> ElicitAnswer:
+            self._give()
+            try:
+                return await ask(question)
+            finally:
+                await self._take()
+
+        return msgspec.structs.replace(invocation, elicit=elicit)
+
+    async def _take(self) -> None:
+        if self._lacks_none():
+            return
+        await self._slots.acquire()
+        if self._lacks_none():  # by now
+            self._slots.release()
+        else:
+            self._is_held = True
+
+    def _lacks_none(self) -> bool:
+        return self._is_held or self._is_over
+
+    def _give(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._slots.release()
 
 
 class Panel:

@@ -244,6 +244,28 @@ class Store(ABC):
         """T6: this gateway runs an idempotent call again whose gateway died."""
         return await self._write(partial(moves.move, "reclaim", call_id, owner=owner, seen=seen))
 
+    async def park(self, call_id: str, question: Call, *, attempt: int, owner: str) -> Moved:
+        """T13: the call that `owner` executes waits for the answer to `question`, which is put on record with it."""
+        script = partial(moves.park, call_id, question, attempt=attempt, owner=owner)
+        return await self._write(script, wakes=call_id)
+
+    async def resume(self, call_id: str, *, attempt: int, owner: str, left_ms: int) -> Moved:
+        """The end of T13: `owner` goes on with a call that it had parked, with so much time left."""
+        script = partial(moves.resume, call_id, attempt=attempt, owner=owner, left_ms=left_ms)
+        return await self._write(script, wakes=call_id)
+
+    async def settle_parked(self, call_id: str, outcome: Failed, *, owner: str) -> Moved:
+        """T2 for a parked call whose gateway died."""
+        return await self._settle("settle_parked", call_id, outcome, owner=owner)
+
+    async def orphaned_parks(self, *, limit: int = 500) -> list[Call]:
+        """Calls that a dead gateway had parked, and questions that it had asked."""
+        return await self._read(partial(moves.calls_in, "orphaned_parks", limit=limit))
+
+    async def questions_of(self, call: Call) -> list[Call]:
+        """Questions in the call's run that are not answered, the oldest first."""
+        return await self._read(partial(moves.calls_in, "open_questions", run_id=call.run_id))
+
     async def mark_sent(self, call_id: str) -> bool:
         """T11: the HTTP caller has the last byte."""
         return await self._write(partial(moves.one, "mark_sent", id=call_id)) is not None

@@ -177,10 +177,28 @@ def move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
 
 def approve(statement: str, call_id: str, *, arguments: str | None) -> Script[Moved]:
     """T4, perhaps with other arguments than were asked for."""
-    approved = yield from move(statement, call_id, arguments=arguments)
-    if approved.moved and approved.call is not None and approved.call.shown:
-        yield from space_moves.show_call(approved.call, status=space_moves.status_shown(approved.call))
-    return approved
+    return (yield from _shown_move(statement, call_id, arguments=arguments))
+
+
+def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    """A move that leaves the call open, and that its space sees."""
+    moved = yield from move(statement, call_id, **values)
+    if moved.moved and moved.call is not None and moved.call.shown:
+        yield from space_moves.show_call(moved.call, status=space_moves.status_shown(moved.call))
+    return moved
+
+
+def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Moved]:
+    """T13, together with the question that the call waits for: where the call is over, nobody is asked."""
+    parked = yield from _shown_move("park", call_id, attempt=attempt, owner=owner)
+    if parked.moved:
+        yield "insert_call", insert_values(question, age_ms=0)
+    return parked
+
+
+def resume(call_id: str, *, attempt: int, owner: str, left_ms: int) -> Script[Moved]:
+    """The end of T13: the answer is there."""
+    return (yield from _shown_move("resume", call_id, attempt=attempt, owner=owner, left_ms=left_ms))
 
 
 def give(call_id: str) -> Script[Moved]:

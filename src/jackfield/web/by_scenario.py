@@ -54,6 +54,7 @@ async def execute_by_scenario(visit: Visit) -> Answer:
         within_ms=continue_journey(visit, entry.name),
         through_door=True,
         client_gone=visit.client_gone,
+        takes_pending=True,
     )
     call_id = new_id("call")
     call = await visit.gateway.pipeline.call(request, call_id=call_id)

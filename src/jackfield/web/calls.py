@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from jackfield.calls.callbacks import Purpose
 from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
+from jackfield.calls.questions import is_question
 from jackfield.calls.rights import may_allow, may_answer, may_see
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.model.call import Call, CallStatus
@@ -130,6 +131,8 @@ def one_call(visit: Visit, call: Call) -> Answer:
 
 def record_for(visit: Visit, call: Call) -> CallRecord:
     """The record as this key may see it: who may not answer the call is not shown the url that does."""
+    if call.is_parked and not is_question(call):
+        return msgspec.structs.replace(call_record(call), waits_for="question")
     if call.status in _ANSWERABLE and may_answer(visit.principal, call):
         record = call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
         return msgspec.structs.replace(record, answer_schema=answer_schema(visit, call))

@@ -59,6 +59,7 @@ async def execute(visit: Visit) -> Answer:
         within_ms=within_ms,
         through_door=True,
         client_gone=visit.client_gone,
+        takes_pending=True,
     )
     if (key := visit.headers.get(b"idempotency-key")) is not None:
         request = msgspec.structs.replace(

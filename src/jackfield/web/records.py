@@ -3,7 +3,7 @@
 Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
@@ -66,6 +66,10 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     tool_name: str = field(name="toolName")
     args: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     seed_expires_at: Time | None = field(name="expiresAt")
+
+    waits_for: Literal["question"] | None = None
+    """`question`: its tool asked something. The question is a call of its own in the same run; its answer, not the
+    result, is what somebody has to give."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):

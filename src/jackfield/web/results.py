@@ -92,7 +92,7 @@ async def submit_result(visit: Visit) -> Answer:
     call = await visit.gateway.answers.submit(
         body.call_id, outcome, principal=visit.principal, run_id=visit.part("runId")
     )
-    return _accepted(call)
+    return _accepted(call, body.call_id)
 
 
 async def submit_by_callback(visit: Visit) -> Answer:
@@ -103,7 +103,8 @@ async def submit_by_callback(visit: Visit) -> Answer:
     call_id, purpose = _signed(visit)
     if purpose == "approval":
         return await _decide(visit, call_id)
-    return _accepted(await visit.gateway.answers.submit(call_id, done(await read_any(visit)), principal=None))
+    call = await visit.gateway.answers.submit(call_id, done(await read_any(visit)), principal=None)
+    return _accepted(call, call_id)
 
 
 async def show_by_callback(visit: Visit) -> Answer:
@@ -150,6 +151,6 @@ async def report_progress(visit: Visit) -> Answer:
     return one_call(visit, call)
 
 
-def _accepted(call: Call) -> Answer:
+def _accepted(call: Call, call_id: str) -> Answer:
     assert call.delivery is not None
-    return json_reply(ResultAnswer(call_id=call.id, agent_entity_id=call.agent, delivery=call.delivery))
+    return json_reply(ResultAnswer(call_id=call_id, agent_entity_id=call.agent, delivery=call.delivery))

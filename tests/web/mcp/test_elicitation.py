@@ -70,10 +70,32 @@ async def test_where_the_client_cannot_be_asked_somebody_else_is(tmp_path: Path,
         assert (await calling).structured_content == {"answers": [["accept", {"name": "Eve"}]]}
 
 
+@requirement("SAFE-question-parks-the-call")
+async def test_over_rest_the_call_is_pending_until_somebody_answers_its_question(tmp_path: Path) -> None:
+    keys = {"x-api-key": KEY}
+    async with mcp_scene(tmp_path) as scene, asyncio.timeout(10):
+        told = await scene.http.post("/api/v1/tools/ask/execute", json={"arguments": {"times": 2}}, headers=keys)
+        call_id, run_id = told.json()["call_id"], told.json()["run_id"]
+        assert (told.status_code, told.json()["status"]) == (202, "pending")
+        waiting = (await scene.http.get("/api/v1/calls?status=pending", headers=keys)).json()["calls"]
+        assert {(call["tool"], call["waits_for"]) for call in waiting} == {("ask", "question"), ("elicitation", None)}
+        for name in ("Ada", "Eve"):
+            question = await question_of(scene)
+            answer = {"callId": question.id, "result": {"action": "accept", "content": {"name": name}}}
+            await scene.http.post(f"/api/runs/{run_id}/tool-results", json=answer, headers=keys)
+        ended = (await scene.http.get(f"/api/v1/calls/{call_id}?wait=9", headers=keys)).json()["call"]
+        assert (ended["status"], [content["name"] for _, content in ended["result"]["answers"]]) == (
+            "completed",
+            ["Ada", "Eve"],
+        )
+
+
 async def question_of(scene: Scene) -> Call:
     """The one call that waits for somebody's answer, once it is there."""
     while True:
-        waiting = (await scene.gateway.store.list_calls(CallFilter(status=(CallStatus.WAITING,)), limit=5)).calls
+        waiting = (
+            await scene.gateway.store.list_calls(CallFilter(status=(CallStatus.PENDING,), tool="elicitation"), limit=5)
+        ).calls
         if waiting:
             return waiting[0]
         await asyncio.sleep(0.01)

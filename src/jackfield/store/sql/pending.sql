@@ -26,15 +26,47 @@ UPDATE calls SET deadline = clock_ms() + :left_ms
 WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
 RETURNING *
 
+-- name: park
+-- T13: the executor's call has to wait for somebody after all. It is held by a living gateway, named in `owner`, which
+-- goes on with it when the answer is there.
+UPDATE calls SET status = 'pending', attempt = 0, owner = :owner,
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
+WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
+RETURNING *
+
+-- name: resume
+-- The end of T13: the gateway that holds the call goes on with it, as a further attempt.
+UPDATE calls SET status = 'running', attempt = :attempt, deadline = clock_ms() + :left_ms
+WHERE id = :id AND status = 'pending' AND attempt = 0 AND owner = :owner
+RETURNING *
+
+-- name: settle_parked
+-- T2 for a parked call whose gateway died: what it waited with is lost.
+UPDATE calls SET status = 'failed', result = :result, error_code = :error_code, error_message = :error_message,
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
+WHERE id = :id AND status = 'pending' AND attempt = 0 AND owner = :owner
+RETURNING *
+
+-- name: orphaned_parks
+-- Open calls that only one gateway could go on with, and it is dead: parked ones, and the questions they wait for.
+SELECT calls.* FROM calls LEFT JOIN gateways ON gateways.id = calls.owner
+WHERE calls.status = 'pending' AND calls.owner IS NOT NULL AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY calls.id LIMIT :limit
+
+-- name: open_questions
+SELECT * FROM calls WHERE run_id = :run_id AND source = 'elicitation' AND status = 'pending' ORDER BY id LIMIT 100
+
 -- name: offer
 -- A call goes to one tool server: to the first that takes it, and again to the same one when it returns.
 UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1
 WHERE id = :id AND status IN ('waiting', 'pending') AND (offered_to IS NULL OR offered_to = :client)
+    AND owner IS NULL
 RETURNING *
 
 -- name: calls_to_offer
 SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool = :tool
-    AND source <> 'caller'
+    AND source <> 'caller' AND owner IS NULL
 ORDER BY id LIMIT :limit
 
 -- name: calls_offered_to
