@@ -117,8 +117,13 @@ def start(world: World, row: Row) -> World:
     if row.status == "waiting" or (row.status == "running" and row.attempt > 0):
         row = replace(row, deadline=world.now + row.timeout)
     if row.status in {"pending", "pending_approval"}:
-        row = replace(row, expires=world.now + row.expires_in)
+        row = replace(row, expires=expiry(world, row))
     return world.with_row(row)
+
+
+def expiry(world: World, row: Row) -> int | None:
+    """When nobody needs to answer any more; None where the operator wrote that there is no end (`expiresIn = 0`)."""
+    return world.now + row.expires_in if row.expires_in else None
 
 
 def start_settled(world: World, row: Row, outcome: str) -> World:
@@ -175,7 +180,7 @@ def abandon(world: World, row: Row) -> Next:
     """T3, because the HTTP client hung up."""
     if row.status != "waiting":
         return None
-    expires = world.now + row.expires_in
+    expires = expiry(world, row)
     return world.with_row(replace(row, status="pending", delivery="inbox", first_reply="timeout", expires=expires))
 
 
@@ -201,7 +206,7 @@ def approve_to_wait(world: World, row: Row, *, arguments: str | None) -> Next:
     """T4 for tools that somebody else answers."""
     if row.status != "pending_approval":
         return None
-    expires = world.now + row.expires_in
+    expires = expiry(world, row)
     return world.with_row(replace(row, status="pending", arguments=arguments or row.arguments, expires=expires))
 
 
@@ -231,7 +236,7 @@ def park(world: World, row: Row, *, owner: str, attempt: int) -> Next:
             owner=owner,
             delivery=row.delivery or ("inbox" if row.agent else None),
             first_reply=row.first_reply or "pending",
-            expires=world.now + row.expires_in,
+            expires=expiry(world, row),
         )
     )
 
