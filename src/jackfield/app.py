@@ -49,7 +49,7 @@ from jackfield.settings import Settings
 from jackfield.shelf import Shelf
 from jackfield.sources.base import Surroundings
 from jackfield.sources.builtin import BuiltinSource
-from jackfield.sources.keeper import Panel, SourceState, SourceStatus
+from jackfield.sources.keeper import OPEN_SECONDS, Panel, SourceState, SourceStatus
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import Registry
 from jackfield.spaces.room import SpaceRoom
@@ -63,6 +63,8 @@ log = logging.getLogger("jackfield")
 
 SOURCES_COME_UP_WITHIN = 2.0
 """How long the start waits for sources before it serves without the slow ones, in seconds."""
+OWN_KINDS = frozenset({"files"})
+"""The operator's own sources that take a moment to list: no foreign tool is named before theirs are."""
 BEAT_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 PRUNE_STEP = 500
@@ -190,7 +192,9 @@ class Gateway:
         await self._services.look()
         await self.shelf.load()
         await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
+        await self.panel.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
         await self._take_listings()
+        self.pinning.free_names({status.name: status for status in self.panel.statuses()})
         recovered = await self._executor.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
@@ -229,7 +233,7 @@ class Gateway:
         if self._chores:
             await asyncio.wait(self._chores)
         await self._operations.close()
-        if self.catalog.pins.unwritten:
+        if self.pinning.is_behind:
             await self.pinning.catch_up()
         self.catalog.close()
         self.servers.close()

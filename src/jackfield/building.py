@@ -59,7 +59,10 @@ def catalog_of(settings: Settings) -> Catalog:
         {source.name: source.tools for source in settings.sources},
         settings.scenario,
         prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
-        pins=Pins(accepting=frozenset(source.name for source in settings.sources if source.accepts_changes)),
+        pins=Pins(
+            accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
+            holding_new=frozenset(source.name for source in settings.sources if source.holds_new),
+        ),
     )
 
 

@@ -1,21 +1,23 @@
-"""Pins of foreign tools: read from the store, written at first sight, moved when a person accepts a change.
+"""Pins of foreign tools and names of all: read from the store, written at first sight, changed when a person accepts.
 
-The catalog judges by the pins it was given and never waits for the store; what it sees for the first time is written
-here, a little later. All gateways of a database share their pins.
+The catalog judges by the pins and names it was given and never waits for the store; what it sees for the first time is
+written here, a little later. All gateways of a database share both.
 Above: the app, which runs `follow`, and the doors that show and accept changes. Below: the catalog and the store.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Raw, Struct
 
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.errors import Conflict, NotFound
+from jackfield.sources.keeper import SourceState, SourceStatus
 from jackfield.store import Store
-from jackfield.store.pins import PINS_TOPIC, Pin
+from jackfield.store.pins import PINS_TOPIC, Pin, ToolName
 
 log = logging.getLogger("jackfield")
 
@@ -47,18 +49,40 @@ class Pinning:
         self._wanted = asyncio.Event()
         self._reading = asyncio.Lock()
         self._told: frozenset[str] = frozenset()
+        self._freed: dict[Identity, KeptName] = {}
+        self._given: dict[Identity, KeptName] = {}
+        """What this gateway has said about names. One that has another config may not agree; it is not said again."""
 
     def look(self) -> None:
         """The catalog has new listings: what is new there is to be pinned, and what is held now to be told."""
-        if self._catalog.pins.unwritten:
+        if self.is_behind:
             self._wanted.set()
         if self._catalog.pins.stored is None:
             return
         held = self._catalog.held
         for name in sorted(held.keys() - self._told):
-            source = held[name].tool.source
-            log.warning("tool %s of %s is held: its definition changed. See 'jackfield accept %s'", name, source, name)
+            tool = held[name].tool
+            why = "is new" if self._catalog.pins.awaits((tool.source, tool.name)) else "changed its definition"
+            log.warning("tool %s of %s is held: it %s. See 'jackfield accept %s'", name, tool.source, why, name)
         self._told = frozenset(held)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the catalog knows something that the store does not."""
+        freed, given = self._unwritten_names()
+        return bool(self._catalog.pins.unwritten or freed or given)
+
+    def free_names(self, sources: Mapping[str, SourceStatus]) -> None:
+        """At the start: keep no names for sources that are gone, nor for the operator's own tools that are gone."""
+
+        def is_gone(identity: Identity, known: KeptName) -> bool:
+            status = sources.get(identity[0])
+            if status is None or known.is_foreign:
+                return status is None
+            return status.status is SourceState.UP and not status.faults and not self._catalog.lists(identity)
+
+        kept = self._catalog.names.current
+        self._catalog.free_names({identity for identity, known in kept.items() if is_gone(identity, known)})
 
     async def follow(self) -> None:
         """Read when another gateway wrote, write what is new; a store that fails is asked again."""
@@ -81,6 +105,12 @@ class Pinning:
             await self._read()
             if first := self._catalog.pins.unwritten:
                 await self._store.pins.add([_pin(*identity, seen) for identity, seen in first.items()])
+            freed, given = self._unwritten_names()
+            if freed or given:
+                await self._store.pins.rename(freed=_names(freed), taken=_names(given))
+                self._freed = {one: known for one, known in (self._freed | freed).items() if one not in given}
+                self._given = {one: known for one, known in self._given.items() if one not in freed} | given
+            if first or freed or given:
                 await self._read()  # another gateway may have been first, and seen something else
         except Exception:
             log.exception("the pins of foreign tools could not be read or written; it is tried again")
@@ -96,9 +126,9 @@ class Pinning:
             source=entry.tool.source,
             is_held=entry.name in self._catalog.held,
             digest=offered.digest,
-            pinned=None if pinned is None else Raw(pinned.encode()),
+            pinned=Raw(pinned.encode()) if pinned else None,
             offered=Raw(offered.text.encode()),
-            diff=await asyncio.to_thread(diff_of, pinned or offered.text, offered.text),
+            diff=await asyncio.to_thread(diff_of, offered.text if pinned is None else pinned, offered.text),
         )
 
     async def accept(self, entries: Sequence[Entry], *, seen: Mapping[str, str], accepted_by: str) -> None:
@@ -116,8 +146,16 @@ class Pinning:
 
     async def _read(self) -> None:
         async with self._reading:
-            await self._catalog.take_pins(await self._store.pins.digests())
+            pins, names = await self._store.pins.digests(), await self._store.pins.names()
+            await self._catalog.take_stored(pins, _kept(names))
         self.look()
+
+    def _unwritten_names(self) -> tuple[dict[Identity, KeptName], dict[Identity, KeptName]]:
+        """The names that are to be freed in the store, and those that are to be kept there."""
+        names = self._catalog.names
+        freed = {one: known for one, known in names.freed.items() if self._freed.get(one) != known}
+        given = {one: known for one, known in names.unwritten.items() if self._given.get(one) != known}
+        return freed, given
 
     async def _pinned(self, entry: Entry) -> str | None:
         pin = await self._store.pins.get(entry.tool.source, entry.tool.name)
@@ -135,6 +173,18 @@ def offered_definition(entry: Entry) -> Definition:
             param="name",
         )
     return pinnable(entry.tool.definition)
+
+
+def _kept(names: Iterable[ToolName]) -> dict[Identity, KeptName]:
+    return {(one.source, one.tool): KeptName(name=one.name, wish=one.wish, is_foreign=one.is_foreign) for one in names}
+
+
+def _names(kept: KeptNames) -> list[ToolName]:
+    """In one order at every gateway, so that two that write at once wait for each other once only."""
+    return [
+        ToolName(source=source, tool=tool, name=known.name, wish=known.wish, is_foreign=known.is_foreign)
+        for (source, tool), known in sorted(kept.items(), key=lambda pair: pair[0])
+    ]
 
 
 def _pin(source: str, tool: str, definition: Definition, accepted_by: str | None = None) -> Pin:

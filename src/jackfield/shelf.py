@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
@@ -21,7 +22,7 @@ from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_sour
 from jackfield.sources.http import HttpSource
 from jackfield.sources.internal import InternalSource
 from jackfield.sources.keeper import Panel
-from jackfield.sources.others import OthersSource, SpaceSource
+from jackfield.sources.others import DeclaredSource, OthersSource, SpaceSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.store import Store
 
@@ -164,9 +165,9 @@ class Shelf:
 
     async def _list_declared(self, name: str, tools: Sequence[ToolSettings]) -> None:
         source = self._declared.get(name)
-        listed = tuple(_tool(tool, name) for tool in tools)
+        listed = tuple(_declared_tool(tool, name) for tool in tools)
         if source is None:
-            self._declared[name] = OthersSource(name, listed)
+            self._declared[name] = DeclaredSource(name, listed)
             await self._panel.add(self._declared[name])
         else:
             source.replace(listed)
@@ -199,6 +200,12 @@ def source_of(tool: ToolSettings) -> str:
     if tool.execution is not None:
         return "http"
     return "space" if tool.execution_type is ExecutionType.SPACE else "external"
+
+
+def _declared_tool(tool: ToolSettings, source: str) -> Tool:
+    """A tool server's words about its tool are not the operator's: it is foreign, and has a definition."""
+    definition = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return msgspec.structs.replace(_tool(tool, source), definition=Raw(msgspec.json.encode(definition)))
 
 
 def _tool(tool: ToolSettings, source: str) -> Tool:

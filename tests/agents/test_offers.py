@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jackfield.agents.offers import Server, choice_of, of_catalog, table_of
+from jackfield.agents.toolbox import toolbox
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.merge import private_entries
 from jackfield.errors import BadRequest
@@ -16,13 +17,13 @@ from jackfield.model.response_request import (
     McpTool,
     ToolSubset,
 )
-from jackfield.model.tool import Tool
+from jackfield.model.tool import RESERVED_NAMES, Tool
 from jackfield.sources.base import Listing
 from tests.requirement import requirement
 
 
 def entry(name: str, *, source: str = "local", **fields: Any) -> Entry:
-    return Entry(name=name, tool=Tool(source=source, name=name, **fields), version="v", manifest=b"{}")
+    return Entry(name=name, tool=Tool(source=source, name=name, **fields), version="v", manifest=b"{}", mcp_name=name)
 
 
 def asked(**fields: Any) -> McpTool:
@@ -127,6 +128,15 @@ def test_no_server_gets_the_name_of_another_tool_however_it_calls_its_own() -> N
     assert not table["one_se_arch"].runs_here
     assert not table["se_arch"].runs_here
     assert sorted(tool.bare_name for tool in table.values()) == ["", "", "se arch", "se-arch", "se_arch"]
+
+
+@requirement("SAFE-reserved-names")
+def test_no_server_of_a_request_or_of_an_agent_has_a_name_of_the_gateways_own() -> None:
+    servers = [Server(label="docs", entries=(entry("session_message"), entry("skip")), is_private=True)]
+    assert set(table_of([], servers)) == {"docs_session_message", "docs_skip"}
+    assert set(table_of([], [Server(label="session", entries=(entry("message"),), is_private=True)])) == {"message"}
+    own = toolbox([], [("docs", entry(name)) for name in sorted(RESERVED_NAMES)])
+    assert {tool.name for tool in own.values() if tool.label == "docs"} == {f"docs_{name}" for name in RESERVED_NAMES}
 
 
 def test_the_catalog_that_is_asked_for_twice_is_offered_once() -> None:

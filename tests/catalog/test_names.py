@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.catalog.names import MAX_NAME, PATH_WORDS, legal, public_names, shown
+from jackfield.catalog.names import MAX_NAME, PATH_WORDS, KeptName, legal, mcp_name, public_names, shown
 from jackfield.model.tool import BUILTIN_NAMES
 from tests.requirement import requirement
 
@@ -133,6 +133,60 @@ def test_a_foreign_name_cannot_break_a_sentence() -> None:
     assert shown("x" * 200) == "x" * 80 + "…"
 
 
+def had(name: str, wish: str | None = None, *, foreign: bool = True) -> KeptName:
+    return KeptName(name=name, wish=wish or name, is_foreign=foreign)
+
+
+@requirement("SAFE-own-names-first")
+def test_an_own_tool_has_its_name_before_a_foreign_one_whatever_the_order_and_whoever_had_it() -> None:
+    offers = [("acme", ["pay"]), ("local", ["pay"])]
+    for kept in ({}, {("acme", "pay"): had("pay")}):
+        naming = public_names(offers, foreign={("acme", "pay")}, kept=kept)
+        assert naming.names == {("local", "pay"): "pay", ("acme", "pay"): "acme_pay"}
+    assert public_names(offers, foreign={("acme", "pay")}).refused == {("acme", "pay"): ("local", "pay")}
+
+
+@requirement("SAFE-names-stay")
+def test_a_name_that_a_tool_has_had_stays_its_own_and_is_kept_for_it_while_it_is_away() -> None:
+    a, b, own = ("a", "x"), ("b", "x"), ("own", "x")
+    kept = {b: had("x")}
+    assert public_names([("a", ["x"]), ("b", ["x"])], foreign={a, b}, kept=kept).names == {a: "a_x", b: "x"}
+    alone = public_names([("a", ["x"]), ("b", [])], foreign={a}, kept=kept)
+    assert (alone.names, alone.refused) == ({a: "a_x"}, {a: b})
+    assert public_names([("own", ["x"])], kept=kept).names == {own: "x"}  # what a stranger had does not hold us up
+    away = {own: had("x", foreign=False)}
+    assert public_names([("a", ["x"]), ("other", ["x"])], foreign={a}, kept=away).names == {
+        a: "a_x",
+        ("other", "x"): "other_x",
+    }
+
+
+@requirement("SAFE-names-stay")
+def test_a_derived_name_stays_with_a_foreign_tool_and_an_own_one_gets_its_own_back() -> None:
+    a, own = ("a", "x"), ("own", "x")
+    kept = {a: had("a_x", "x"), own: had("own_x", "x", foreign=False)}
+    assert public_names([("a", ["x"])], foreign={a}, kept=kept).names == {a: "a_x"}
+    assert public_names([("own", ["x"])], kept=kept).names == {own: "x"}
+    renamed = public_names([("a", ["x"])], prefixes={"a": "p_"}, foreign={a}, kept=kept)
+    assert renamed.names == {a: "p_x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "spelled", "listed"),
+    [
+        ("a_b", "acme", "a-b", "a-b"),
+        ("acme_a_b", "acme", "a-b", "acme_a-b"),
+        ("a_b_c", "acme", "a.b-c", "a_b-c"),
+        ("my_src_a", "my-src", "a", "my-src_a"),
+        ("a_b", "acme", "a_b", "a_b"),
+        ("acme_a_b_12345678", "acme", "a-b", "acme_a_b_12345678"),
+    ],
+)
+@requirement("CON-mcp-dash-names")
+def test_mcp_lists_a_name_with_its_dashes(name: str, source: str, spelled: str, listed: str) -> None:
+    assert mcp_name(name, source=source, spelled=spelled) == listed
+
+
 sources = st.sampled_from(["builtin", "acme", "local", "my-src", "my_src", "send", "a"])
 foreign_names = st.one_of(
     st.text(max_size=80),
@@ -141,9 +195,20 @@ foreign_names = st.one_of(
 offers_of_sources = st.dictionaries(sources, st.lists(foreign_names, max_size=8), max_size=5)
 
 
-@given(offers_of_sources)
-def test_names_are_always_legal_unique_and_complete(offers: dict[str, list[str]]) -> None:
-    naming = public_names(list(offers.items()))
+@given(offers_of_sources, st.sets(sources), st.lists(st.tuples(sources, foreign_names), max_size=6))
+def test_names_are_always_legal_unique_and_complete(
+    offers: dict[str, list[str]], strangers: set[str], before: list[tuple[str, str]]
+) -> None:
+    earlier: dict[str, list[str]] = {}
+    for source, foreign in before:
+        earlier.setdefault(source, []).append(foreign)
+    was = public_names(list(earlier.items()))
+    kept = {
+        one: KeptName(name=name, wish=was.wishes[one], is_foreign=one[0] in strangers)
+        for one, name in was.names.items()
+    }
+    foreign_ones = {(source, one) for source, ones in offers.items() for one in ones if source in strangers}
+    naming = public_names(list(offers.items()), foreign=foreign_ones, kept=kept)
     names = list(naming.names.values())
     assert set(naming.names) == {(source, foreign) for source, names in offers.items() for foreign in names}
     assert len(set(names)) == len(names)

@@ -95,8 +95,8 @@ def test_many_held_tools_are_one_notice() -> None:
 
 def test_a_held_tool_keeps_its_name_so_that_nobody_else_gets_its_calls() -> None:
     catalog = Catalog()
-    catalog.update([listing("acme", foreign()), listing("rival", tool("a", "rival"))])
-    catalog.update([listing("acme", foreign(description="Else.")), listing("rival", tool("a", "rival"))])
+    catalog.update([listing("acme", foreign()), listing("rival", foreign(source="rival"))])
+    catalog.update([listing("acme", foreign(description="Else.")), listing("rival", foreign(source="rival"))])
     assert offered(catalog) == ["rival_a"]
     with pytest.raises(DefinitionChanged):
         catalog.view(READER).get("a")
@@ -140,7 +140,7 @@ def test_tools_of_our_own_are_not_pinned() -> None:
 async def test_the_stores_pin_counts_more_than_what_was_seen_here_first() -> None:
     catalog = Catalog()
     catalog.update([listing("acme", foreign())])
-    await catalog.take_pins(known_pins(foreign(description="Seen by another gateway.")))
+    await catalog.take_stored(known_pins(foreign(description="Seen by another gateway.")), {})
     assert offered(catalog) == []
     assert not catalog.pins.unwritten
 
@@ -150,7 +150,7 @@ async def test_an_accepted_change_is_offered_at_once_and_followers_hear_of_it() 
     catalog.update([listing("acme", foreign())])
     changed = foreign(description="Else.")
     catalog.update([listing("acme", changed)])
-    change = await catalog.take_pins(known_pins(changed))
+    change = await catalog.take_stored(known_pins(changed), {})
     assert change == ToolsChanged(added=("a",), version=catalog.version)
     assert catalog.view(READER).get("a").tool is changed
     assert catalog.notices == ()
@@ -163,7 +163,7 @@ async def test_while_the_pins_are_not_known_every_foreign_tool_is_held_and_none_
     with pytest.raises(Unavailable, match="cannot be read from the store"):
         catalog.view(READER).get("a")
     assert "tried again" in catalog.notices[0].message
-    await catalog.take_pins({})
+    await catalog.take_stored({}, {})
     assert offered(catalog) == ["a", "own"]
     assert list(catalog.pins.unwritten) == [("acme", "a")]
 

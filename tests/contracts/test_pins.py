@@ -3,7 +3,7 @@
 import asyncio
 
 from jackfield.store import Store
-from jackfield.store.pins import AT_ONCE, PINS_TOPIC, Pin
+from jackfield.store.pins import AT_ONCE, PINS_TOPIC, Pin, ToolName
 
 FIRST = Pin(source="acme", tool="a", digest="d1", definition='{"name":"a"}')
 CHANGED = Pin(source="acme", tool="a", digest="d2", definition='{"name":"a","x":1}', accepted_by="ops")
@@ -46,3 +46,16 @@ async def test_who_listens_is_woken_by_both(store: Store) -> None:
             await write([FIRST])
             await asyncio.wait_for(written.wait(), 5)
             written.clear()
+
+
+def called(source: str, name: str, *, tool: str = "x") -> ToolName:
+    return ToolName(source=source, tool=tool, name=name, wish="x", is_foreign=True)
+
+
+async def test_a_name_is_one_tools_only_and_freed_before_it_is_given_again(store: Store) -> None:
+    await store.pins.rename(freed=[], taken=[called("a", "x"), called("b", "x"), called("c", "c_x", tool="nul\x00")])
+    assert await store.pins.names() == [called("a", "x"), called("c", "c_x", tool="nul\x00")]
+    await store.pins.rename(freed=[called("a", "another")], taken=[called("a", "a_x")])
+    assert (await store.pins.names())[0] == called("a", "x")
+    await store.pins.rename(freed=[called("a", "x")], taken=[called("b", "x"), called("a", "a_x")])
+    assert {one.source: one.name for one in await store.pins.names()} == {"a": "a_x", "b": "x", "c": "c_x"}

@@ -11,6 +11,7 @@ from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.sessions.lent import CallerTool, Declared, Lent, read_declared
 from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.presence import SIGN_LASTS, Presence
+from tests.requirement import requirement
 
 
 @given(st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=8), st.integers(1, 7))
@@ -77,6 +78,14 @@ def test_names_with_underscores_are_a_table_and_not_a_guess() -> None:
     assert [lent.own_name(name) for name in ("ant_x", "ant_ant_x")] == ["x", "ant_x"]
     with pytest.raises(ToolNotFound, match="Declared: ant_x, x"):
         lent.get("y")
+
+
+@requirement("SAFE-reserved-names")
+def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -> None:
+    lent = Lent("session", (CallerTool(name="message"), CallerTool(name="note")))
+    names = {entry.tool.name: entry.name for entry in lent.entries}
+    assert names["note"] == "session_note"
+    assert names["message"].startswith("session_message_")
 
 
 def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> None:

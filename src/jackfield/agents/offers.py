@@ -1,7 +1,8 @@
 """What a request's `tools` offer the model, and what its `tool_choice` makes of them. Pure.
 
 Above: the engine. Below: entries of the catalog, and of servers that the request brought along.
-A name is the tool's own where it is unique among all that the request offers, else `label_name`.
+A name is the tool's own where it is unique among all that the request offers and none of the gateway's, else
+`label_name`. The functions of a request are its client's, and called as it calls them.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from jackfield.agents.choice import Choice
 from jackfield.agents.tools import Offered, ToolTable
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.names import legal
+from jackfield.catalog.names import BUILTIN_SOURCE, legal
 from jackfield.errors import BadRequest
 from jackfield.model.items import McpTool as ListedTool
 from jackfield.model.response_request import (
@@ -26,6 +27,7 @@ from jackfield.model.response_request import (
     ToolChoice,
     ToolSubset,
 )
+from jackfield.model.tool import RESERVED_NAMES
 
 CATALOG = "jackfield"
 """The label under which the catalog's own tools are shown."""
@@ -103,7 +105,8 @@ def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> To
     ]
     for (label, bare), (server, entry) in behind.items():
         own = legal(bare)
-        name = own if wishes[own] == 1 else _derived(label, bare, taken)
+        is_ours = own in RESERVED_NAMES and entry.tool.source != BUILTIN_SOURCE
+        name = own if wishes[own] == 1 and not is_ours else _derived(label, bare, taken)
         taken.add(name)
         offered.append(
             Offered(
@@ -124,7 +127,7 @@ def _derived(label: str, bare: str, taken: set[str]) -> str:
     """A name with its label, which nobody has or asks for: a server must not get calls that are meant for another."""
     base = legal(f"{label}_{bare}")
     name, tries = base, 0
-    while name in taken:
+    while name in taken or name in RESERVED_NAMES:
         digest = hashlib.sha256(f"{label}\0{bare}\0{tries}".encode("utf-8", "surrogatepass")).hexdigest()
         name, tries = legal(f"{base}_{digest[:8]}"), tries + 1
     return name
@@ -164,11 +167,15 @@ def _is_allowed(entry: Entry, allowed: tuple[str, ...] | ToolSubset | None) -> b
         return True
     if isinstance(allowed, ToolSubset):
         return _fits(entry, allowed)
-    return entry.tool.name in allowed or entry.name in allowed
+    return not _spellings(entry).isdisjoint(allowed)
+
+
+def _spellings(entry: Entry) -> set[str]:
+    return {entry.name, entry.mcp_name, entry.tool.name}
 
 
 def _fits(entry: Entry, subset: ToolSubset) -> bool:
     """Both conditions that are given hold. Whether a tool only reads is its owner's word."""
-    if subset.tool_names is not None and not {entry.name, entry.tool.name} & set(subset.tool_names):
+    if subset.tool_names is not None and _spellings(entry).isdisjoint(subset.tool_names):
         return False
     return subset.read_only is None or bool(entry.tool.annotations.get("readOnlyHint")) is subset.read_only

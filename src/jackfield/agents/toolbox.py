@@ -10,12 +10,13 @@ from jackfield.agents.offers import CATALOG
 from jackfield.agents.tools import Offered, ToolTable
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.names import legal
+from jackfield.model.tool import RESERVED_NAMES
 
 
 def toolbox(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:
     """`entries` are the catalog's for this agent; `own` come from its own servers, each with its server's name."""
     offered = [*OFFERED]
-    taken = set(ENTRIES)
+    taken = {*ENTRIES, *RESERVED_NAMES}
     for entry in entries:
         name = _free(entry.name, entry.tool.source, taken)
         offered.append(_offered(entry, name=name, label=CATALOG, bare_name=entry.name, is_private=False))

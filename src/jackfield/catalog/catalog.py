@@ -7,16 +7,19 @@ at once, and `update_aside` leaves the loop free while thousands of new tools ar
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
+from jackfield.catalog.kept_names import Names, freed_by
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, snapshot_of
-from jackfield.catalog.names import Identity, Notice
+from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
 from jackfield.catalog.search import Index
@@ -34,6 +37,13 @@ MAX_VIEWS = 64
 EVERYTHING = Sight(all_tools=True)
 
 
+class _Stored(Struct, frozen=True):
+    """What the store knows of tools."""
+
+    pins: Mapping[Identity, str]
+    names: KeptNames
+
+
 class _Moment(Struct, frozen=True):
     """A snapshot with all that was made from it."""
 
@@ -41,6 +51,9 @@ class _Moment(Struct, frozen=True):
     index: Index
     change: ToolsChanged | None
     pins: Pins
+    names: Names
+    sources: frozenset[str] = frozenset()
+    """Whose listings it was made from."""
 
 
 class Catalog:
@@ -62,7 +75,7 @@ class Catalog:
         self._prefixes = prefixes or {}
         self._scenario = scenario or ScenarioSettings()
         self._now = now
-        self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins)
+        self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
         self._listings: Listings = ()
         self._views: OrderedDict[Sight, View] = OrderedDict()
         self._lent: dict[str, list[Entry]] = {}
@@ -89,6 +102,11 @@ class Catalog:
         return self._moment.pins
 
     @property
+    def names(self) -> Names:
+        """The names that are kept for tools, as of now."""
+        return self._moment.names
+
+    @property
     def held(self) -> Mapping[str, Entry]:
         """By public name: foreign tools that wait for a person to accept their new definition."""
         return self._moment.snapshot.held
@@ -106,14 +124,20 @@ class Catalog:
                 return None
             return await self._follow_aside(listings)
 
-    async def take_pins(self, stored: Mapping[Identity, str]) -> ToolsChanged | None:
-        """Judge every foreign tool by these pins from now on."""
+    async def take_stored(self, pins: Mapping[Identity, str], names: KeptNames) -> ToolsChanged | None:
+        """Judge every foreign tool by these pins, and name all tools by these names, from now on."""
         async with self._updating:
-            return await self._follow_aside(self._listings, stored)
+            moment = self._moment
+            if moment.pins.stored == pins and moment.names.stored == names:
+                return None
+            return await self._follow_aside(self._listings, _Stored(pins, names))
 
-    async def _follow_aside(
-        self, listings: Listings, stored: Mapping[Identity, str] | None = None
-    ) -> ToolsChanged | None:
+    def free_names(self, gone: AbstractSet[Identity]) -> None:
+        """Keep no name any more for these tools."""
+        moment = self._moment
+        self._moment = msgspec.structs.replace(moment, names=moment.names.freeing(gone))
+
+    async def _follow_aside(self, listings: Listings, stored: _Stored | None = None) -> ToolsChanged | None:
         before = self._moment
         made = await asyncio.to_thread(self._following, before, listings, stored)
         if self._moment is not before:
@@ -182,6 +206,10 @@ class Catalog:
         found = snapshot.by_name.get(name) or snapshot.held.get(name)
         return found or next(iter(snapshot.by_foreign.get(name, ())), None)
 
+    def lists(self, identity: Identity) -> bool:
+        """Whether a source offers this tool now, usable or not."""
+        return identity in self._moment.snapshot.checked
+
     def external_tools(self) -> list[Entry]:
         """Every tool that tool servers answer, by name."""
         return [entry for entry in self._moment.snapshot.entries if entry.tool.is_external]
@@ -223,25 +251,41 @@ class Catalog:
             for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
         )
 
-    def _following(self, before: _Moment, listings: Listings, stored: Mapping[Identity, str] | None = None) -> _Moment:
+    def _following(self, before: _Moment, listings: Listings, stored: _Stored | None = None) -> _Moment:
         """The next moment. Touches nothing, so it may run in a thread."""
         old = before.snapshot
-        pins = before.pins if stored is None else before.pins.reading(stored)
-        new = merge(listings, self._overrides, self._categories, prefixes=self._prefixes, pins=pins, previous=old)
-        # What is seen for the first time is pinned now, and in the store a little later.
-        pins = pins.seeing(
-            (identity, entry.tool.definition)
-            for identity, entry in new.by_identity.items()
-            if entry.tool.definition is not None
+        pins = before.pins if stored is None else before.pins.reading(stored.pins)
+        names = before.names if stored is None else before.names.reading(stored.names)
+        by_source = dict(listings)
+        names = names.freeing(freed_by(old, by_source, sources=before.sources))
+        new = merge(
+            listings,
+            self._overrides,
+            self._categories,
+            prefixes=self._prefixes,
+            kept_names=names.current,
+            pins=pins,
+            previous=old,
         )
+        # What is seen for the first time is pinned and has its name now, and in the store a little later.
+        pins = pins.seeing(
+            (
+                (identity, entry.tool.definition)
+                for identity, entry in new.by_identity.items()
+                if entry.tool.definition is not None
+            ),
+            held=new.held_as_new,
+        )
+        names = names.following(new)
+        sources = frozenset(by_source)
         if new.version == old.version:
-            return _Moment(new, before.index, None, pins)
+            return _Moment(new, before.index, None, pins, names, sources)
         change = difference(old, new)
         index = before.index.following(
             removed=[old.by_name[name] for name in (*change.removed, *change.changed)],
             added=[new.by_name[name] for name in (*change.added, *change.changed)],
         )
-        return _Moment(new, index, change, pins)
+        return _Moment(new, index, change, pins, names, sources)
 
     def _take(self, moment: _Moment, listings: Listings) -> ToolsChanged | None:
         """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""

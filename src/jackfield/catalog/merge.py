@@ -11,22 +11,34 @@ keeps its name, so that nobody else gets its calls meanwhile, and is no entry.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.manifest import tool_json, version_of
-from jackfield.catalog.names import BUILTIN_SOURCE, Identity, Notice, legal, public_names, shown
+from jackfield.catalog.names import (
+    BUILTIN_SOURCE,
+    Identity,
+    KeptNames,
+    Naming,
+    Notice,
+    legal,
+    mcp_name,
+    public_names,
+    shown,
+)
 from jackfield.catalog.overrides import apply_override, assign
-from jackfield.catalog.pins import Pins, held_notices, pinnable
+from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable
 from jackfield.catalog.schemas import fault_in, not_an_object
-from jackfield.model.tool import BUILTIN_NAMES, Category, Tool
+from jackfield.model.tool import RESERVED_NAMES, Category, Tool
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
 Listings = Sequence[tuple[str, Listing]]
 Overrides = Mapping[str, Mapping[str, ToolOverride]]
 NO_PINS = Pins(stored={})
+NO_NAMES = Naming(names={}, wishes={}, refused={}, notices=())
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -37,6 +49,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     version: str
     manifest: bytes
     """Its JSON in seed 004's shape."""
+    mcp_name: str
+    """How `/mcp` lists it: the public name, but for the `-` of its owner's spelling."""
 
 
 class Checked(Struct, frozen=True, kw_only=True):
@@ -61,6 +75,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """Foreign spellings that nobody has as a public name, with their owners in config order."""
     held: dict[str, Entry] = {}
     """By public name: tools that are offered to nobody, because their definition is not the pinned one."""
+    held_as_new: frozenset[Identity] = frozenset()
+    """Those of them that nobody has accepted yet."""
+    naming: Naming = NO_NAMES
     pins_are_known: bool = True
     by_identity: dict[Identity, Entry] = {}
     """All, held or not."""
@@ -77,32 +94,43 @@ def merge(
     categories: Sequence[Category],
     *,
     prefixes: Mapping[str, str] | None = None,
+    kept_names: KeptNames | None = None,
     pins: Pins = NO_PINS,
     previous: Snapshot | None = None,
 ) -> Snapshot:
     """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word."""
     before = Snapshot() if previous is None else previous
+    given = prefixes or {}
+    kept = kept_names or {}
     checked, notices = _check_all(listings, overrides, before)
     usable = {identity: result.usable for identity, result in checked.items() if result.usable is not None}
-    naming = public_names(_offers(listings, usable), prefixes=prefixes)
+    foreign = {identity for identity in usable if checked[identity].digest is not None}
+    naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign)
     by_identity = {
-        identity: _entry(naming.names[identity], tool, before.by_identity.get(identity))
+        identity: _entry(naming.names[identity], tool, before.by_identity.get(identity), prefix=given.get(tool.source))
         for identity, tool in usable.items()
     }
+    as_new = _held_as_new(foreign, pins=pins, naming=naming, usable=usable)
+    accepting = frozenset(source for source, listing in listings if listing.accepts_changes)
     held = {
-        entry.name: entry
-        for identity, entry in by_identity.items()
-        if (digest := checked[identity].digest) is not None and pins.holds(identity, digest)
+        by_identity[identity].name: by_identity[identity]
+        for identity in usable
+        if (digest := checked[identity].digest) is not None
+        and (identity in as_new or pins.holds(identity, digest, accepting=accepting))
     }
     entries = tuple(sorted((one for one in by_identity.values() if one.name not in held), key=lambda one: one.name))
     pins_are_known = pins.stored is not None
-    told = held_notices(((one.tool.source, one.name) for one in held.values()), pins_are_known=pins_are_known)
+    changed = ((one.tool.source, one.name) for one in held.values() if (one.tool.source, one.tool.name) not in as_new)
+    new = ((source, by_identity[source, tool].name) for source, tool in as_new)
+    told = (*held_notices(changed, pins_are_known=pins_are_known), *new_notices(new))
     all_categories = _categories(listings, categories, entries)
     return Snapshot(
         entries=entries,
         by_name={entry.name: entry for entry in entries},
-        by_foreign=_foreign_spellings(by_identity),
+        by_foreign=_spellings(by_identity, prefixes=given, kept=kept),
         held=held,
+        held_as_new=as_new,
+        naming=naming,
         pins_are_known=pins_are_known,
         by_identity=by_identity,
         categories=all_categories,
@@ -110,6 +138,30 @@ def merge(
         version=_version(entries, all_categories),
         checked=checked,
     )
+
+
+def _held_as_new(
+    foreign: AbstractSet[Identity], *, pins: Pins, naming: Naming, usable: Mapping[Identity, Tool]
+) -> frozenset[Identity]:
+    """Foreign tools that a person has to accept before anybody is offered them.
+
+    One that wants the name of a tool that asks first must not come to stand beside it unseen; of a tool that is not
+    listed now nobody knows whether it does.
+    """
+    if pins.stored is None:
+        return frozenset()
+
+    def asks_first(holder: Identity) -> bool:
+        return (tool := usable.get(holder)) is None or tool.metadata.requires_approval
+
+    waiting = {identity for identity in foreign if pins.awaits(identity)}
+    intruding = {
+        identity
+        for identity, holder in naming.refused.items()
+        if pins.digest(identity) is None and holder[0] != identity[0] and asks_first(holder)
+    }
+    unseen = {identity for identity in foreign if pins.holds_new(identity)}
+    return frozenset(waiting | intruding | unseen)
 
 
 def check(tool: Tool, override: ToolOverride | None) -> Checked:
@@ -193,11 +245,17 @@ def _offers(listings: Listings, usable: Mapping[Identity, Tool]) -> list[tuple[s
     ]
 
 
-def _entry(name: str, tool: Tool, before: Entry | None) -> Entry:
+def _entry(name: str, tool: Tool, before: Entry | None, *, prefix: str | None = None) -> Entry:
     if before is not None and before.name == name and _same(before.tool, tool):
         return before
     version = version_of(name, tool)
-    return Entry(name=name, tool=tool, version=version, manifest=tool_json(name, tool, version))
+    return Entry(
+        name=name,
+        tool=tool,
+        version=version,
+        manifest=tool_json(name, tool, version),
+        mcp_name=mcp_name(name, source=tool.source, spelled=f"{prefix or ''}{tool.name}"),
+    )
 
 
 def private_entries(listing: Listing, *, owner: str) -> tuple[Entry, ...]:
@@ -218,20 +276,31 @@ def snapshot_of(entries: Iterable[Entry]) -> Snapshot:
     return Snapshot(
         entries=ordered,
         by_name={entry.name: entry for entry in ordered},
-        by_foreign=_foreign_spellings(by_identity),
+        by_foreign=_spellings(by_identity, prefixes={}, kept={}),
         by_identity=by_identity,
         version=_version(ordered, ()),
     )
 
 
-def _foreign_spellings(by_identity: Mapping[Identity, Entry]) -> dict[str, tuple[Entry, ...]]:
-    """Spellings by which a tool can be called besides its public name. A built-in's name is never one of them."""
-    found: dict[str, tuple[Entry, ...]] = {}
+def _spellings(
+    by_identity: Mapping[Identity, Entry], *, prefixes: Mapping[str, str], kept: KeptNames
+) -> dict[str, tuple[Entry, ...]]:
+    """Spellings by which a tool can be called besides its public name: its owner's, with the prefix and without.
+
+    None is a name that somebody has, or that is kept for somebody who is not listed now, or one of the gateway's own.
+    """
+    found: dict[str, tuple[Entry, ...]] = {
+        entry.mcp_name: (entry,) for entry in by_identity.values() if entry.mcp_name != entry.name
+    }
     public = {entry.name for entry in by_identity.values()}
-    for (source, foreign), entry in by_identity.items():
-        if foreign in public or (foreign in BUILTIN_NAMES and source != BUILTIN_SOURCE):
-            continue
-        found[foreign] = (*found.get(foreign, ()), entry)
+    away = {known.name for identity, known in kept.items() if identity not in by_identity}
+    own_first = sorted(by_identity.items(), key=lambda pair: pair[1].tool.definition is not None)
+    for (source, foreign), entry in own_first:
+        for spelling in dict.fromkeys((foreign, prefixes.get(source, "") + foreign)):
+            is_ours = spelling in RESERVED_NAMES and source != BUILTIN_SOURCE
+            if spelling in public or spelling == entry.mcp_name or is_ours or (away and legal(spelling) in away):
+                continue
+            found[spelling] = (*found.get(spelling, ()), entry)
     return found
 
 

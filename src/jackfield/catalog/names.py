@@ -1,13 +1,15 @@
 """Public names: every tool of the catalog gets one that is legal, unique and the same in every process.
 
-Above: `merge.py`. Below: nothing. A pure function of what the sources offer, in config order:
+Above: `merge.py`. Below: nothing. A pure function of what the sources offer, in config order, and of the names that
+tools have had before (`kept`, which the store keeps across restarts):
 
-1. A tool asks for its own name, made legal. The first source in config order keeps it. Inside one source the exact
-   spelling comes before one that had to be changed (`a_b` before `a-b`), then alphabetical order decides, so that
-   the order in which a source happens to list its tools changes nothing.
-2. Who does not get that name becomes `{source}_{name}`: a later source, a tool called like a path word of the HTTP
-   API, a tool that is called like a built-in and is none.
-3. Where that is taken too, the name ends in a hash of (source, name).
+1. The operator's own tools ask for their own names, made legal; one that has had it before comes first, then the first
+   in config order. Inside one source the exact spelling comes before one that had to be changed (`a_b` before `a-b`),
+   then alphabetical order decides, so that the order in which a source happens to list its tools changes nothing.
+2. A foreign tool keeps the name it has had, unless a tool of the operator's own is called so now.
+3. A foreign newcomer gets its own name if nobody has it, also nobody who is not listed at the moment.
+4. Who does not get that name becomes `{source}_{name}`, also a tool that is called like a path word of the HTTP API or
+   like one of the gateway's own tools. Where that is taken too, the name ends in a hash of (source, name).
 
 Own names come before derived ones, so a tool that is really called `local_weather` keeps its name although the
 `weather` of `local` would have liked it. Making a name legal (`a-b` → `a_b`, long names cut and hashed) is not
@@ -18,10 +20,11 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from jackfield.model.tool import BUILTIN_NAMES
+from jackfield.model.tool import RESERVED_NAMES
 
 MAX_NAME = 64
 PATH_WORDS = frozenset({"search", "set", "changes", "scenarios", "config", "refresh", "execute"})
@@ -31,6 +34,7 @@ BUILTIN_SOURCE = "builtin"
 _LEGAL = re.compile(rf"(?=_*[a-zA-Z0-9])[a-zA-Z0-9_]{{1,{MAX_NAME}}}")
 _SAYS_SOMETHING = re.compile(r"[a-zA-Z0-9]")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_]")
+_FOREIGN_TO_MCP = re.compile(r"[^a-zA-Z0-9_-]")
 _HASH = 8
 _REACH = 32
 _SHOWN = 80
@@ -47,38 +51,132 @@ class Notice(Struct, frozen=True, kw_only=True):
     message: str
 
 
+class KeptName(Struct, frozen=True, kw_only=True):
+    """The name that a tool has had, kept for it."""
+
+    name: str
+    wish: str
+    """What it asked for then: one that asks for another name now (its source has another prefix) is named anew."""
+    is_foreign: bool = False
+
+
+KeptNames = Mapping[Identity, KeptName]
+
+
 class Naming(Struct, frozen=True, kw_only=True):
     """Who is called what."""
 
     names: dict[Identity, str]
+    wishes: dict[Identity, str]
+    refused: dict[Identity, Identity]
+    """Foreign tools without a name of their own until now, whose wish is another tool's, with whose it is."""
     notices: tuple[Notice, ...]
 
 
-def public_names(offers: Sequence[tuple[str, Iterable[str]]], *, prefixes: Mapping[str, str] | None = None) -> Naming:
+class _Wish(Struct, frozen=True):
+    identity: Identity
+    name: str
+    spelled: str
+    """With the prefix, as its owner spells it."""
+
+
+class _Book:
+    """Names as they are given out, one after another."""
+
+    def __init__(self, kept: KeptNames) -> None:
+        self.kept = kept
+        self.owners: dict[str, Identity] = {}
+        self.names: dict[Identity, str] = {}
+
+    def give(self, identity: Identity, name: str) -> bool:
+        """Whether the tool has the name now: nobody else has it, and it is not the gateway's own."""
+        if name in self.owners or is_reserved(name, identity[0]):
+            return False
+        self.owners[name] = identity
+        self.names[identity] = name
+        return True
+
+    def kept_by(self, wish: _Wish) -> str | None:
+        """The name that the tool has had, if it still asks for the same one."""
+        known = self.kept.get(wish.identity)
+        return known.name if known is not None and known.wish == wish.name else None
+
+
+def public_names(
+    offers: Sequence[tuple[str, Iterable[str]]],
+    *,
+    prefixes: Mapping[str, str] | None = None,
+    kept: KeptNames | None = None,
+    foreign: AbstractSet[Identity] = frozenset(),
+) -> Naming:
     """Names for all tools that `offers` (source, foreign names) has, in config order.
 
-    `prefixes` are the operator's, by source; they stand before the foreign name from the start.
+    `prefixes` are the operator's, by source; they stand before the foreign name from the start. `foreign` are the
+    tools that are not the operator's own.
     """
     given = prefixes or {}
-    owners: dict[str, Identity] = {}
-    names: dict[Identity, str] = {}
-    losers: list[tuple[Identity, str, str]] = []
-    for source, foreign_names in offers:
-        prefix = given.get(source, "")
-        for wish, foreign in _wishes(foreign_names, prefix):
-            identity = (source, foreign)
-            if wish in owners or _is_reserved(wish, source):
-                losers.append((identity, wish, prefix + foreign))
-            else:
-                owners[wish] = identity
-                names[identity] = wish
-    notices = [_nameless(identity, name) for identity, name in names.items() if _is_nameless(identity, given)]
-    for identity, wish, spelled in losers:
-        name = _derived(identity, spelled, owners)
-        notices.append(_renaming(identity, wish=wish, name=name, keeper=owners.get(wish)))
-        owners[name] = identity
-        names[identity] = name
-    return Naming(names=names, notices=tuple(notices))
+    book = _Book(kept or {})
+    wishes = [wish for source, names in offers for wish in _wishes(source, names, given.get(source, ""))]
+    own = [wish for wish in wishes if wish.identity not in foreign]
+    strangers = [wish for wish in wishes if wish.identity in foreign]
+    asked_for = {wish.identity: wish.name for wish in wishes}
+    away = {known.name: one for one, known in book.kept.items() if one not in asked_for}
+    losers = _name_own(book, own, away)
+    lost = _name_foreign(book, strangers, away)
+    refused = {
+        wish.identity: holder
+        for wish in lost
+        if book.kept_by(wish) is None and (holder := book.owners.get(wish.name) or away.get(wish.name)) is not None
+    }
+    notices = [_nameless(identity, name) for identity, name in book.names.items() if _is_nameless(identity, given)]
+    for wish in (*losers, *lost):
+        if wish.identity not in book.names:
+            book.give(wish.identity, _derived(wish, book.owners.keys() | away.keys()))
+        keeper = book.owners.get(wish.name) or away.get(wish.name)
+        notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], keeper=keeper))
+    return Naming(names=book.names, wishes=asked_for, refused=refused, notices=tuple(notices))
+
+
+def _name_own(book: _Book, own: Sequence[_Wish], away: Mapping[str, Identity]) -> list[_Wish]:
+    """Give the operator's own tools their names, and say who did not get his."""
+    for wish in own:
+        if book.kept_by(wish) == wish.name:
+            book.give(wish.identity, wish.name)
+    blocked = {name for name, one in away.items() if not book.kept[one].is_foreign}
+    lost = [
+        wish
+        for wish in own
+        if wish.identity not in book.names and (wish.name in blocked or not book.give(wish.identity, wish.name))
+    ]
+    for wish in lost:
+        if (name := book.kept_by(wish)) is not None and name != wish.name:
+            book.give(wish.identity, name)
+    return lost
+
+
+def _name_foreign(book: _Book, strangers: Sequence[_Wish], away: Mapping[str, Identity]) -> list[_Wish]:
+    """Give foreign tools the names they have had, then newcomers theirs, and say who is not called as he wished."""
+    for wish in strangers:
+        if (name := book.kept_by(wish)) is not None:
+            book.give(wish.identity, name)
+    lost = []
+    for wish in strangers:
+        if wish.identity not in book.names and wish.name not in away:
+            book.give(wish.identity, wish.name)
+        if book.names.get(wish.identity) != wish.name:
+            lost.append(wish)
+    return lost
+
+
+def mcp_name(name: str, *, source: str, spelled: str) -> str:
+    """A public name as `/mcp` lists it: with the `-` of its owner's spelling, where that is all that was changed."""
+    if "-" not in spelled and "-" not in source:
+        return name
+    for whole in (spelled, f"{source}_{spelled}"):
+        dashed = _FOREIGN_TO_MCP.sub("_", whole)
+        if dashed.replace("-", "_") == name:
+            return dashed
+    return name
 
 
 def legal(name: str) -> str:
@@ -103,22 +201,23 @@ def neighbours(word: str, ordered: Sequence[str]) -> list[str]:
     return list(ordered[max(0, place - _REACH) : place + _REACH])
 
 
-def _wishes(foreign_names: Iterable[str], prefix: str) -> list[tuple[str, str]]:
-    """(wish, foreign name) of one source, those that are spelled legally first, otherwise alphabetical."""
-    wishes = [(legal(prefix + foreign), foreign) for foreign in dict.fromkeys(foreign_names)]
-    wishes.sort(key=lambda pair: (pair[0] != prefix + pair[1], pair[1]))
+def is_reserved(name: str, source: str = "") -> bool:
+    """Whether a name is the gateway's own, so that no tool of this source can have it."""
+    return name in PATH_WORDS or (name in RESERVED_NAMES and source != BUILTIN_SOURCE)
+
+
+def _wishes(source: str, foreign_names: Iterable[str], prefix: str) -> list[_Wish]:
+    """What one source's tools ask for, those that are spelled legally first, otherwise alphabetical."""
+    wishes = [_Wish((source, one), legal(prefix + one), prefix + one) for one in dict.fromkeys(foreign_names)]
+    wishes.sort(key=lambda wish: (wish.name != wish.spelled, wish.identity[1]))
     return wishes
 
 
-def _is_reserved(name: str, source: str) -> bool:
-    return name in PATH_WORDS or (name in BUILTIN_NAMES and source != BUILTIN_SOURCE)
-
-
-def _derived(identity: Identity, spelled: str, owners: Mapping[str, Identity]) -> str:
-    source, foreign = identity
-    base = legal(f"{source}_{spelled}")
+def _derived(wish: _Wish, taken: AbstractSet[str]) -> str:
+    source, foreign = wish.identity
+    base = legal(f"{source}_{wish.spelled}")
     name, tries = base, 0
-    while name in owners or _is_reserved(name, source):
+    while name in taken or is_reserved(name, source):
         name = _with_hash(base, f"{source}\0{foreign}\0{tries}" if tries else f"{source}\0{foreign}")
         tries += 1
     return name
@@ -146,14 +245,20 @@ def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | No
             message=f"Tool '{foreign}' of '{source}' is called like a word of the HTTP API, so it is '{name}'. "
             "Rename it at its source, or set a prefix there.",
         )
-    if wish in BUILTIN_NAMES and source != BUILTIN_SOURCE:
+    if wish in RESERVED_NAMES and source != BUILTIN_SOURCE:
         return Notice(
             public_name=name,
             sources=(BUILTIN_SOURCE, source),
             message=f"Tool '{wish}' is offered by both '{BUILTIN_SOURCE}' and '{source}'. '{BUILTIN_SOURCE}' keeps the "
             f"name, as with all built-in tools; the other is '{name}'. Set a prefix on '{source}'.",
         )
-    assert keeper is not None, f"'{wish}' of '{source}' was refused although nobody has it"
+    if keeper is None:
+        return Notice(
+            public_name=name,
+            sources=(source,),
+            message=f"Tool '{foreign}' of '{source}' goes on as '{name}', the name it has had, although nobody else is "
+            f"called '{wish}' any more. Set a prefix on '{source}' to have it named anew.",
+        )
     if keeper[0] == source:
         return Notice(
             public_name=name,

@@ -1,7 +1,8 @@
 """Whether a foreign tool is still the one that was first seen, or that a person accepted since. Pure.
 
 A tool that comes with its server's own `definition` is pinned by it. One whose definition differs from its pin is
-*held*: it keeps its name, is offered to nobody, and calls of it are refused until a person accepts the change.
+*held*: it keeps its name, is offered to nobody, and calls of it are refused until a person accepts the change. So is a
+new one that `merge.py` or the operator's `on_new` will not have offered unseen; it is pinned to nothing meanwhile.
 Above: `merge.py`, which leaves held tools out, and `pinning.py`, which reads and writes pins. Below: nothing.
 """
 
@@ -9,6 +10,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -34,6 +36,10 @@ class Definition(Struct, frozen=True, kw_only=True):
     text: str
 
 
+UNSEEN = Definition(digest="", text="")
+"""What a new tool is pinned to until a person accepts it."""
+
+
 class Pins(Struct, frozen=True, kw_only=True):
     """Every pin, as far as this gateway knows."""
 
@@ -43,12 +49,25 @@ class Pins(Struct, frozen=True, kw_only=True):
     """What was seen first here, and is not in the store yet."""
     accepting: frozenset[str] = frozenset()
     """Sources whose changes the operator takes unseen."""
+    holding_new: frozenset[str] = frozenset()
+    """Sources whose new tools, after those of the first listing, the operator wants to see first."""
+    listed: frozenset[str] = frozenset()
+    """Sources that have a pin."""
 
-    def holds(self, identity: Identity, digest: str) -> bool:
+    def holds(self, identity: Identity, digest: str, *, accepting: frozenset[str] = frozenset()) -> bool:
         """Whether a tool with this definition may not be offered."""
-        if identity[0] in self.accepting:
+        if identity[0] in self.accepting or identity[0] in accepting:
             return False
         return self.stored is None or self.digest(identity) not in (None, digest)
+
+    def awaits(self, identity: Identity) -> bool:
+        """Whether the tool is new, and nobody has accepted it yet."""
+        return self.digest(identity) == UNSEEN.digest
+
+    def holds_new(self, identity: Identity) -> bool:
+        """Whether the tool is new at a source whose new tools a person wants to see first."""
+        source = identity[0]
+        return source in self.holding_new and source in self.listed and self.digest(identity) is None
 
     def digest(self, identity: Identity) -> str | None:
         """What the tool is pinned to; None: it has never been seen."""
@@ -60,14 +79,22 @@ class Pins(Struct, frozen=True, kw_only=True):
     def reading(self, stored: Mapping[Identity, str]) -> "Pins":
         """With what the store holds now. Where it has a pin, that one counts, whoever was first here."""
         unwritten = {identity: first for identity, first in self.unwritten.items() if identity not in stored}
-        return msgspec.structs.replace(self, stored=stored, unwritten=unwritten)
+        listed = frozenset(source for source, _ in (*stored, *unwritten))
+        return msgspec.structs.replace(self, stored=stored, unwritten=unwritten, listed=listed)
 
-    def seeing(self, sightings: Iterable[tuple[Identity, Raw]]) -> "Pins":
-        """With a pin for each of these tools that has none."""
+    def seeing(self, sightings: Iterable[tuple[Identity, Raw]], *, held: AbstractSet[Identity] = frozenset()) -> "Pins":
+        """With a pin for each of these tools that has none; those that are held are pinned to nothing."""
         if self.stored is None:
             return self
-        new = {identity: pinnable(raw) for identity, raw in sightings if self.digest(identity) is None}
-        return msgspec.structs.replace(self, unwritten={**self.unwritten, **new}) if new else self
+        new = {
+            identity: UNSEEN if identity in held else pinnable(raw)
+            for identity, raw in sightings
+            if self.digest(identity) is None
+        }
+        if not new:
+            return self
+        listed = self.listed | {source for source, _ in new}
+        return msgspec.structs.replace(self, unwritten={**self.unwritten, **new}, listed=listed)
 
 
 def pinnable(raw: Raw) -> Definition:
@@ -86,8 +113,13 @@ def _canonical(raw: Raw) -> bytes:
         return msgspec.json.encode(bytes(raw).decode("utf-8", "replace"))
 
 
-def refusal(name: str, source: str, *, pins_are_known: bool) -> Refused:
+def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = False) -> Refused:
     """What a caller of a held tool is told."""
+    if is_new:
+        return DefinitionChanged(
+            f"Tool '{name}' is held: it is new at '{source}', and nobody has accepted it yet. An administrator looks "
+            f"at it and accepts it with 'jackfield accept {name}'."
+        )
     if not pins_are_known:
         return Unavailable(
             f"Tool '{name}' of '{source}' is not offered: what it was before cannot be read from the store, so nobody "
@@ -101,17 +133,34 @@ def refusal(name: str, source: str, *, pins_are_known: bool) -> Refused:
 
 def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> Iterator[Notice]:
     """One notice for each source with held tools, given as (source, public name)."""
-    by_source: dict[str, list[str]] = {}
-    for source, name in sorted(held):
-        by_source.setdefault(source, []).append(name)
-    for source, names in by_source.items():
-        what = f"tool {_listed(names)}" if len(names) == 1 else f"{len(names)} tools ({_listed(names)})"
+    for source, names in _by_source(held).items():
         why = (
             f"its definition changed. 'jackfield accept {source}' shows the change and takes it."
             if pins_are_known
             else "what they were before cannot be read from the store. That is tried again; see the gateway's log."
         )
-        yield Notice(public_name=names[0], sources=(source,), message=f"Held of '{source}': {what}; {why}")
+        yield Notice(public_name=names[0], sources=(source,), message=f"Held of '{source}': {_counted(names)}; {why}")
+
+
+def new_notices(held: Iterable[tuple[str, str]]) -> Iterator[Notice]:
+    """One notice for each source with new tools that wait to be accepted, given as (source, public name)."""
+    for source, names in _by_source(held).items():
+        message = (
+            f"Held of '{source}': {_counted(names)}; new, and not accepted yet. 'jackfield accept {source}' shows what "
+            "is new and takes it."
+        )
+        yield Notice(public_name=names[0], sources=(source,), message=message)
+
+
+def _by_source(held: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    by_source: dict[str, list[str]] = {}
+    for source, name in sorted(held):
+        by_source.setdefault(source, []).append(name)
+    return by_source
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"tool {_listed(names)}" if len(names) == 1 else f"{len(names)} tools ({_listed(names)})"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -145,6 +194,8 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _lines(text: str) -> list[str]:
+    if not text:
+        return []
     value: Any = msgspec.json.decode(text)
     return [_shown(line) for line in json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).split("\n")]
 

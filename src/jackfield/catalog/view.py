@@ -105,7 +105,9 @@ class View:
             return
         for entry in (held.get(name), *self.snapshot.by_foreign.get(name, ())):
             if entry is not None and entry.name in held and self._sight.sees(entry):
-                raise refusal(entry.name, entry.tool.source, pins_are_known=self.snapshot.pins_are_known)
+                is_new = (entry.tool.source, entry.tool.name) in self.snapshot.held_as_new
+                known = self.snapshot.pins_are_known
+                raise refusal(entry.name, entry.tool.source, pins_are_known=known, is_new=is_new)
 
     def search(self, query: str, *, limit: int = DEFAULT_LIMIT) -> list[Entry]:
         """The best matches, best first. An empty query gives the first tools by name."""

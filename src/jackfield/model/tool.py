@@ -44,7 +44,13 @@ BUILTIN_NAMES = frozenset(
         "search_tools",
     }
 )
-"""Names that only the `builtin` source may carry, so that no tool can stand in for one of them."""
+"""The tools that every agent has."""
+
+SESSION_TOOLS = frozenset({"session_message", "session_events", "session_end", "caller_tool_response"})
+"""The gateway's own tools on `/mcp`, through which callers speak with their sessions."""
+
+RESERVED_NAMES = BUILTIN_NAMES | SESSION_TOOLS
+"""Names that only the gateway's own tools may carry, so that no other tool can stand in for one of them."""
 
 
 class ToolKind(Enum):

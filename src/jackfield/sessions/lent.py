@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.merge import Entry, named_entry
-from jackfield.catalog.names import legal, shown
+from jackfield.catalog.names import is_reserved, legal, shown
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import CALLER, Tool
@@ -135,7 +135,7 @@ def _checked(tool: CallerTool, *, timeout_ms: int) -> Tool:
 
 
 def _unique(name: str, own_name: str, taken: set[str]) -> str:
-    """Two spellings that become one legal name are told apart by a stable hash."""
-    if name not in taken:
+    """Two spellings that become one legal name, and a name of the gateway's own, are told apart by a stable hash."""
+    if name not in taken and not is_reserved(name):
         return name
     return legal(f"{name}_{hashlib.sha256(own_name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}")

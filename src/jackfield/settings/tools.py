@@ -43,6 +43,8 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     """Put before the names of its tools."""
     accepts_changes: bool = False
     """`on_change`: whether a foreign tool whose definition changed goes on being offered, unseen by anybody."""
+    holds_new: bool = False
+    """`on_new`: whether a foreign tool that comes after the first listing waits until a person accepts it."""
     tools: dict[str, ToolOverride] = {}
 
 
@@ -76,9 +78,8 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
     prefix = options.pop("prefix", "")
     if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_]{0,32}", prefix):
         raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
-    on_change = options.pop("on_change", "hold")
-    if on_change not in ("hold", "accept"):
-        raise ConfigError(f"{where}.on_change is {on_change!r}; it takes 'hold' or 'accept'. Correct it.")
+    on_change = _hold_or_accept(options, "on_change", "hold", where)
+    on_new = _hold_or_accept(options, "on_new", "accept", where)
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -88,8 +89,16 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
         options=options,
         prefix=prefix,
         accepts_changes=on_change == "accept",
+        holds_new=on_new == "hold",
         tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
+
+
+def _hold_or_accept(options: dict[str, Any], key: str, default: str, where: str) -> str:
+    said = options.pop(key, default)
+    if said not in ("hold", "accept"):
+        raise ConfigError(f"{where}.{key} is {said!r}; it takes 'hold' or 'accept'. Correct it.")
+    return str(said)
 
 
 def is_source_name(name: str) -> bool:

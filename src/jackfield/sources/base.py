@@ -34,6 +34,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """One sentence each: which file or tool, what is wrong, what to do."""
     about: About | None = None
     """Who offers them, where that is a service of its own."""
+    accepts_changes: bool = False
+    """Whoever declares these tools may declare them anew: a changed definition is not held."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

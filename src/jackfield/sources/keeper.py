@@ -9,7 +9,7 @@ Above: the catalog (listings), the pipeline (execute), the doors (statuses). Bel
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from enum import Enum
 from typing import Self
@@ -283,9 +283,10 @@ class Panel:
     async def close(self) -> None:
         await asyncio.gather(*(keeper.close() for keeper in (*self._keepers.values(), *self._lent.values())))
 
-    async def settled(self, *, within: float) -> None:
-        """Wait until every source has come up or failed once, but no longer than `within` seconds."""
-        waits = [asyncio.ensure_future(keeper.settled.wait()) for keeper in self._keepers.values()]
+    async def settled(self, *, within: float, kinds: Container[str] | None = None) -> None:
+        """Wait until every source (of these kinds) has come up or failed once, but no longer than `within` seconds."""
+        keepers = [one for one in self._keepers.values() if kinds is None or one.source.kind in kinds]
+        waits = [asyncio.ensure_future(keeper.settled.wait()) for keeper in keepers]
         if waits:
             _, late = await asyncio.wait(waits, timeout=within)
             for wait in late:

@@ -46,3 +46,10 @@ class SpaceSource(OthersSource):
     """Tools that a person answers."""
 
     kind: ClassVar[str] = "space"
+
+
+class DeclaredSource(OthersSource):
+    """Tools that a tool server declared, and may declare anew."""
+
+    async def refresh(self) -> Listing:
+        return Listing(tools=self._tools, accepts_changes=True)

@@ -1,4 +1,7 @@
-"""What foreign tools were when they were first seen, or last accepted, for all gateways of this database."""
+"""What foreign tools were when they were first seen, or last accepted, and the public names that all tools have.
+
+For all gateways of this database.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +28,16 @@ class Pin(Struct, frozen=True, kw_only=True):
     definition: str
     accepted_by: str | None = None
     """The key that accepted it; None: it was seen first."""
+
+
+class ToolName(Struct, frozen=True, kw_only=True):
+    """The public name of one tool, and the one that it had asked for."""
+
+    source: str
+    tool: str
+    name: str
+    wish: str
+    is_foreign: bool
 
 
 class PinnedTools:
@@ -59,6 +72,35 @@ class PinnedTools:
     async def put(self, pins: Sequence[Pin]) -> None:
         """Pin tools anew, all of them or none."""
         await self._write(partial(_each, "put_pin", pins), wakes=PINS_TOPIC)
+
+    async def names(self) -> list[ToolName]:
+        """Every name that a tool has."""
+        rows = await self._read(partial(moves.run, "all_names"))
+        return [
+            ToolName(
+                source=row["source"],
+                tool=_name(row["tool"]),
+                name=row["name"],
+                wish=row["wish"],
+                is_foreign=bool(row["is_foreign"]),
+            )
+            for row in rows
+        ]
+
+    async def rename(self, *, freed: Sequence[ToolName], taken: Sequence[ToolName]) -> None:
+        """Free names, then give them. A name that somebody else has by now stays with him."""
+        for statement, names in (("free_name", freed), ("take_name", taken)):
+            for start in range(0, len(names), AT_ONCE):
+                some = names[start : start + AT_ONCE]
+                await self._write(partial(_each_name, statement, some), wakes=PINS_TOPIC)
+
+
+def _each_name(statement: str, names: Sequence[ToolName]) -> Script[None]:
+    for one in names:
+        values: dict[str, Any] = {"source": one.source, "tool": _kept(one.tool), "name": one.name}
+        if statement == "take_name":
+            values |= {"wish": one.wish, "is_foreign": int(one.is_foreign)}
+        yield statement, values
 
 
 def _each(statement: str, pins: Sequence[Pin]) -> Script[None]:

@@ -17,3 +17,13 @@ SELECT source, tool, digest FROM pins
 -- name: get_pin
 SELECT source, tool, digest, definition, accepted_by, updated_at FROM pins WHERE source = :source AND tool = :tool
 
+-- name: all_names
+SELECT source, tool, name, wish, is_foreign FROM names
+
+-- name: free_name
+DELETE FROM names WHERE source = :source AND tool = :tool AND name = :name
+
+-- name: take_name
+-- Whoever has the name, or gave the tool another, at any gateway, was first.
+INSERT INTO names (source, tool, name, wish, is_foreign) VALUES (:source, :tool, :name, :wish, :is_foreign)
+ON CONFLICT DO NOTHING

@@ -68,7 +68,7 @@ class Definitions:
 def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
     """One tool in MCP's words."""
     tool = entry.tool
-    told: dict[str, Any] = {"name": entry.name}
+    told: dict[str, Any] = {"name": entry.mcp_name}
     if tool.title is not None:
         told["title"] = tool.title
     told["description"] = tool.description

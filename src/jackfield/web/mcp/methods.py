@@ -123,7 +123,7 @@ class McpServer:
         view = self._gateway.catalog.view(caller.principal)
         cursor = text_param(request.params, "cursor") if request.params.get("cursor") is not None else None
         following = None
-        first = self._session_tools.listed(caller.principal, view) if cursor is None else ()
+        first = self._session_tools.listed(caller.principal) if cursor is None else ()
         if is_searched(view, caller.search_above):
             found = among(view, caller.session.found) if caller.session is not None else ()
             search = encode(search_definition(len(view.entries)))
@@ -150,7 +150,7 @@ class McpServer:
                 f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
                 status=403,
             )
-        if self._session_tools.has(name, caller.principal, self._gateway.catalog.view(caller.principal)):
+        if self._session_tools.has(name, caller.principal):
             return await self._session_tool(name, request, caller)
         return await self._calling.call(name, request, caller, exchange)
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jackfield.catalog.view import View
 from jackfield.errors import BadRequest
 from jackfield.model.call import Done, Failed
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import SESSION_TOOLS
 from jackfield.sessions.lent import Declared, read_declared
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.session import Session as RelaySession
@@ -107,6 +107,7 @@ DEFINITIONS = (
     ),
 )
 _ENCODED = {definition["name"]: encode(definition) for definition in DEFINITIONS}
+assert _ENCODED.keys() == SESSION_TOOLS, "every tool of ours is one whose name is reserved"
 
 
 class SessionTools:
@@ -115,15 +116,13 @@ class SessionTools:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def listed(self, principal: Principal, view: View) -> tuple[bytes, ...]:
+    def listed(self, principal: Principal) -> tuple[bytes, ...]:
         """As they stand before the catalog's."""
-        return tuple(encoded for name, encoded in _ENCODED.items() if self.has(name, principal, view))
+        return tuple(encoded for name, encoded in _ENCODED.items() if self.has(name, principal))
 
-    def has(self, name: str, principal: Principal, view: View) -> bool:
-        """Whether this name is one of them for this key. A session's key has none; a tool of the catalog keeps its."""
-        if name not in _ENCODED or not self._sessions.can_be_opened:
-            return False
-        return principal.may(Scope.CALL) and name not in view.snapshot.by_name
+    def has(self, name: str, principal: Principal) -> bool:
+        """Whether this name is one of them for this key. A session's key has none."""
+        return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
 
     async def call(self, name: str, raw: dict[str, Any], caller: Caller) -> bytes:
         """One of the four. What cannot be done raises `Refused`."""

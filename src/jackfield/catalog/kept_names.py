@@ -1,0 +1,84 @@
+"""The names that tools have had: a public name stays with its tool, across restarts and at every gateway. Pure.
+
+Above: `catalog.py`, which names tools by them, and `pinning.py`, which reads and writes them. Below: `names.py`.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+
+from jackfield.catalog.merge import Snapshot
+from jackfield.catalog.names import Identity, KeptName, KeptNames
+from jackfield.sources.base import Listing
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """Every name that is kept for a tool, as far as this gateway knows."""
+
+    stored: KeptNames = {}
+    current: KeptNames = {}
+    """As this gateway gives them out."""
+    freed: KeptNames = {}
+    """What is stored and does not hold any more."""
+    unwritten: KeptNames = {}
+    """What holds and is not stored yet."""
+
+    def reading(self, stored: KeptNames) -> "Names":
+        """With what the store holds now, which counts; what was never in it stays where its name is free."""
+        taken = {known.name for known in stored.values()}
+        new = {
+            one: known
+            for one, known in self.current.items()
+            if one not in stored and one not in self.stored and known.name not in taken
+        }
+        return _names(stored, {**stored, **new})
+
+    def following(self, snapshot: Snapshot) -> "Names":
+        """With the names of all tools that are listed now. Those who are not keep theirs."""
+        listed = {one: self._listed(one, snapshot) for one in snapshot.naming.names}
+        taken = set(snapshot.naming.names.values())
+        away = {one: known for one, known in self.current.items() if one not in listed and known.name not in taken}
+        return _names(self.stored, {**away, **listed})
+
+    def freeing(self, gone: AbstractSet[Identity]) -> "Names":
+        """Without the names of those tools, which others can have now."""
+        if not gone:
+            return self
+        return _names(self.stored, {one: known for one, known in self.current.items() if one not in gone})
+
+    def _listed(self, one: Identity, snapshot: Snapshot) -> KeptName:
+        name, wish = snapshot.naming.names[one], snapshot.naming.wishes[one]
+        is_foreign = snapshot.checked[one].digest is not None
+        known = self.current.get(one)
+        if known is not None and (known.name, known.wish, known.is_foreign) == (name, wish, is_foreign):
+            return known
+        return KeptName(name=name, wish=wish, is_foreign=is_foreign)
+
+
+def _names(stored: KeptNames, current: KeptNames) -> Names:
+    return Names(stored=stored, current=current, freed=_besides(stored, current), unwritten=_besides(current, stored))
+
+
+def _besides(these: KeptNames, others: KeptNames) -> KeptNames:
+    """What `these` have otherwise, or `others` have not."""
+    return {
+        one: known
+        for one, known in these.items()
+        if (other := others.get(one)) is not known and (other is None or other != known)
+    }
+
+
+def freed_by(before: Snapshot, listings: Mapping[str, Listing], *, sources: AbstractSet[str]) -> set[Identity]:
+    """The tools of `sources` that are removed now; the operator's own that were listed before and were taken away.
+
+    A tool that is missing while its source has a fault is most likely the fault. What a foreign server does not list
+    at the moment keeps its name, so that no other server can take it meanwhile.
+    """
+    listed = {name: {tool.name for tool in listing.tools} for name, listing in listings.items() if not listing.faults}
+    return {
+        (source, tool)
+        for source, tool in before.by_identity
+        if (source in sources and source not in listings)
+        or (source in listed and tool not in listed[source] and before.checked[source, tool].digest is None)
+    }
