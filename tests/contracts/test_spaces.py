@@ -11,6 +11,7 @@ from jackfield.errors import BadRequest, Conflict
 from jackfield.model.space import LiveStream, Presence, Sender, message_fields
 from jackfield.store import Store
 from jackfield.store.spaces import MESSAGES_KEPT
+from tests.requirement import requirement
 from tests.store.gathering import ADA, HUSAM, a_space, kinds, metadata_of, said, told
 from tests.store.living import RECORD, data_of, events_of, run
 
@@ -49,6 +50,29 @@ async def test_an_id_is_given_once_and_what_must_be_there_stays_as_it_is(store: 
     await store.spaces.ensure("hall", name="Hall")
     assert [space.name for space in await store.spaces.list()] == ["Hall", "Lobby"]
     assert await store.spaces.get("lobby") == made
+
+
+@requirement("CON-spaces-read-kept")
+async def test_how_far_somebody_has_read_is_kept_and_never_becomes_less(store: Store) -> None:
+    await store.spaces.create("lobby", name="Lobby")
+    assert await store.spaces.mark_read("nowhere", "husam", seq=None) is None
+    for content in ("one", "two", "three"):
+        await store.spaces.post("lobby", sender=HUSAM, content=content)
+    one, two, three = await store.spaces.messages("lobby", limit=3)
+    for asked, seen, message in [(two.seq, two.seq, two), (one.seq, two.seq, two), (None, three.seq, three)]:
+        read = await store.spaces.mark_read("lobby", "ada", seq=asked)
+        assert read is not None
+        assert (read.entity_id, read.last_seq, read.last_message) == ("ada", seen, message.id)
+    await store.spaces.mark_read("lobby", "husam", seq=10**9)
+    space = await store.spaces.get("lobby")
+    assert space is not None
+    reads = await store.spaces.reads("lobby")
+    assert {who: read.last_seq for who, read in reads.items()} == {"ada": three.seq, "husam": space.last_seq}
+    await store.spaces.put_member("lobby", entity_id="ada", kind="agent", name="Ada")
+    await store.spaces.remove_member("lobby", "ada")
+    assert list(await store.spaces.reads("lobby")) == ["husam"]
+    await store.spaces.delete("lobby")
+    assert await store.spaces.reads("lobby") == {}
 
 
 async def test_members_join_once_are_renamed_and_leave(store: Store) -> None:

@@ -49,6 +49,9 @@ async def test_spaces_members_and_messages(lobby: Lobby) -> None:
         assert (await client.spaces.messages("trip", limit=1, before=page.last_seq)).messages == page.messages[:1]
         await client.spaces.leave("trip", "husam")
         assert [each.entity_id for each in await client.spaces.members("trip")] == ["admin"]
+        read = await client.spaces.mark_read("trip")
+        assert read.entity_id == "admin"
+        assert [each.last_seen_seq for each in await client.spaces.members("trip")] == [read.last_seen_seq]
         with pytest.raises(NotFound):
             await client.spaces.leave("trip", "husam")
         await client.spaces.delete("trip")
@@ -136,6 +139,7 @@ def test_the_blocking_client_does_the_same(lobby: Lobby) -> None:
         assert client.spaces.get("trip").description == "far"
         assert client.spaces.join("trip", "husam").entity_id == "husam"
         assert [each.entity_id for each in client.spaces.members("trip")] == ["husam"]
+        assert client.spaces.mark_read("trip", entity="husam").entity_id == "husam"
         client.spaces.leave("trip", "husam")
         first = client.spaces.send("trip", "one")
         client.spaces.send("trip", "two")

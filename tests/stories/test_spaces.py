@@ -69,6 +69,37 @@ def test_members_join_and_leave(lobby: Lobby, space: str, root: str) -> None:
     assert [each["entityId"] for each in lobby.made("GET", path)["members"]] == ["robot"]
 
 
+@requirement("CON-spaces-read-kept")
+@pytest.mark.parametrize("root", ["/api/spaces", "/api/smart-spaces"])
+def test_what_somebody_has_read_is_kept_and_shown_with_the_members(lobby: Lobby, space: str, root: str) -> None:
+    path = f"{root}/{space}"
+    said = [
+        lobby.made("POST", f"{path}/messages", status=201, json={"entityId": "husam", "content": str(number)})[
+            "message"
+        ]
+        for number in range(3)
+    ]
+    lobby.made("POST", f"{path}/members", status=201, json={"entityId": "robot", "kind": "agent"})
+    [husam, robot] = lobby.made("GET", f"{path}/members")["members"]
+    assert (husam["lastSeenSeq"], husam["lastSeenMessageId"], robot["lastSeenAt"]) == (None, None, None)
+    for body, seen in [
+        ({"messageId": said[1]["id"]}, said[1]),
+        ({"lastSeenSeq": said[0]["seq"]}, said[1]),
+        ({"lastSeenMessageId": said[2]["id"], "unknown": 1}, said[2]),
+    ]:
+        read = lobby.made("PATCH", f"{path}/read", json={"entityId": "husam", **body})
+        assert (read["success"], read["lastSeenSeq"], read["lastSeenMessageId"]) == (True, seen["seq"], seen["id"])
+    [husam, robot] = lobby.made("GET", f"{path}/members")["members"]
+    assert (husam["lastSeenSeq"], husam["lastSeenMessageId"]) == (said[2]["seq"], said[2]["id"])
+    assert husam["lastSeenAt"] >= husam["joinedAt"]
+    assert robot["lastSeenSeq"] is None
+    everything = lobby.made("PATCH", f"{path}/read")
+    assert (everything["entityId"], everything["lastSeenMessageId"]) == ("admin", said[2]["id"])
+    for wrong, status in [({"messageId": "msg_none"}, 404), ({"seq": -1}, 400), ({"seq": "x"}, 400)]:
+        assert lobby.ask("PATCH", f"{path}/read", json=wrong).status_code == status
+    assert lobby.ask("PATCH", f"{path}/read", key="caller", json={"entityId": "husam"}).status_code == 403
+
+
 def test_ids_are_taken_once_and_are_names_where_none_is_given(lobby: Lobby) -> None:
     answer = lobby.ask("POST", "/api/spaces", json={"id": "lobby"})
     assert (answer.status_code, error_of(answer)["code"]) == (409, "conflict")

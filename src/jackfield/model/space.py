@@ -45,6 +45,17 @@ class Member(Struct, frozen=True, kw_only=True):
     joined_at: int
 
 
+class SpaceRead(Struct, frozen=True, kw_only=True):
+    """How far somebody has read a space."""
+
+    entity_id: str
+    last_seq: int
+    """Everything up to this number."""
+    last_message: str | None
+    """The newest message among it."""
+    read_at: int
+
+
 class Sender(Struct, frozen=True):
     """Who says something."""
 

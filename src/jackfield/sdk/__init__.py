@@ -62,7 +62,7 @@ from jackfield.sdk.lending import SessionEvent
 from jackfield.sdk.pins import DefinitionDiff
 from jackfield.sdk.progress import progress
 from jackfield.sdk.sessions import Session, SessionFailed, SessionInfo
-from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
+from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
 from jackfield.sdk.sync import SyncClient
 from jackfield.sdk.sync_sessions import SyncSession
 from jackfield.sdk.types import (
@@ -149,6 +149,7 @@ __all__ = [
     "SpaceMessage",
     "SpaceMessages",
     "SpaceNotFound",
+    "SpaceRead",
     "StoreBusy",
     "SyncClient",
     "SyncSession",

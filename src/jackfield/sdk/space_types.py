@@ -27,6 +27,19 @@ class SpaceMember(Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str = "person"
     name: str = ""
     joined_at: str | None = None
+    last_seen_seq: int | None = None
+    """All up to this number it has read, by its own word."""
+    last_seen_message_id: str | None = None
+    last_seen_at: str | None = None
+
+
+class SpaceRead(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far somebody has read a space."""
+
+    entity_id: str
+    last_seen_seq: int = 0
+    last_seen_message_id: str | None = None
+    last_seen_at: str | None = None
 
 
 class SpaceMessage(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from jackfield.sdk.connection import Connection, Message, get, part
 from jackfield.sdk.space_texts import SpaceTexts
-from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
+from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
 from jackfield.sdk.streams import follow
 
 T = TypeVar("T")
@@ -118,6 +118,16 @@ class Spaces:
         body = {"entityId": entity, "content": content, "metadata": metadata, "id": id or f"sent_{uuid4().hex}"}
         message = _send("POST", f"{_path_of(space)}/messages", body)
         return (await self._ask(msgspec.structs.replace(message, repeatable=True), _OneMessage)).message
+
+    async def mark_read(
+        self, space: str, *, seq: int | None = None, message: str | None = None, entity: str | None = None
+    ) -> SpaceRead:
+        """Say how far you have read: up to a number or a message, else all there is. It never becomes less.
+
+        `entity` is for administrators: other keys read as themselves.
+        """
+        body = {"entityId": entity, "lastSeenSeq": seq, "lastSeenMessageId": message}
+        return await self._ask(_send("PATCH", f"{_path_of(space)}/read", body), SpaceRead)
 
     async def follow(self, space: str, after: int | None = None) -> AsyncGenerator[SpaceEvent, None]:
         """What happens in a space after number `after`, or from now on, across breaks, until the iteration is left.

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from jackfield.sdk.loop import LoopThread
-from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages
+from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
 from jackfield.sdk.spaces import Spaces
 
 
@@ -78,6 +78,12 @@ class SyncSpaces:
     ) -> SpaceMessage:
         """Say something, once. `entity` is for administrators: other keys speak as themselves."""
         return self._loop.run(self._spaces.send(space, content, entity=entity, metadata=metadata, id=id))
+
+    def mark_read(
+        self, space: str, *, seq: int | None = None, message: str | None = None, entity: str | None = None
+    ) -> SpaceRead:
+        """Say how far you have read: up to a number or a message, else all there is. It never becomes less."""
+        return self._loop.run(self._spaces.mark_read(space, seq=seq, message=message, entity=entity))
 
     def follow(self, space: str, after: int | None = None) -> Generator[SpaceEvent, None, None]:
         """What happens in a space after number `after`, or from now on, across breaks, until the iteration is left."""

@@ -15,7 +15,7 @@ from msgspec import Raw
 from jackfield.errors import BadRequest, Conflict
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.cycle import Cycle
-from jackfield.model.space import ROLES, SPACE_TOPIC, Member, Sender, Space, SpaceMessage, message_fields
+from jackfield.model.space import ROLES, SPACE_TOPIC, Member, Sender, Space, SpaceMessage, SpaceRead, message_fields
 from jackfield.store.rows import Row
 from jackfield.store.scripts import INBOX_TOPIC, Script, one, wake
 from jackfield.store.space_rows import (
@@ -23,6 +23,7 @@ from jackfield.store.space_rows import (
     json_text,
     member_from,
     message_from,
+    read_from,
     shown_call,
     shown_outcome,
     space_from,
@@ -77,7 +78,7 @@ def update_space(space_id: str, changes: Mapping[str, str | None]) -> Script[Spa
 def delete_space(space_id: str) -> Script[bool]:
     """Forget a space with all that is in it. False: there was none."""
     gone = yield "delete_space", {"space_id": space_id}
-    for table in ("members", "space_messages", "space_events", "presence", "live_streams"):
+    for table in ("members", "space_messages", "space_events", "presence", "live_streams", "space_reads"):
         yield f"delete_{table}", {"space_id": space_id}
     return bool(gone)
 
@@ -109,6 +110,7 @@ def remove_member(space_id: str, *, entity_id: str) -> Script[bool]:
         return False
     data = {"entityId": entity_id, "kind": gone[0]["kind"], "name": gone[0]["name"]}
     yield from _insert_event(space_id, space["last_seq"], "member.left", data)
+    yield "delete_space_read", {"space_id": space_id, "entity_id": entity_id}
     for row in (yield "presence_of_agent", {"space_id": space_id, "agent": entity_id}):
         yield from leave(space_id, run_id=row["run_id"])
     return True
@@ -186,6 +188,19 @@ def _tell_agents(message: SpaceMessage, *, space_name: str, hops: int) -> Script
 def get_message(message_id: str) -> Script[SpaceMessage | None]:
     row = yield from one("get_space_message", message_id=message_id)
     return None if row is None else message_from(row)
+
+
+def mark_read(space_id: str, *, entity_id: str, seq: int | None) -> Script[SpaceRead | None]:
+    """Somebody has read all up to number `seq`, or all there is. None: no such space."""
+    space = yield from one("lock_space", space_id=space_id)
+    if space is None:
+        return None
+    upto = int(space["last_seq"]) if seq is None else min(seq, int(space["last_seq"]))
+    newest = yield from messages(space_id, limit=1, before_seq=upto + 1)
+    who = {"space_id": space_id, "entity_id": entity_id}
+    yield "put_space_read", who | {"last_seq": upto, "last_message": newest[0].id if newest else None}
+    row = yield from one("get_space_read", **who)
+    return None if row is None else read_from(row)
 
 
 def messages(

@@ -17,6 +17,7 @@ from jackfield.model.space import (
     Space,
     SpaceEvent,
     SpaceMessage,
+    SpaceRead,
     call_message_id,
 )
 from jackfield.store.rows import Row
@@ -49,6 +50,15 @@ def member_from(row: Row) -> Member:
         kind=row["kind"],
         name=row["name"],
         joined_at=row["joined_at"],
+    )
+
+
+def read_from(row: Row) -> SpaceRead:
+    return SpaceRead(
+        entity_id=row["entity_id"],
+        last_seq=row["last_seq"],
+        last_message=row["last_message"],
+        read_at=row["read_at"],
     )
 
 

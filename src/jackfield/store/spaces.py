@@ -23,11 +23,20 @@ from jackfield.model.space import (
     Space,
     SpaceEvent,
     SpaceMessage,
+    SpaceRead,
 )
 from jackfield.store import moves, space_moves
 from jackfield.store.access import Read, Write
 from jackfield.store.moves import Script
-from jackfield.store.space_rows import event_from, json_text, live_from, member_from, presence_from, space_from
+from jackfield.store.space_rows import (
+    event_from,
+    json_text,
+    live_from,
+    member_from,
+    presence_from,
+    read_from,
+    space_from,
+)
 
 OWN_IDS = "msg_"
 MESSAGES_KEPT = 200
@@ -100,6 +109,15 @@ class Spaces:
     async def members(self, space_id: str) -> builtins.list[Member]:
         """Who is in a space, in the order they came."""
         return await self._read(partial(space_moves.members_of, space_id))
+
+    async def mark_read(self, space_id: str, entity_id: str, *, seq: int | None) -> SpaceRead | None:
+        """Somebody has read all up to number `seq`, or all there is; never less than before. None: no such space."""
+        return await self._write(partial(space_moves.mark_read, space_id, entity_id=entity_id, seq=seq))
+
+    async def reads(self, space_id: str) -> dict[str, SpaceRead]:
+        """How far everybody has read, who ever said so."""
+        rows = await self._read(partial(moves.run, "space_reads_of", space_id=space_id))
+        return {row["entity_id"]: read_from(row) for row in rows}
 
     async def members_around(
         self, space_ids: Iterable[str], *, besides: str, most: int

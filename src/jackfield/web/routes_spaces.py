@@ -144,8 +144,9 @@ _DOORS = (
         handler=space_messages.mark_read,
         needs=SEES_SPACES,
         group="Spaces",
-        summary="Say that you have read; nothing is kept of it",
-        answers={200: Body(says="It was heard", type=records.Success)},
+        summary="Keep how far you have read",
+        body=records.ReadBody,
+        answers={200: Body(says="How far that is now", type=records.ReadRecord)},
         refusals=(404,),
     ),
 )

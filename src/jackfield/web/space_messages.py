@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from jackfield.errors import BadRequest, Conflict
+from jackfield.errors import BadRequest, Conflict, NotFound
 from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces import exchanges
@@ -18,12 +18,13 @@ from jackfield.web.space_records import (
     MessageList,
     MessagesQuery,
     OneMessage,
+    ReadBody,
     SpaceStreamQuery,
-    Success,
     check_metadata,
     message_record,
+    read_record,
 )
-from jackfield.web.space_rights import agents_of, no_such_space, space_in, speaker
+from jackfield.web.space_rights import agents_of, no_such_space, space_in, speaker, voice
 from jackfield.web.sse import EventStream
 from jackfield.web.visit import Visit
 
@@ -33,6 +34,7 @@ MAX_EXCHANGES = AgentSettings().max_exchanges
 TOOL_CALL = "tool_call"
 LONGEST_NUMBER = 16
 _message = BodyReader(MessageBody)
+_read = BodyReader(ReadBody, required=False)
 
 
 async def list_messages(visit: Visit) -> Answer:
@@ -97,9 +99,21 @@ async def follow_space(visit: Visit) -> Answer:
 
 
 async def mark_read(visit: Visit) -> Answer:
-    """For clients of seed 003's era, which say that they have read. Nobody is shown it."""
-    await space_in(visit)
-    return json_reply(Success())
+    """Keep how far somebody has read, for themselves and for who looks at the members."""
+    body = await _read.read(visit)
+    space = await space_in(visit)
+    who = voice(visit.principal, body.entity_id)
+    seq = body.last_seen_seq if body.last_seen_seq is not None else body.seq
+    message_id = body.last_seen_message_id or body.message_id
+    if message_id is not None:
+        message = await visit.gateway.store.spaces.get_message(message_id)
+        if message is None or message.space_id != space.id:
+            raise NotFound(f"There is no message '{message_id[:100]}' in space '{space.id}'.", param="messageId")
+        seq = message.seq
+    read = await visit.gateway.store.spaces.mark_read(space.id, who, seq=seq)
+    if read is None:
+        raise no_such_space(space.id)
+    return json_reply(read_record(read))
 
 
 def _begins_after(visit: Visit) -> int | None:

@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct
 
 from jackfield.agents.builtins import LONGEST_MESSAGE
 from jackfield.errors import BadRequest
-from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage
+from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
 from jackfield.model.times import iso_time
 from jackfield.web.records import Time
 from jackfield.web.visit import Name
@@ -78,6 +78,10 @@ class MemberRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     kind: EntityKind
     name: str
     joined_at: Time
+    last_seen_seq: int | None
+    """All up to this number it has read, by its own word; null: it never said."""
+    last_seen_message_id: str | None
+    last_seen_at: Time | None
 
 
 class OneMember(Struct, frozen=True, kw_only=True):
@@ -98,6 +102,27 @@ class MemberBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     entity_id: Name
     kind: EntityKind | None = None
     name: SpaceName | None = None
+
+
+class ReadBody(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Up to where: a number, or a message; without either, all there is. Other fields are ignored."""
+
+    entity_id: Name | None = None
+    """Who has read; for other keys than an administrator's: themselves."""
+    last_seen_seq: Seq | None = None
+    seq: Seq | None = None
+    last_seen_message_id: Name | None = None
+    message_id: Name | None = None
+
+
+class ReadRecord(Struct, frozen=True, kw_only=True, rename="camel"):
+    """It is kept how far they have read, which never becomes less."""
+
+    success: Literal[True] = True
+    entity_id: str
+    last_seen_seq: int
+    last_seen_message_id: str | None
+    last_seen_at: Time
 
 
 class MessageRecord(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -187,13 +212,25 @@ def space_record(space: Space) -> SpaceRecord:
     )
 
 
-def member_record(member: Member) -> MemberRecord:
+def member_record(member: Member, read: SpaceRead | None = None) -> MemberRecord:
     return MemberRecord(
         space_id=member.space_id,
         entity_id=member.entity_id,
         kind=member.kind,
         name=member.name,
         joined_at=iso_time(member.joined_at),
+        last_seen_seq=None if read is None else read.last_seq,
+        last_seen_message_id=None if read is None else read.last_message,
+        last_seen_at=None if read is None else iso_time(read.read_at),
+    )
+
+
+def read_record(read: SpaceRead) -> ReadRecord:
+    return ReadRecord(
+        entity_id=read.entity_id,
+        last_seen_seq=read.last_seq,
+        last_seen_message_id=read.last_message,
+        last_seen_at=iso_time(read.read_at),
     )
 
 

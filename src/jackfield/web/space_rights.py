@@ -36,7 +36,7 @@ def no_such_space(space_id: str) -> SpaceNotFound:
 async def speaker(visit: Visit, space: Space, *, entity: str | None) -> Sender:
     """Who says what this key sends: whoever it names, if it may speak for them."""
     principal, store = visit.principal, visit.gateway.store
-    who = _voice(principal, entity)
+    who = voice(principal, entity)
     member = await store.spaces.get_member(space.id, who)
     if member is not None:
         kind, name = member.kind, member.name
@@ -56,7 +56,8 @@ async def kind_of(store: Store, entity: str) -> EntityKind:
     return "person" if await store.minds.get_agent(entity) is None else "agent"
 
 
-def _voice(principal: Principal, entity: str | None) -> str:
+def voice(principal: Principal, entity: str | None) -> str:
+    """As whom a key acts in a space: whoever is named, if it may, else itself."""
     agents = agents_of(principal)
     own = agents or (principal.name,)
     if entity is None and len(own) > 1:

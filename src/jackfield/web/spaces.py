@@ -79,8 +79,10 @@ async def delete_space(visit: Visit) -> Answer:
 async def list_members(visit: Visit) -> Answer:
     """Who is in the space."""
     space = await space_in(visit)
-    members = await visit.gateway.store.spaces.members(space.id)
-    return json_reply(MemberList(members=[member_record(member) for member in members]))
+    spaces = visit.gateway.store.spaces
+    members, reads = await spaces.members(space.id), await spaces.reads(space.id)
+    shown = [member_record(member, reads.get(member.entity_id)) for member in members]
+    return json_reply(MemberList(members=shown))
 
 
 async def add_member(visit: Visit) -> Answer:
@@ -93,7 +95,8 @@ async def add_member(visit: Visit) -> Answer:
     )
     if member is None:
         raise no_such_space(space_id)
-    return json_reply(OneMember(member=member_record(member)), status=201)
+    read = (await store.spaces.reads(space_id)).get(member.entity_id)
+    return json_reply(OneMember(member=member_record(member, read)), status=201)
 
 
 async def remove_member(visit: Visit) -> Answer:

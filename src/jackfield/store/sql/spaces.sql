@@ -39,6 +39,9 @@ DELETE FROM space_events WHERE space_id = :space_id
 -- name: delete_presence
 DELETE FROM presence WHERE space_id = :space_id
 
+-- name: delete_space_reads
+DELETE FROM space_reads WHERE space_id = :space_id
+
 -- name: delete_live_streams
 DELETE FROM live_streams WHERE space_id = :space_id
 
@@ -57,6 +60,26 @@ INSERT INTO members (space_id, entity_id, kind, name, joined_at)
 VALUES (:space_id, :entity_id, :kind, :name, clock_ms())
 ON CONFLICT (space_id, entity_id) DO UPDATE SET kind = excluded.kind, name = excluded.name
 RETURNING space_id, entity_id, kind, name, joined_at
+
+-- name: lock_space
+SELECT * FROM spaces WHERE id = :space_id FOR UPDATE
+
+-- name: put_space_read
+-- What was read stays read: a number that goes back changes nothing.
+INSERT INTO space_reads (space_id, entity_id, last_seq, last_message, read_at)
+VALUES (:space_id, :entity_id, :last_seq, :last_message, clock_ms())
+ON CONFLICT (space_id, entity_id) DO UPDATE SET last_seq = excluded.last_seq, last_message = excluded.last_message,
+    read_at = excluded.read_at
+    WHERE excluded.last_seq > space_reads.last_seq
+
+-- name: get_space_read
+SELECT * FROM space_reads WHERE space_id = :space_id AND entity_id = :entity_id
+
+-- name: space_reads_of
+SELECT * FROM space_reads WHERE space_id = :space_id
+
+-- name: delete_space_read
+DELETE FROM space_reads WHERE space_id = :space_id AND entity_id = :entity_id
 
 -- name: delete_member
 DELETE FROM members WHERE space_id = :space_id AND entity_id = :entity_id
