@@ -1,10 +1,12 @@
 """Gateways of gateways: each hop's policy holds, nothing goes in circles, and what a call brings along arrives."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS
@@ -20,6 +22,8 @@ from tests.stories.neighbours import (
     settled,
     tool_file,
 )
+
+SLOW = 'import asyncio\n\nasync def slow() -> str:\n    """Take long."""\n    await asyncio.sleep(30)\n    return ""\n'
 
 
 async def test_each_hops_policy_is_applied(tmp_path: Path) -> None:
@@ -94,11 +98,8 @@ async def test_a_call_that_comes_back_or_has_come_too_far_is_refused_in_words(tm
 
 async def test_the_time_that_is_left_travels_along(tmp_path: Path) -> None:
     """A call never outlives whoever asked for it, however long its tool may take."""
-    slow = (
-        'import asyncio\n\nasync def slow() -> str:\n    """Take long."""\n    await asyncio.sleep(30)\n    return ""\n'
-    )
     config = tool_file(tmp_path / "first", "greet")
-    (tmp_path / "first/tools/slow.py").write_text(slow)
+    (tmp_path / "first/tools/slow.py").write_text(SLOW)
     async with (
         served(tmp_path / "first", config) as first,
         served(tmp_path / "last", knows("first", first.url)) as last,
@@ -111,6 +112,42 @@ async def test_the_time_that_is_left_travels_along(tmp_path: Path) -> None:
         assert over["error"] == {"code": "timeout", "message": "Tool timed out after 900ms"}
         wrong = await last.client.post(f"{TOOLS}/greet/execute", json={}, headers={"jackfield-timeout-ms": "soon"})
         assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "jackfield-timeout-ms")
+
+
+@requirement("DISC-cancel-at-peer")
+@pytest.mark.parametrize("more", ["", "[sources.local.tools.slow]\nmetadata = { long_running = true }\n"])
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_gateway_that_runs_it(tmp_path: Path, more: str) -> None:
+    (tmp_path / "first").mkdir()
+    config = tool_file(tmp_path / "first", "greet") + more
+    (tmp_path / "first/tools/slow.py").write_text(SLOW)
+    async with (
+        served(tmp_path / "first", config) as first,
+        served(tmp_path / "last", knows("first", first.url)) as last,
+    ):
+        asking = asyncio.create_task(execute(last.client, "slow"))
+        [there] = await eventually(lambda: running_at(first))
+        [here] = await calls_of(last)
+        assert (await last.client.post(f"/api/v1/calls/{here['id']}/cancel")).status_code == 200
+        assert (await settled(first.client, there["id"]))["status"] == "cancelled"
+        assert (await settled(last.client, here["id"]))["status"] == "cancelled"
+        assert (await asking).status_code in (200, 202)
+
+
+async def running_at(gateway: Served) -> list[dict[str, Any]]:
+    return [call for call in await calls_of(gateway) if call["status"] == "running"]
+
+
+async def test_a_call_is_cancelled_by_its_idempotency_key_too_but_only_by_who_made_it(tmp_path: Path) -> None:
+    config = tool_file(tmp_path / "here", "greet") + '[auth.keys.other]\nkey = "another-key-9"\nscopes = ["call"]\n'
+    (tmp_path / "here/tools/slow.py").write_text(SLOW)
+    async with served(tmp_path / "here", config) as here:
+        path = f"{TOOLS}/slow/execute"
+        asking = asyncio.create_task(here.client.post(path, json={}, headers={"idempotency-key": "mine"}))
+        [there] = await eventually(lambda: running_at(here))
+        other = await here.client.post("/api/v1/calls/mine/cancel", headers={"x-api-key": "another-key-9"})
+        assert other.status_code == 404
+        assert (await here.client.post("/api/v1/calls/mine/cancel")).json()["call"]["id"] == there["id"]
+        assert (await asking).json()["error"]["code"] == "cancelled"
 
 
 async def test_a_call_that_waits_for_a_person_still_knows_which_gateways_it_came_through(tmp_path: Path) -> None:

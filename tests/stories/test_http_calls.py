@@ -41,6 +41,13 @@ FIELDS = {
     "callback_url",
     "approval_url",
     "answer_schema",
+    "waits_for",
+    "toolCallId",
+    "agentEntityId",
+    "runId",
+    "toolName",
+    "args",
+    "expiresAt",
 }
 
 

@@ -75,6 +75,8 @@ class Operations:
         self._tools: list[str] = []
         self._tools_at = ""
         self._beginning: set[str] = set()
+        self._inline: set[str] = set()
+        """Those of them whose first answer is the result."""
         self._known: dict[str, None] = {}
         """Calls whose work this gateway looked after last: it hears when one of them is stopped."""
 
@@ -114,11 +116,21 @@ class Operations:
         over = await self._store.settled_among(self._known) if self._known else []
         for call_id in over:
             del self._known[call_id]
+            self._break_off(call_id)
         due = await operations.among(over) if over else []
         due += await operations.due(limit=AT_ONCE)
         for operation in due:
             if operation.call_id not in self._in_hand and len(self._in_hand) - len(self._beginning) < AT_ONCE:
                 await self._resume(operation)
+
+    def _break_off(self, call_id: str) -> None:
+        """The call is over by somebody's word while its first answer is waited for: nobody wants that any more.
+
+        Where that answer only says how the work is found again, it is waited for, because stopping it takes the same.
+        """
+        task = self._in_hand.get(call_id) if call_id in self._inline else None
+        if task is not None:
+            task.cancel()
 
     async def _take(self, call: Call) -> None:
         lease = call.longest_wait_ms + LEASE_MS
@@ -144,6 +156,7 @@ class Operations:
     def _let_go(self, call_id: str) -> None:
         self._in_hand.pop(call_id, None)
         self._beginning.discard(call_id)
+        self._inline.discard(call_id)
         self._woken.set()
 
     async def _guarded(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
@@ -172,9 +185,15 @@ class Operations:
         if entry is None or entry.version != call.tool_version:
             await self._settle(operation, call, texts.changed(call.tool))
             return
+        if entry.tool.metadata.async_behavior is None:
+            self._inline.add(call.id)
         try:
             source = self._panel.operating(call.source, tool=call.tool)
             begun = await source.begin(self._invocation(call, entry, timeout_ms=begin_ms(call, entry.tool)))
+        except asyncio.CancelledError:
+            if await self._is_over(call.id):
+                await self._store.operations.forget(call.id)
+            raise
         except Refused as refusal:
             # It was not reached, so nothing has begun there.
             await self._settle(operation, call, Failed(refusal.code, refusal.message))
@@ -184,6 +203,10 @@ class Operations:
             await self._pause(kept, entry.tool)
         else:
             await self._settle(operation, call, begun)
+
+    async def _is_over(self, call_id: str) -> bool:
+        now = await self._store.get_call(call_id)
+        return now is None or now.status.is_final
 
     async def _begin_again(self, operation: Operation, call: Call) -> None:
         """Whoever had it begun died before it could say what came of that."""

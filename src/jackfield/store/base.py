@@ -290,6 +290,11 @@ class Store(ABC):
         """Those of the calls that are on record, without arguments and results, by one query for all."""
         return await self._read(partial(moves.calls_in, "calls_among", ids=_json_list(call_ids)))
 
+    async def call_under_key(self, principal: str, key: str) -> str | None:
+        """The call that this principal made with an idempotency key, by its id."""
+        rows = await self._read(partial(moves.run, "get_idempotency", principal=principal, key=key))
+        return rows[0]["call_id"] if rows else None
+
     async def list_calls(self, wanted: CallFilter, *, limit: int, cursor: str | None = None) -> Page:
         """One page, newest first. A cursor is the last id seen."""
         statement, values = _list_statement(wanted, limit=limit + 1, cursor=cursor, placeholder=self.placeholder)

@@ -111,8 +111,16 @@ async def visible_call(visit: Visit) -> Call:
 
 
 async def cancel_call(visit: Visit) -> Answer:
-    """Stop a call that is not final."""
-    return one_call(visit, await visit.gateway.pipeline.cancel(visit.part("id"), principal=visit.principal))
+    """Stop a call that is not final. Whoever made it may also name it by the Idempotency-Key it came with."""
+    gateway, principal, named = visit.gateway, visit.principal, visit.part("id")
+    try:
+        call = await gateway.pipeline.cancel(named, principal=principal)
+    except CallNotFound:
+        call_id = await gateway.store.call_under_key(principal.name, named)
+        if call_id is None:
+            raise
+        call = await gateway.pipeline.cancel(call_id, principal=principal)
+    return one_call(visit, call)
 
 
 async def follow_calls(visit: Visit) -> Answer:

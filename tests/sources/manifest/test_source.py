@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ def value_of(outcome: Outcome) -> Any:
 def failed(outcome: Outcome) -> Failed:
     assert isinstance(outcome, Failed), outcome
     return outcome
+
+
+def _breaks(_: Received) -> bytes:
+    raise ConnectionError
 
 
 # When the service is asked
@@ -86,6 +91,64 @@ async def test_an_older_manifest_does_not_replace_a_newer_one(tmp_path: Path) ->
         at.upstream.answers[TOOLS] = published(manifest(tool("old"), at="2026-01-01T00:00:00Z"))
         assert await at.names() == ["new"], "an old copy that something on the way kept"
         assert await at.names() == ["old"], "a service that says so again was really set back"
+
+
+@requirement("DISC-restart-noticed")
+async def test_a_service_whose_manifest_went_back_is_looked_at_again_soon_and_not_at_its_time(tmp_path: Path) -> None:
+    async with Upstream() as upstream:
+        upstream.answers[TOOLS] = published(manifest(tool("before"), at="2026-02-01T00:00:00Z"), etag='"x"')
+        async with kept(tmp_path, upstream, cache_ttl=3600) as (_, panel):
+            upstream.answers[TOOLS] = published(manifest(tool("after"), at="2020-01-01T00:00:00Z"), etag='"y"')
+            await panel.refresh()
+            assert [one.name for one in panel.listings()[0][1].tools] == ["before"]
+            await eventually(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+
+
+@requirement("DISC-restart-noticed")
+@pytest.mark.parametrize("trouble", [reply(404, b"no such tool"), reply(503), _breaks])
+async def test_a_call_that_shows_that_a_service_is_not_what_it_was_has_its_manifest_read(
+    tmp_path: Path, trouble: Any
+) -> None:
+    async with Upstream() as upstream:
+        upstream.answers[TOOLS] = published(manifest(tool("before")), etag='"x"')
+        upstream.answers[f"{TOOLS}/before/execute"] = trouble
+        async with kept(tmp_path, upstream, cache_ttl=3600) as (at, panel):
+            [before] = panel.listings()[0][1].tools
+            upstream.answers[TOOLS] = published(manifest(tool("after")), etag='"y"')
+            with suppress(SourceUnavailable):
+                await at.source.execute(invocation_of(before))
+            await eventually(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+
+
+@requirement("DISC-error-503-call")
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (reply(503, b"starting"), "answered 503"),
+        (json_reply({"error": {"code": "source_unavailable", "message": "Down. Try again later."}}, 503), "Down. Try"),
+    ],
+)
+async def test_a_service_that_answers_a_call_with_503_is_unavailable_and_has_not_run_it(
+    tmp_path: Path, answer: bytes, words: str
+) -> None:
+    async with scene(tmp_path) as at:
+        at.upstream.answers[TOOLS] = published(manifest(tool("a")))
+        at.upstream.answers[f"{TOOLS}/a/execute"] = answer
+        with pytest.raises(SourceUnavailable, match=words):
+            await at.call("a")
+
+
+@requirement("DISC-cancel-at-peer")
+async def test_the_connection_of_a_call_that_is_cancelled_is_closed(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        at.upstream.answers[TOOLS] = published(manifest(tool("a")))
+        at.upstream.answers[f"{TOOLS}/a/execute"] = never
+        calling = asyncio.create_task(at.call("a"))
+        await eventually(lambda: f"{TOOLS}/a/execute" in at.upstream.targets)
+        calling.cancel()
+        async with asyncio.timeout(BOUND):
+            await at.upstream.hung_up(f"{TOOLS}/a/execute")
+        assert not any("cancel" in target for target in at.upstream.targets)
 
 
 async def test_an_older_copy_that_is_gone_when_asked_again_is_never_shown(tmp_path: Path) -> None:
@@ -525,10 +588,6 @@ async def test_a_tool_of_ours_is_not_taken_back_from_a_service_that_does_not_say
     async with scene(tmp_path) as at:
         at.upstream.answers[TOOLS] = published(manifest(tool("ours", via=["house_a", "house_here"]), tool("theirs")))
         assert await at.names() == ["theirs"]
-
-
-def _breaks(_: Received) -> bytes:
-    raise ConnectionError
 
 
 @pytest.mark.parametrize("trouble", [reply(503, b"starting"), reply(502), reply(429), _breaks])

@@ -7,6 +7,7 @@ is idempotent is asked again after a connection broke.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from urllib.parse import quote
 
 import msgspec
@@ -38,6 +39,8 @@ RETRY_PAUSES = (0.1, 0.5)
 LARGEST_ANSWER = 4 * MAX_BYTES
 PAGE = 1_000_000
 PAGE_SECONDS = 20.0
+STOP_SECONDS = 5.0
+STOP_PAUSES = (0.05, 0.2, 1.0, 3.0)
 _NOT_NOW = frozenset({429, 502, 503, 504})
 
 
@@ -81,7 +84,31 @@ class Peer:
             )
         except OutgoingError as fault:
             return Failed(fault.code, fault.message)
+        if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            self._lost()
+            said = executed(answer, where=self._endpoint(tool))
+            words = said.message if isinstance(said, Failed) else "It answered 503."
+            cure = "" if words.endswith("Try again later.") else " Try again later."
+            raise SourceUnavailable(f"Source '{self._name}' of tool '{tool.name}' is unavailable: {words}{cure}")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            self._lost()  # it may have been started anew with other tools
         return await self._outcome(answer, tool)
+
+    async def stop(self, invocation: Invocation) -> None:
+        """Have a call stopped that nobody waits for any more; another gateway knows it by the key it came under.
+
+        It may still be on its way there, so one that is not known is asked for again, for a while.
+        """
+        path = f"/api/v1/calls/{quote(invocation.call_id, safe='')}/cancel"
+        for pause in STOP_PAUSES:
+            answer = await self.ask("POST", path, tool=invocation.tool, timeout=STOP_SECONDS)
+            if answer.status != HTTPStatus.NOT_FOUND:
+                return
+            await asyncio.sleep(pause)
+
+    def is_templated(self, tool: Tool) -> bool:
+        """Whether the config says how the tool is executed, so that it is no gateway's execute endpoint."""
+        return self._options.template(tool) is not None
 
     async def inquire(self, invocation: Invocation) -> Done | Failed | Begun:
         """As `run`, for what may be asked any number of times: a service in trouble is then one that is away."""

@@ -18,6 +18,8 @@ from jackfield.sources.outgoing import Answer, Outgoing
 PATH = "/api/v1/tools"
 MAX_BYTES = 32 * 1024 * 1024
 LONGEST_TTL = 3600.0
+RECHECK_SECONDS = 1.0
+"""After so long a manifest that went back in time is looked at again: a service that was started anew says so again."""
 READ_ASIDE = 64 * 1024
 """Bytes above which a manifest is read in a thread, so that the loop goes on meanwhile."""
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,10})", re.IGNORECASE)
@@ -70,7 +72,7 @@ class Fetcher:
             manifest = await self._read(answer)
             if self._is_older(manifest):
                 self._went_back = True
-                self._plan(answer)
+                self._plan(answer, within=RECHECK_SECONDS)
                 return self.held
         self._went_back = False
         self._etag = answer.headers.get("etag")
@@ -112,10 +114,11 @@ class Fetcher:
         held, now = self.held.generated_at, manifest.generated_at
         return held is not None and now is not None and now < held
 
-    def _plan(self, answer: Answer) -> None:
-        """Ask again when this answer's time is over."""
+    def _plan(self, answer: Answer, *, within: float | None = None) -> None:
+        """Ask again when this answer's time is over, or sooner."""
         self.close()
         seconds = time_to_live(answer.headers.get("cache-control", ""), configured=self._options.cache_ttl)
+        seconds = seconds if within is None else min(seconds, within)
         self._timer = asyncio.get_running_loop().call_later(seconds, self.call_due)
 
 

@@ -4,13 +4,16 @@ Above: the keeper, which keeps what was listed while the service is down and tri
 `fetching.py` and `following.py` for the manifest, `calling.py` and `work.py` for its tools.
 """
 
+import asyncio
+import logging
+import time
 from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
 
-from jackfield.errors import SourceUnavailable
+from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.journey import MOST_HOPS
 from jackfield.model.tool import Tool, ToolKind
@@ -21,6 +24,13 @@ from jackfield.sources.manifest.fetching import Fetcher
 from jackfield.sources.manifest.following import Follower
 from jackfield.sources.manifest.options import ManifestOptions, parse_options
 from jackfield.sources.manifest.reading import Rules
+
+log = logging.getLogger("jackfield.sources")
+
+CLOSE_SECONDS = 2.0
+"""How long a source that closes waits for cancellations that are on their way."""
+NEARLY_OVER = 0.25
+"""Seconds before its deadline from which a call is left to that."""
 
 
 def manifest_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "ManifestSource":
@@ -45,6 +55,7 @@ class ManifestSource:
             name, options, outgoing=surroundings.outgoing, house=surroundings.house, lost=self._fetcher.call_due
         )
         self._names: frozenset[str] = frozenset()
+        self._stopping: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """A service that comes up is asked for everything, past what was known of it before."""
@@ -61,13 +72,34 @@ class ManifestSource:
         return tool.source == self.name and tool.name in self._names
 
     async def execute(self, invocation: Invocation) -> Outcome:
-        outcome = await self._peer.run(invocation)
+        outcome = await self._run(invocation)
         if isinstance(outcome, Begun):
             return await work.wait_for(self._peer, invocation, outcome)
         return outcome
 
     async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
-        return await work.begin(self._peer, invocation)
+        return work.begun(await self._run(invocation), invocation)
+
+    async def _run(self, invocation: Invocation) -> Done | Failed | Begun:
+        """One call at the service. Cancelled here, it is cancelled at another gateway too; with any other service the
+        connection is closed, and that is all that can be said. When its time is over, it is over there by itself.
+        """
+        ends = time.monotonic() + invocation.timeout_ms / 1000 - NEARLY_OVER
+        try:
+            return await self._peer.run(invocation)
+        except asyncio.CancelledError:
+            is_known = self._fetcher.house and not self._peer.is_templated(invocation.tool)
+            if is_known and time.monotonic() < ends:
+                stopping = asyncio.create_task(self._stop(invocation), name=f"stop {invocation.call_id}")
+                self._stopping.add(stopping)
+                stopping.add_done_callback(self._stopping.discard)
+            raise
+
+    async def _stop(self, invocation: Invocation) -> None:
+        try:
+            await self._peer.stop(invocation)
+        except JackfieldError as fault:
+            log.warning("call %s could not be cancelled at %s: %s", invocation.call_id, self.name, fault)
 
     async def look(self, invocation: Invocation, reference: Raw) -> Look:
         return await work.look(self._peer, invocation, reference)
@@ -80,6 +112,8 @@ class ManifestSource:
         return tool.metadata.idempotent or bool(self._fetcher.house)
 
     async def close(self) -> None:
+        if self._stopping:
+            await asyncio.wait(self._stopping, timeout=CLOSE_SECONDS)
         self._fetcher.close()
         await self._follower.close()
 

@@ -35,9 +35,8 @@ class NoSense(JackfieldError):
     code = "bad_response"
 
 
-async def begin(peer: Peer, invocation: Invocation) -> Done | Failed | Begun:
-    """Have the work begun."""
-    outcome = await peer.run(invocation)
+def begun(outcome: Done | Failed | Begun, invocation: Invocation) -> Done | Failed | Begun:
+    """What a first answer means for the work: it goes on, or is over."""
     behavior = invocation.tool.metadata.async_behavior
     if isinstance(outcome, Done) and behavior is not None:
         return begun_of(outcome.result, behavior, tool=invocation.tool.name)
