@@ -36,7 +36,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
-def key(*scopes: str, tools: tuple[str, ...] = ()) -> Principal:
+def key(*scopes: str, tools: tuple[str, ...] | None = None) -> Principal:
     return Principal(name="somebody", scopes=frozenset(scopes), tools=tools)
 
 

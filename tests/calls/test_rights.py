@@ -13,7 +13,7 @@ PENDING = a_pending_call(principal="caller", tool="lookup")
 ASKING = a_call_for_approval(principal="caller", tool="lookup")
 
 
-def key(name: str, *scopes: str, tools: tuple[str, ...] = ()) -> Principal:
+def key(name: str, *scopes: str, tools: tuple[str, ...] | None = None) -> Principal:
     return Principal(name=name, scopes=frozenset(scopes), tools=tools)
 
 

@@ -24,5 +24,5 @@ def entry(name: str = "weather", source: str = "acme", **fields: Any) -> Entry:
     return merge([listing(source, tool(name, source, **fields))], {}, ()).entries[0]
 
 
-def key(*scopes: str, tools: tuple[str, ...] = (), name: str = "ops") -> Principal:
+def key(*scopes: str, tools: tuple[str, ...] | None = None, name: str = "ops") -> Principal:
     return Principal(name=name, scopes=frozenset(scopes), tools=tools)

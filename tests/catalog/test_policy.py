@@ -101,9 +101,16 @@ def test_a_key_of_one_agent_is_that_agent_without_saying_so(
 
 @pytest.mark.parametrize(
     ("tools", "may"),
-    [((), True), (("weather",), True), (("acme:*",), True), (("other", "wea*"), True), (("local:*",), False)],
+    [
+        (None, True),
+        ((), False),
+        (("weather",), True),
+        (("acme:*",), True),
+        (("other", "wea*"), True),
+        (("local:*",), False),
+    ],
 )
-def test_a_key_that_is_limited_to_tools_calls_no_other(*, tools: tuple[str, ...], may: bool) -> None:
+def test_a_key_that_is_limited_to_tools_calls_no_other(*, tools: tuple[str, ...] | None, may: bool) -> None:
     decided = decision(key("admin", tools=tools))
     assert isinstance(decided, Allow if may else Deny)
     if not may:

@@ -28,27 +28,30 @@ EVERYTHING = ["book", "drop", "get_time", "get_weather", "local_get_weather", "l
 @pytest.mark.parametrize(
     ("scopes", "tools", "seen"),
     [
-        (("admin",), (), EVERYTHING),
-        (("call",), (), EVERYTHING),
-        (("read",), (), EVERYTHING),
-        (("agent:concierge",), (), EVERYTHING),
-        (("worker:get_*", "read"), (), EVERYTHING),
-        (("worker:get_*",), (), ["get_time", "get_weather"]),
-        (("worker:get_*", "worker:drop"), (), ["drop", "get_time", "get_weather"]),
-        (("worker:get_*", "answer"), (), ["get_time", "get_weather"]),
+        (("admin",), None, EVERYTHING),
+        (("call",), None, EVERYTHING),
+        (("read",), None, EVERYTHING),
+        (("agent:concierge",), None, EVERYTHING),
+        (("worker:get_*", "read"), None, EVERYTHING),
+        (("worker:get_*",), None, ["get_time", "get_weather"]),
+        (("worker:get_*", "worker:drop"), None, ["drop", "get_time", "get_weather"]),
+        (("worker:get_*", "answer"), None, ["get_time", "get_weather"]),
         (("worker:get_*",), ("local:*", "get_time"), ["get_time"]),
-        (("worker:acme:*",), (), []),
-        (("answer",), (), []),
-        (("session:s1",), (), []),
-        ((), (), []),
+        (("worker:acme:*",), None, []),
+        (("answer",), None, []),
+        (("session:s1",), None, []),
+        ((), None, []),
         (("call",), ("get_*",), ["get_time", "get_weather"]),
         (("admin",), ("local:*",), ["drop", "local_get_weather", "local_search"]),
         (("read",), ("local:get-*", "book"), ["book", "local_get_weather"]),
         (("read",), ("nothing",), []),
+        (("admin",), (), []),
+        (("call",), (), []),
+        (("worker:get_*",), (), []),
     ],
 )
 def test_a_key_sees_what_its_scopes_and_limits_allow(
-    catalog: Catalog, scopes: tuple[str, ...], tools: tuple[str, ...], seen: list[str]
+    catalog: Catalog, scopes: tuple[str, ...], tools: tuple[str, ...] | None, seen: list[str]
 ) -> None:
     view = catalog.view(key(*scopes, tools=tools))
     assert [entry.name for entry in view.entries] == seen

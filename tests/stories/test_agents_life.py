@@ -429,7 +429,7 @@ say = "Done."
     assert answers["echo"] == "hi"
     assert answers["weather"].startswith("There is no tool 'weather'.")
     assert (own.status, own.delivery) == (CallStatus.COMPLETED, Delivery.INLINE)
-    assert own.source.startswith("agent_ada_github-tools_")
+    assert own.source == "github-tools@ada"
     assert not {"echo", "mixed"} & others, "nobody else has them"
     assert not [tool["name"] for tool in listed if "echo" in tool["name"]]
     assert messages == [], "they are not visible"
@@ -457,7 +457,7 @@ allowedTools = ["{tool}"]
             offered = {tool.name for tool in place.requests[-1].tools}
             assert offered & {"echo", "mixed"} == {tool}
         listed = {status.name for status in place.gateway.panel.statuses()}
-        assert not [name for name in listed if name.startswith("agent_")], "nor are they in anybody else's list"
+        assert not [name for name in listed if "@" in name], "nor are they in anybody else's list"
 
 
 async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_each(tmp_path: Path) -> None:

@@ -147,13 +147,20 @@ async def test_a_tool_of_the_config_cannot_take_the_place_of_a_built_in_one(tmp_
     assert made.calls[-1].source == "builtin"
 
 
-@requirement("SPACE-builtin-not-configurable")
+@requirement("SPACE-builtin-not-configurable", "SAFE-empty-is-none")
 async def test_an_agent_that_may_use_no_tool_still_has_the_built_in_ones(tmp_path: Path) -> None:
-    config = '[agents.ada]\nmodel = "mind"\ntools = []\n'
+    forecast = CONFIG[CONFIG.rindex("[[tools]]") :]
+    config = f'[agents.ada]\nmodel = "mind"\ntools = []\n[agents.all]\nmodel = "mind"\n{forecast}'
     async with village(tmp_path, '[otherwise]\nsay = "Hm."\n', config) as place:
-        await place.trigger("ada")
-        await place.cycle("ada", 1)
-        assert {tool.name for tool in place.requests[-1].tools} == set(ENTRIES)
+        made = await place.client.post("/api/agents", json={"id": "eve", "model": "mind", "tools": []})
+        assert made.status_code == 201, made.text
+        for agent in ("ada", "eve"):
+            await place.trigger(agent)
+            await place.cycle(agent, 1)
+            assert {tool.name for tool in place.requests[-1].tools} == set(ENTRIES)
+        await place.trigger("all")
+        await place.cycle("all", 1)
+        assert {tool.name for tool in place.requests[-1].tools} == {*ENTRIES, "forecast"}
 
 
 @requirement("SPACE-builtin-enter-space", "SPACE-builtin-enter-space-history")

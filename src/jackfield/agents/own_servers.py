@@ -7,13 +7,16 @@ slept for a while: of all the agents that sleep, none holds a connection or a pr
 import asyncio
 import hashlib
 import logging
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from jackfield.agents.persona import Persona
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.globs import SOMEBODYS
 from jackfield.catalog.merge import private_entries
+from jackfield.catalog.names import legal
 from jackfield.sources.base import Source
 from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import McpOptions, parse_servers
@@ -24,6 +27,9 @@ LIST_SECONDS = 10.0
 """How long a cycle waits for a server's tools before it begins without them."""
 IDLE_SECONDS = 600.0
 """How long a connection stays that nobody uses. Calls that outlive their cycle end by then."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CUT = 40
 
 Make = Callable[[str, McpOptions, bool], Source]
 """Makes a source from its name, its options, and whether the operator's config names it."""
@@ -46,7 +52,7 @@ class OwnServers:
     async def of(self, persona: Persona) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
         """The tools of the agent's servers, each with its server's name, while the block runs."""
         servers = servers_of(persona)
-        with self._using([_source_name(persona.id, server) for server in servers]):
+        with self._using([source_name(persona.id, server) for server in servers]):
             reached = await asyncio.gather(
                 *(self._reach(persona, server, options) for server, options in servers.items())
             )
@@ -83,7 +89,7 @@ class OwnServers:
 
     async def _reach(self, persona: Persona, server: str, options: McpOptions) -> tuple[Entry, ...]:
         """One server's tools as they are now. One that is down is left out, and said in the log."""
-        name = _source_name(persona.id, server)
+        name = source_name(persona.id, server)
         async with self._opening:
             if self._lent.get(name) != options:
                 keeper = self._panel.take_back(name)
@@ -98,9 +104,12 @@ class OwnServers:
         return await asyncio.to_thread(private_entries, listing, owner=name)
 
 
-def _source_name(agent: str, server: str) -> str:
-    """No other agent's server has it: put together alone, `a` and `b_c` would be called like `a_b` and `c`."""
-    return f"agent_{agent}_{server}_{hashlib.sha256(f'{agent}/{server}'.encode()).hexdigest()[:8]}"
+def source_name(agent: str, server: str) -> str:
+    """What an agent's server is called as a source: `server@agent`, which no other source can be."""
+    if _PLAIN.fullmatch(server):
+        return f"{server}{SOMEBODYS}{agent}"
+    digest = hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{legal(server)[:_CUT]}.{digest}{SOMEBODYS}{agent}"
 
 
 def servers_of(persona: Persona) -> dict[str, McpOptions]:

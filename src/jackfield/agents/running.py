@@ -118,6 +118,7 @@ class CallRunner:
             begins_run=True,
             asks_first=call.tool.asks_first,
             entry=call.tool.entry if call.tool.is_private else None,
+            is_own=call.tool.is_own,
         )
         try:
             async with self._told_progress(call_id, index):

@@ -171,6 +171,7 @@ class StepTaker:
             takes_pending=True,
             begins_run=True,
             entry=tool.entry if tool.is_private else None,
+            is_own=tool.is_own,
         )
         prepared = await self._pipeline.prepare(request, call_id=_record_id(call))
         if prepared.refusal is not None:

@@ -45,4 +45,5 @@ def _offered(entry: Entry, *, name: str, label: str, bare_name: str, is_private:
         label=label,
         bare_name=bare_name,
         is_private=is_private,
+        is_own=is_private,
     )

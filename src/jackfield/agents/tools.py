@@ -27,6 +27,8 @@ class Offered(Struct, frozen=True, kw_only=True):
     """How it is called there."""
     is_private: bool = False
     """It belongs to this request alone and is in nobody's catalog."""
+    is_own: bool = False
+    """It is of the agent's own servers, or lent to it, so that no list of tools has to name it."""
     asks_first: bool = False
     """The request wants to be asked before it is called; the tool's own metadata may want that as well."""
 

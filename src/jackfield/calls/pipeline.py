@@ -149,6 +149,7 @@ class Pipeline:
             requires_approval=wanted.requires_approval or request.asks_first,
             retry_after=self._limiter.wait(tool_id, limit),
             affordable_after=self._budgets.wait(request.principal, points_of(entry.tool.metadata.cost_estimate)),
+            is_own=request.is_own,
         )
         if isinstance(decision, (Allow, Ask)):
             self._limiter.admit(tool_id, limit)

@@ -54,15 +54,17 @@ def decide(
     requires_approval: bool,
     retry_after: float,
     affordable_after: float = 0.0,
+    is_own: bool = False,
 ) -> Decision:
     """What to do with a call of `entry`.
 
     `enabled` and `requires_approval` are as they stand for this caller, its preferences applied.
     `retry_after` is what `RateLimiter.wait` says, `affordable_after` what `Budgets.wait` does; the
     call is to be counted with both when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
+    `is_own`: the tool is the caller's own, so no list of tools has to name it.
     """
     acting = acting_agent(principal, agent)
-    refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled)
+    refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own)
     if refusal is not None:
         return Deny(refusal)
     if entry.tool.visible and acting is not None and not space_id:
@@ -99,7 +101,7 @@ def _calls_as_itself(principal: Principal) -> bool:
     return principal.is_admin or Scope.CALL.value in principal.scopes or principal.session is not None
 
 
-def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool) -> Refused | None:
+def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool, is_own: bool) -> Refused | None:
     name, tool = entry.name, entry.tool
     if not _may_call(principal) and not (tool.source == CALLER and principal.session is not None):
         return Forbidden(
@@ -111,7 +113,8 @@ def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: 
         )
     if agent is None and not _calls_as_itself(principal):
         return Forbidden(f"Key '{principal.name}' can act as several agents, so a call has to name one. Add 'agent'.")
-    if principal.tools and not compiled(principal.tools).match(name, source=tool.source, foreign=tool.name):
+    limits = None if is_own else principal.tools
+    if limits is not None and not compiled(limits).match(name, source=tool.source, foreign=tool.name):
         return Forbidden(
             f"Key '{principal.name}' may not call '{name}'. Add the tool to auth.keys.{principal.name}.tools."
         )

@@ -35,18 +35,20 @@ class Sight(Struct, frozen=True, kw_only=True):
     """Otherwise: globs of the tools that the key serves."""
     session: str | None = None
     """A session's key: it sees what is lent to that session, and nothing of the catalog."""
-    limits: tuple[str, ...] = ()
-    """The key's own `tools`; empty means no limit."""
+    limits: tuple[str, ...] | None = None
+    """The key's own `tools`; None means no limit."""
 
     @property
     def is_whole(self) -> bool:
-        return self.all_tools and not self.limits
+        return self.all_tools and self.limits is None
 
     def sees(self, entry: Entry) -> bool:
         if not self.all_tools and not any(fnmatchcase(entry.name, glob) for glob in self.serves):
             return False
         tool = entry.tool
-        return not self.limits or compiled(self.limits).match(entry.name, source=tool.source, foreign=tool.name)
+        if self.limits is None:
+            return True
+        return compiled(self.limits).match(entry.name, source=tool.source, foreign=tool.name)
 
 
 @lru_cache(maxsize=1024)

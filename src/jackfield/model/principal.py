@@ -33,11 +33,12 @@ def is_scope(text: str) -> bool:
 
 
 class Principal(Struct, frozen=True, kw_only=True):
-    """A key's bearer: its name, its scopes, and the tools it is limited to (empty: all)."""
+    """A key's bearer: its name, its scopes, and the tools it is limited to."""
 
     name: str
     scopes: frozenset[str]
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    """Names, globs or `source:*`. None: no limit; an empty list: no tool at all."""
     budget: int | None = None
     """Points that its calls may cost within an hour; None: any."""
     owner: str | None = None

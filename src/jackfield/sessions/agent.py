@@ -24,6 +24,7 @@ from jackfield.agents.tools import Offered, ToolTable
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.rights import may_see
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.globs import compiled
 from jackfield.catalog.names import BUILTIN_SOURCE
 from jackfield.errors import Refused, Unavailable
 from jackfield.llm.base import ModelRequest
@@ -66,8 +67,10 @@ class ConfiguredAgent:
         self._settings = settings
         self._rooms = rooms
         owner = session.owner
-        self._acting = Principal(name=owner.name, scopes=frozenset({Scope.CALL.value}), budget=owner.budget)
-        """In the caller's name, and for its account."""
+        self._acting = Principal(
+            name=owner.name, scopes=frozenset({Scope.CALL.value}), tools=owner.tools, budget=owner.budget
+        )
+        """In the caller's name, for its account, and limited as its key is."""
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
         self._said: list[Item] = []
         self._working: asyncio.Task[None] | None = None
@@ -124,18 +127,10 @@ class ConfiguredAgent:
             items=await self._conversation(table),
             tools=table,
             limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
-            principal=self._acting_with(table),
+            principal=self._acting,
         )
         runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=self._hear)
         return await Loop(plan, actor=runner, emit=self._hear).run()
-
-    def _acting_with(self, table: ToolTable) -> Principal:
-        """Limited as the caller's key is, so that no tool calls another for it that it could not call itself."""
-        limits = self._session.owner.tools
-        if not limits:
-            return self._acting
-        private = (tool.entry.name for tool in table.values() if tool.is_private and tool.entry is not None)
-        return msgspec.structs.replace(self._acting, tools=(*limits, *private))
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """The catalog's and those of its own servers; what is lent, under names that none of those has."""
@@ -143,10 +138,11 @@ class ConfiguredAgent:
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN_SOURCE]
         servers = [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
-        for label in dict.fromkeys(server for server, _ in own):
-            entries = tuple(entry for server, entry in own if server == label)
+        usable = [(server, entry) for server, entry in own if self._may_use(entry)]
+        for label in dict.fromkeys(server for server, _ in usable):
+            entries = tuple(entry for server, entry in usable if server == label)
             servers.append(Server(label=label, entries=entries, is_private=True))
-        table = _without_questions(table_of((), servers))
+        table = _of_the_agent(table_of((), servers))
         lent = self._session.lent
         label = lent.caller_id or "caller"
         offered = [
@@ -158,10 +154,16 @@ class ConfiguredAgent:
                 label=label,
                 bare_name=entry.tool.name,
                 is_private=True,
+                is_own=True,
             )
             for entry in lent.entries
         ]
         return ToolTable([*table.values(), *offered])
+
+    def _may_use(self, entry: Entry) -> bool:
+        """Whether the caller's key lets it use a tool of the agent's own."""
+        limits, tool = self._acting.tools, entry.tool
+        return limits is None or compiled(limits).match(entry.name, source=tool.source, foreign=tool.name)
 
     async def _conversation(self, table: ToolTable) -> tuple[Item, ...]:
         """What was said so far, as far back as the agent's memory goes."""
@@ -184,9 +186,9 @@ class ConfiguredAgent:
         return self._settings.model or ("default" if "default" in names or not names else names[0])
 
 
-def _without_questions(table: ToolTable) -> ToolTable:
-    """A server that a request brings along is asked about; the operator named these."""
-    return ToolTable(msgspec.structs.replace(tool, asks_first=False) for tool in table.values())
+def _of_the_agent(table: ToolTable) -> ToolTable:
+    """A server that a request brings along is asked about and limited; the operator gave these to the agent."""
+    return ToolTable(msgspec.structs.replace(tool, asks_first=False, is_own=tool.is_private) for tool in table.values())
 
 
 class _Telling:

@@ -23,7 +23,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     description: str = ""
     instructions: str = ""
     tools: tuple[str, ...] = ("*",)
-    """Names, globs or `source:*`. Built-in tools are always there."""
+    """Names, globs or `source:*`; an empty list is none. Built-in tools and its own servers' are always there."""
     spaces: tuple[str, ...] = ()
     """Spaces that it is a member of; one that does not exist is made."""
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20

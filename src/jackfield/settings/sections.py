@@ -50,11 +50,11 @@ class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`."""
+    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`, and an empty list is none."""
 
     key: str
     scopes: tuple[str, ...] = ("call",)
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
     budget: Annotated[int, Meta(ge=0)] | None = None
     """Points that its calls may cost within an hour: 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
 

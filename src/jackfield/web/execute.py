@@ -16,6 +16,7 @@ from jackfield.calls.requests import CallRequest
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
+from jackfield.web.agent_rights import require_may_have_act
 from jackfield.web.answers import Answer, Reply, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.journeys import continue_journey
@@ -47,6 +48,9 @@ async def execute(visit: Visit) -> Answer:
     """Call the tool and say what came of it."""
     body = await _body.read(visit)
     tool = visit.part("name")
+    if body.agent is not None and body.agent not in visit.principal.named("agent"):
+        # what comes of the call may go to the agent's inbox, and wake it
+        require_may_have_act(visit, [body.agent], what=f"call tools in the name of '{body.agent}'")
     within_ms = continue_journey(visit, tool)
     request = CallRequest(
         tool=tool,

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.model.times import iso_time
 from jackfield.store import CallFilter
+from jackfield.web.agent_rights import require_may_have_act
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
@@ -98,6 +99,7 @@ async def trigger_agent(visit: Visit) -> Answer:
         raise Forbidden(f"Key '{visit.principal.name}' may not speak to agent '{agent}'. Use another key.")
     if not await _is_known(visit, agent):
         raise _nobody(agent)
+    require_may_have_act(visit, [agent], what=f"trigger agent '{agent}'")
     event_id = f"svc:{uuid.uuid4()}"
     data = encode({"serviceName": body.service_name, "payload": body.payload}).decode()
     if len(data) > MOST_PAYLOAD:

@@ -13,8 +13,8 @@ from jackfield.agents.builtins import LONGEST_VALUE
 from jackfield.agents.builtins import MOST_KEPT as MOST
 from jackfield.agents.deeds import goal_fields, memory_fields, plan_draft, plan_fields
 from jackfield.errors import BadRequest
-from jackfield.model.mind import GoalDraft, Plan, PlanDraft, UnknownIds
-from jackfield.web.agent_rights import agent_in
+from jackfield.model.mind import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
+from jackfield.web.agent_rights import agent_in, require_may_have_act
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
@@ -119,7 +119,7 @@ async def show_memories(visit: Visit) -> Answer:
 async def put_memories(visit: Visit) -> Answer:
     """These memories and no others."""
     body = await _memories.read(visit)
-    kept = await agent_in(visit)
+    kept = await _agent_to_change(visit)
     pairs = [(memory.key, memory.value) for memory in body.memories]
     _check_names([key for key, _ in pairs], "key", "memories")
     _check_lengths([value for _, value in pairs], "memories")
@@ -137,7 +137,7 @@ async def show_goals(visit: Visit) -> Answer:
 async def put_goals(visit: Visit) -> Answer:
     """These goals and no others."""
     body = await _goals.read(visit)
-    kept = await agent_in(visit)
+    kept = await _agent_to_change(visit)
     drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
     _check_names([goal.id for goal in body.goals], "id", "goals")
     _check_lengths([goal.description for goal in body.goals], "goals")
@@ -155,7 +155,7 @@ async def show_plans(visit: Visit) -> Answer:
 async def put_plans(visit: Visit) -> Answer:
     """These plans and no others."""
     body = await _plans.read(visit)
-    kept = await agent_in(visit)
+    kept = await _agent_to_change(visit)
     store = visit.gateway.store
     _check_names([plan.id for plan in body.plans], "id", "plans")
     _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
@@ -164,6 +164,13 @@ async def put_plans(visit: Visit) -> Answer:
     drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
     _refuse_unknown(await store.minds.replace_plans(kept.id, drafts), "plans")
     return await show_plans(visit)
+
+
+async def _agent_to_change(visit: Visit) -> KeptAgent:
+    """The agent that the path names. Whoever says what it has in mind has it act."""
+    kept = await agent_in(visit)
+    require_may_have_act(visit, [kept.id], what=f"change what agent '{kept.id}' has in mind")
+    return kept
 
 
 def _draft(number: int, record: PlanRecord, *, known: dict[str, Plan], now: int) -> PlanDraft:

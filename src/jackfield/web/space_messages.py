@@ -11,6 +11,7 @@ from jackfield.errors import BadRequest, Conflict, NotFound
 from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces import exchanges
+from jackfield.web.agent_rights import require_may_speak
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.space_records import (
@@ -54,6 +55,7 @@ async def post_message(visit: Visit) -> Answer:
     check_metadata(body.metadata)
     space = await space_in(visit)
     await _check_what_it_claims(visit, body.metadata)
+    await require_may_speak(visit, space.id)
     sender = await speaker(visit, space, entity=body.entity_id)
     spaces = visit.gateway.store.spaces
     hops = await _exchanges(visit, space, sender) if sender.kind == "agent" else 0
