@@ -1,6 +1,6 @@
 """What an agent keeps of its past: the newest word by word, the older in summary, never more than it has room for."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jackfield.agents.mind import (
@@ -50,6 +50,7 @@ cycles_of_all_sizes = st.lists(
 
 
 @given(cycles_of_all_sizes)
+@example(sizes=[(0, 1407, ""), (0, 1721, "")])  # each rounded down they fit, together they do not
 def test_whatever_was_lived_takes_no_more_than_the_room_and_a_fourth_of_it_for_summaries(
     sizes: list[tuple[int, int, str]],
 ) -> None:
@@ -58,7 +59,7 @@ def test_whatever_was_lived_takes_no_more_than_the_room_and_a_fourth_of_it_for_s
     word_by_word = [item for one in mind.cycles for item in one.items]
     assert tokens_of(word_by_word) <= ROOM
     brief = [one for one in mind.cycles if not one.items]
-    assert sum(len(one.summary) for one in brief) <= ROOM // 4 * CHARACTERS_PER_TOKEN + SUMMARY_CHARACTERS
+    assert sum(len(one.summary) for one in brief) <= ROOM // 4 * CHARACTERS_PER_TOKEN
     numbers = [one.number for one in mind.cycles]
     assert numbers == list(range(len(past) - len(numbers) + 1, len(past) + 1)), "the oldest go first, none in between"
     kinds = [bool(one.items) for one in mind.cycles]

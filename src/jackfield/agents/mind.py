@@ -14,6 +14,8 @@ from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, 
 CHARACTERS_PER_TOKEN = 4
 """A rough measure that needs no tokenizer and is the same for every model."""
 SUMMARY_CHARACTERS = 400
+BESIDES_SUMMARY = 32
+"""Characters that a summary takes beside its own: its number, and what joins it to the next."""
 SHORTER_AND_SHORTER = (8_000, 2_000, 400)
 """Characters that stay of an inbox or an output in a cycle that is longer than all the room."""
 SHARE_OF_SUMMARIES = 4
@@ -59,17 +61,22 @@ def written(mind: Consciousness) -> str:
 
 
 def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) -> Consciousness:
-    """The mind after one more cycle, with at most about `room` tokens: the oldest are summed up first."""
+    """The mind after one more cycle, with at most `room` tokens: the oldest are summed up first.
+
+    Sizes are added up in characters and never rounded one by one: many cycles that each lose a part of a token to
+    rounding would together take more than the room.
+    """
     past = msgspec.structs.replace(past, items=tuple(map(_without_images, past.items)))
-    cycles = [*mind.cycles, _fitted(past, room)]
-    sizes = [tokens_of(one.items) for one in cycles]
+    most = room * CHARACTERS_PER_TOKEN
+    cycles = [*mind.cycles, _fitted(past, most)]
+    sizes = [_size_of(one.items) for one in cycles]
     total = sum(sizes)
     for place, size in enumerate(sizes[:-1]):
-        if total <= room:
+        if total <= most:
             break
         cycles[place] = msgspec.structs.replace(cycles[place], items=())
         total -= size
-    return Consciousness(cycles=_with_room(cycles, room // SHARE_OF_SUMMARIES), hops=hops)
+    return Consciousness(cycles=_with_room(cycles, most // SHARE_OF_SUMMARIES), hops=hops)
 
 
 def summary_of(items: Sequence[Item], *, said: str, called: Sequence[str], ended: str | None) -> str:
@@ -88,16 +95,21 @@ def summary_of(items: Sequence[Item], *, said: str, called: Sequence[str], ended
 
 def tokens_of(items: Sequence[Item]) -> int:
     """About how many tokens these take."""
-    return sum(len(msgspec.json.encode(item)) for item in items) // CHARACTERS_PER_TOKEN
+    return -(-_size_of(items) // CHARACTERS_PER_TOKEN)
+
+
+def _size_of(items: Sequence[Item]) -> int:
+    """How many characters these take."""
+    return sum(len(msgspec.json.encode(item)) for item in items)
 
 
 def _fitted(past: PastCycle, room: int) -> PastCycle:
-    """The newest cycle; what is too long for all the room is cut short, for else no model could read it again."""
+    """The newest cycle; what is too long for all the room, in characters, is cut short: no model could read it again."""
     for most in SHORTER_AND_SHORTER:
-        if tokens_of(past.items) <= room:
+        if _size_of(past.items) <= room:
             return past
         past = msgspec.structs.replace(past, items=tuple(_cut(item, most) for item in past.items))
-    return past if tokens_of(past.items) <= room else msgspec.structs.replace(past, items=())
+    return past if _size_of(past.items) <= room else msgspec.structs.replace(past, items=())
 
 
 def _without_images(item: Item) -> Item:
@@ -120,11 +132,11 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _with_room(cycles: list[PastCycle], room: int) -> tuple[PastCycle, ...]:
-    """Drop the oldest summaries that have no room."""
+    """Drop the oldest summaries that have no room, which is in characters."""
     kept: list[PastCycle] = []
     for past in reversed(cycles):
         if not past.items:
-            room -= len(past.summary) // CHARACTERS_PER_TOKEN + 8
+            room -= len(past.summary) + BESIDES_SUMMARY
             if room < 0:
                 break
         kept.append(past)
