@@ -2,7 +2,10 @@
 
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.postgres", "tests.reports", "tests.shown"]
@@ -20,3 +23,11 @@ for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL
     "PYTHON",
 ]:
     os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder() -> Iterator[None]:
+    """What the SDK keeps between two runs of a program is not the developer's."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", folder)
+        yield

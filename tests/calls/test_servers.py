@@ -4,15 +4,19 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jackfield.calls.servers import Offer, ToolServer
-from jackfield.errors import Unavailable
+from jackfield.errors import AlreadyResolved, Conflict, Unavailable
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
+from jackfield.sources.base import Progress
+from jackfield.store import moves
+from jackfield.store.statements import make_statement
 from tests.calls.house import OPS
 from tests.calls.pending_house import PendingHouse, a_pending_house, external, until, within
 from tests.requirement import requirement
@@ -130,6 +134,143 @@ async def test_a_call_that_may_not_run_twice_waits_for_its_own_server(house: Pen
         stays.limit = 10
         await nothing_more(house, stays)
         assert (await house.answer(call, "by anybody")).status is CallStatus.COMPLETED
+
+
+async def ten_seconds_pass(house: PendingHouse) -> None:
+    """Since servers left, by the database's clock; and a round of the sweeper."""
+    sql = "UPDATE calls SET server_left_at = server_left_at - 10000"
+    statement = make_statement("of the test", sql, house.store.placeholder)
+    await house.store._write(partial(moves.run, statement))
+    await house.sweep()
+
+
+@requirement("SAFE-reoffer-after-gone")
+async def test_a_call_that_may_not_run_twice_goes_to_another_server_when_its_own_has_been_gone_for_ten_seconds(
+    house: PendingHouse,
+) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS, limit=0) as stays:
+        async with house.servers.connect("leaves", ASK, principal=OPS) as leaves:
+            call = (await made(house, 1))[0]
+            assert (await offered(leaves)).call.id == call.id
+        stays.limit = 10
+        await house.sweep()
+        await nothing_more(house, stays)
+        await ten_seconds_pass(house)
+        offer = await offered(stays)
+        assert (offer.call.id, offer.call.offers, offer.call.offered_to) == (call.id, 2, "ops/stays")
+
+
+@requirement("SAFE-reoffer-after-gone")
+async def test_a_server_that_returned_in_time_keeps_its_call(house: PendingHouse) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS, limit=0) as stays:
+        async with house.servers.connect("returns", ASK, principal=OPS) as first:
+            call = (await made(house, 1))[0]
+            await offered(first)
+        stays.limit = 10
+        async with house.servers.connect("returns", ASK, principal=OPS) as again:
+            assert (await offered(again)).call.id == call.id
+            await ten_seconds_pass(house)
+            await nothing_more(house, stays, again)
+
+
+@requirement("SAFE-reoffer-after-gone")
+async def test_a_call_that_was_begun_stays_with_the_server_that_began_it(house: PendingHouse) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS, limit=0) as stays:
+        async with house.servers.connect("leaves", ASK, principal=OPS) as leaves:
+            call = (await made(house, 1))[0]
+            await offered(leaves)
+            await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=1)
+        stays.limit = 10
+        await ten_seconds_pass(house)
+        await nothing_more(house, stays)
+        async with house.servers.connect("leaves", ASK, principal=OPS) as again:
+            offer = await offered(again)
+            assert (offer.call.id, offer.call.offers) == (call.id, 2)
+
+
+@requirement("SAFE-reoffer-begun-once")
+async def test_a_server_may_not_begin_what_was_offered_to_another_since(house: PendingHouse) -> None:
+    async with house.servers.connect("stays", ASK, principal=OPS, limit=0) as stays:
+        async with house.servers.connect("leaves", ASK, principal=OPS) as leaves:
+            call = (await made(house, 1))[0]
+            await offered(leaves)
+        stays.limit = 10
+        await ten_seconds_pass(house)
+        await offered(stays)
+        with pytest.raises(Conflict, match="another tool server"):
+            await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=1)
+        begun = await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=2)
+        again = await house.answers.progress(call.id, Progress(progress=0.5), principal=OPS, attempt=2)
+        assert (begun.offers, again.offered_to) == (2, "ops/stays")
+        await house.answer(call, "done")
+        with pytest.raises(AlreadyResolved):
+            await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=2)
+
+
+@requirement("SAFE-reoffer-begun-once")
+async def test_two_processes_under_one_id_do_not_both_begin(house: PendingHouse) -> None:
+    async with house.servers.connect("same", ASK, principal=OPS) as first:
+        call = (await made(house, 1))[0]
+        await offered(first)
+        await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=1)
+        async with house.servers.connect("same", ASK, principal=OPS) as second:
+            assert (await offered(second)).call.offers == 2
+            with pytest.raises(Conflict):
+                await house.answers.progress(call.id, Progress(progress=0), principal=OPS, attempt=2)
+            await house.answers.progress(call.id, Progress(progress=1), principal=OPS, attempt=1)
+
+
+@requirement("SAFE-reoffer-begun-once")
+async def test_a_server_that_names_no_offer_is_known_by_its_key(house: PendingHouse) -> None:
+    async with worker(house, "mine", "worker:ask_*", client="one") as mine:
+        call = (await made(house, 1))[0]
+        await offered(mine)
+        other = Principal(name="theirs", scopes=frozenset({"worker:ask_*"}))
+        with pytest.raises(Conflict):
+            await house.answers.progress(call.id, Progress(progress=0), principal=other)
+        await house.answers.progress(call.id, Progress(progress=0), principal=mine.principal)
+    await ten_seconds_pass(house)
+    assert (await house.record(call.id)).offered_to == "mine/one", "it has begun"
+
+
+@requirement("SAFE-reoffer-after-gone")
+async def test_that_a_server_left_is_put_on_record_when_the_store_is_back(
+    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any, **__: Any) -> Any:
+        raise Unavailable("The database is away.")
+
+    leaving = AsyncExitStack()
+    leaves = await leaving.enter_async_context(house.servers.connect("leaves", ASK, principal=OPS))
+    call = (await made(house, 1, LATER_AGAIN))[0]
+    await offered(leaves)
+    monkeypatch.setattr(house.store, "server_left", away)
+    with pytest.raises(Unavailable):
+        await leaving.aclose()
+    monkeypatch.undo()
+    async with house.servers.connect("stays", ASK, principal=OPS) as stays:
+        await house.sweep()
+        assert (await offered(stays)).call.id == call.id
+
+
+@requirement("SAFE-reoffer-after-gone", "CON-replicas")
+async def test_the_calls_of_servers_that_died_with_their_gateway_go_to_others(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    async with a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b, AsyncExitStack() as dying:
+        a = await dying.enter_async_context(a_pending_house(postgres_url, tmp_path, gateway_id="gw_a"))
+        server = await dying.enter_async_context(a.servers.connect("one", ASK, principal=OPS))
+        once, twice = (await made(a, 1))[0], (await made(a, 1, LATER_AGAIN))[0]
+        assert {(await offered(server)).call.id for _ in range(2)} == {once.id, twice.id}
+        # As if the process were gone: it offers nothing any more, and nobody notes that its server left.
+        a.servers._servers.pop(server.id).end()
+        await b.store.leave("gw_a")
+        async with b.servers.connect("other", ASK, principal=OPS) as other:
+            await b.sweep()
+            assert (await offered(other)).call.id == twice.id
+            await nothing_more(b, other)
+            await ten_seconds_pass(b)
+            assert (await offered(other)).call.id == once.id
 
 
 async def test_a_server_gets_no_more_than_its_limit_and_the_next_as_soon_as_one_is_answered(

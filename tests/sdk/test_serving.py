@@ -19,6 +19,7 @@ from tests.sdk.server import Handler, ScriptedGateway, refuses, says, streams, u
 STREAM = "/api/tools/stream"
 RESULTS = "/api/runs/run_1/tool-results"
 RECORD = "/api/v1/calls/call_1"
+BEGIN = f"{RECORD}/progress"
 TAKEN = {"success": True, "callId": "call_1", "agentEntityId": None, "delivery": "inline"}
 WITHIN = 15.0
 
@@ -89,6 +90,8 @@ class Scene:
 async def scene(scripted: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     monkeypatch.setattr(serving_module, "FIRST_PAUSE", 0.01)
     scripted.on(RESULTS, says(TAKEN))
+    for number in range(8):
+        scripted.on(f"/api/v1/calls/call_{number}/progress", says({}))
     async with Client(scripted.url, "k", retries=0) as client:
         yield Scene(scripted, client)
         scripted.ended.set()
@@ -216,6 +219,79 @@ class TestCallsOfAServerBefore:
         assert scene.answers == [{"callId": "call_1", "result": 3}]
 
 
+class TestBeginning:
+    """What may not run twice is begun after the gateway has said that nobody else has it."""
+
+    @staticmethod
+    def claims(scene: Scene) -> list[dict[str, Any]]:
+        return [json.loads(request.body) for request in scene.gateway.seen if request.path == BEGIN]
+
+    async def test_a_call_that_another_server_has_is_not_begun_and_may_come_back(self, scene: Scene) -> None:
+        refused = asyncio.Event()
+
+        async def first_refused() -> None:
+            await until(lambda: scene.asked(BEGIN) == 1)
+            refused.set()
+
+        scene.gateway.on(BEGIN, refuses(409, "conflict"), says({}))
+        scene.gateway.on(RECORD, record(created_at="2026-01-01T12:00:00.000Z"))
+        scene.gateway.on(
+            STREAM, streams(CONNECTED, offer(a=1), then=first_refused), scene.stays_open(offer(attempt=3, a=1))
+        )
+        async with scene.serving([add]):
+            await asyncio.wait_for(refused.wait(), WITHIN)
+            await until(lambda: scene.answers)
+        assert self.claims(scene) == [{"progress": 0, "attempt": 1}, {"progress": 0, "attempt": 3}]
+        assert scene.answers == [{"callId": "call_1", "result": 3}]
+
+    async def test_a_lost_reply_is_asked_for_again_under_the_same_offer(self, scene: Scene) -> None:
+        scene.offers((offer(a=1),))
+        scene.gateway.on(BEGIN, streams(b"", breaks=True), refuses(503, "store_busy"), says({}))
+        async with scene.serving([add]):
+            await until(lambda: scene.answers)
+        assert self.claims(scene) == [{"progress": 0, "attempt": 1}] * 3
+
+    async def test_an_offer_that_was_not_taken_is_followed_by_the_newest(self, scene: Scene) -> None:
+        offered_again = asyncio.Event()
+
+        async def asked_once() -> None:
+            await until(lambda: scene.asked(BEGIN) == 1)
+
+        async def lost_until_the_next_offer(request: Request) -> Response:
+            """The first request never arrives, and the stream breaks with it."""
+            await asyncio.wait_for(offered_again.wait(), WITHIN)
+            return await refuses(503, "store_busy")(request)
+
+        async def hold() -> None:
+            offered_again.set()
+            await asyncio.to_thread(scene.gateway.ended.wait, 30)
+
+        scene.gateway.on(BEGIN, lost_until_the_next_offer, refuses(409, "conflict"), says({}))
+        again = streams(CONNECTED, offer(attempt=2, a=1), then=hold)
+        scene.gateway.on(STREAM, streams(CONNECTED, offer(a=1), then=asked_once), again)
+        async with scene.serving([add]):
+            await until(lambda: scene.answers)
+        assert [claim["attempt"] for claim in self.claims(scene)] == [1, 1, 2]
+
+    async def test_one_that_is_over_is_not_begun(self, scene: Scene) -> None:
+        begun: list[int] = []
+
+        def note(a: int) -> None:
+            begun.append(a)
+
+        scene.gateway.on(BEGIN, refuses(409, "already_resolved"))
+        scene.offers((offer(tool="note", a=1), offer("call_2", tool="note", a=2)))
+        async with scene.serving([note]):
+            await until(lambda: scene.answers)
+        assert begun == [2]
+
+    async def test_what_may_run_twice_is_begun_without_asking(self, scene: Scene) -> None:
+        scene.offers((offer(a=1),))
+        async with scene.serving([ServedTool(function=add, idempotent=True)]):
+            await until(lambda: scene.answers)
+        assert scene.asked(BEGIN) == 0
+
+
 class TestConnecting:
     async def test_a_server_that_could_run_nothing_is_refused(self, scene: Scene) -> None:
         with pytest.raises(ValueError, match="at least 1"):
@@ -321,12 +397,12 @@ async def test_progress_is_sent_before_the_answer(scene: Scene) -> None:
         return "done"
 
     scene.offers((offer(tool="work"),))
-    scene.gateway.on(f"{RECORD}/progress", says({}))
     async with scene.serving([work]):
         await until(lambda: scene.answers)
     posted = [(request.path, json.loads(request.body)) for request in scene.gateway.seen if request.method == "POST"]
     assert posted == [
-        (f"{RECORD}/progress", {"progress": 1.0, "total": 2.0, "message": "half way"}),
+        (BEGIN, {"progress": 0, "attempt": 1}),
+        (BEGIN, {"progress": 1.0, "total": 2.0, "message": "half way", "attempt": 1}),
         (RESULTS, {"callId": "call_1", "result": "done"}),
     ]
 

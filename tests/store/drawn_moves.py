@@ -52,9 +52,12 @@ VALUES = st.fixed_dictionaries(
         "attempt": OFF_BY,
         "seen": OFF_BY,
         "limit": st.sampled_from((0, 500, 200_000)),
+        "offer": st.sampled_from((None, None, 0, 0, -1, 1)),
+        "begins": st.booleans(),
         "arguments": st.sampled_from(ARGUMENTS),
         "owner": st.sampled_from(GATEWAYS),
         "client": st.sampled_from(CLIENTS),
+        "holder": st.sampled_from(CLIENTS),
         "gateway": st.sampled_from(GATEWAYS),
     }
 )
@@ -63,9 +66,12 @@ ORDINARY: dict[str, Any] = {
     "attempt": 0,
     "seen": 0,
     "limit": 0,
+    "offer": None,
+    "begins": False,
     "arguments": None,
     "owner": "gw_a",
     "client": "server_1",
+    "holder": "server_1",
     "gateway": "gw_a",
 }
 """Values with which a move goes through wherever it can at all."""
@@ -73,7 +79,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("reject", "cancel", "expire", "overdue", "flip", "abandon", "mark_sent", "give"), ()),
     "submit": ("outcome",),
     "executed": ("outcome", "attempt"),
-    "extend": ("limit",),
+    "report": ("limit", "holder", "offer", "begins"),
     "approve_to_run": ("arguments",),
     "approve_to_wait": ("arguments",),
     "claim": ("owner",),
@@ -87,11 +93,11 @@ TAKES: dict[str, tuple[str, ...]] = {
 GROUPS = {
     "answer": ("submit", "executed", "reject", "cancel"),
     "time_out": ("flip", "expire", "overdue"),
-    "wait": ("abandon", "extend"),
+    "wait": ("abandon", "report"),
     "approve": ("approve_to_run", "approve_to_wait", "claim"),
     "take_over": ("reclaim", "executed"),
     "park_and_resume": ("park", "resume", "interrupt", "executed"),
     "deliver": ("mark_sent", "give"),
-    "hand_out": ("offer",),
+    "hand_out": ("offer", "report"),
 }
 """Moves of a kind. Each group is a rule of its own, so that Hypothesis can leave some out and go deep with others."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from jackfield.calls.slots import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.model.space import call_message_id
-from jackfield.store import Moved, Store, moves, open_store, postgres_server, sqlite_words
+from jackfield.store import Moved, Report, Store, moves, open_store, postgres_server, sqlite_words
 from jackfield.store.cycle_moves import cycle_from
 from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
@@ -177,7 +177,9 @@ PLAYERS: dict[str, Player] = {
     "overdue": lambda store, id_: store.settle_overdue(id_, _failed("timeout")),
     "flip": lambda store, id_: store.flip(id_),
     "abandon": lambda store, id_: store.abandon_wait(id_),
-    "extend": lambda store, id_, limit: store.extend_deadline(id_, limit_ms=limit),
+    "report": lambda store, id_, limit, holder, offer, begins: store.report_progress(
+        id_, limit_ms=limit, report=Report(holder=holder, attempt=offer, begins=begins)
+    ),
     "approve_to_run": lambda store, id_, arguments: store.approve(id_, runs_here=True, arguments=arguments),
     "approve_to_wait": lambda store, id_, arguments: store.approve(id_, runs_here=False, arguments=arguments),
     "claim": lambda store, id_, owner: store.claim(id_, owner=owner),
@@ -274,6 +276,8 @@ def from_store(stored: StoredRow) -> Row:
         offered_to=call.offered_to,
         offered_by=stored["offered_by"],
         offers=call.offers,
+        left=stored["server_left_at"],
+        begun=stored["begun_offer"],
         cycle=call.cycle_id,
         step=call.step,
         idx=call.idx,

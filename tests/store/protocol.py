@@ -13,6 +13,7 @@ from msgspec.structs import replace
 FINAL = frozenset({"completed", "failed", "rejected", "expired", "cancelled"})
 LEASE_MS = 15_000
 OVERDUE_MS = 15_000
+GONE_MS = 10_000
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,10 @@ class Row(Struct, frozen=True, kw_only=True):
     offered_to: str | None = None
     offered_by: str | None = None
     offers: int = 0
+    left: int | None = None
+    """When the tool server that has it went away."""
+    begun: int = 0
+    """The first of its offers under which progress was reported."""
     cycle: str | None = None
     step: int | None = None
     idx: int | None = None
@@ -47,6 +52,11 @@ class Row(Struct, frozen=True, kw_only=True):
     @property
     def is_open_to_answers(self) -> bool:
         return self.status in {"waiting", "pending"}
+
+    @property
+    def may_change_hands(self) -> bool:
+        """Whether a server that has not had this call may have it."""
+        return self.idempotent or self.begun == 0
 
 
 class Lease(Struct, frozen=True):
@@ -184,15 +194,33 @@ def abandon(world: World, row: Row) -> Next:
     return world.with_row(replace(row, status="pending", delivery="inbox", first_reply="timeout", expires=expires))
 
 
-def extend(world: World, row: Row, *, limit: int) -> Next:
-    """Progress: another timeout for who waits, up to the limit; a pending call only shows that it lives."""
-    if not row.is_open_to_answers:
+def report(world: World, row: Row, *, limit: int, holder: str, offer: int, begins: bool) -> Next:
+    """Progress: another timeout for who waits, up to the limit; a pending call only shows that it lives.
+
+    With the number of an `offer` it is that offer's server who speaks, without (0) it is somebody with a key.
+    """
+    if not row.is_open_to_answers or not _may_report(row, holder=holder, offer=offer, begins=begins):
         return None
+    if row.begun == 0:
+        is_its_server = offer == row.offers if offer else _has(holder, row) or (begins and row.offered_to is None)
+        row = replace(row, begun=row.offers if is_its_server else 0)
     if row.status == "waiting":
         assert row.deadline is not None
         later = min(world.now + row.timeout, row.created + limit)
         row = replace(row, deadline=max(later, row.deadline))
     return world.with_row(row)
+
+
+def _may_report(row: Row, *, holder: str, offer: int, begins: bool) -> bool:
+    if row.idempotent:
+        return True
+    if offer:
+        return offer == (row.begun or row.offers)
+    return not begins or row.offered_to is None or _has(holder, row)
+
+
+def _has(holder: str, row: Row) -> bool:
+    return row.offered_to is not None and row.offered_to.startswith(holder)
 
 
 def approve_to_run(world: World, row: Row, *, arguments: str | None) -> Next:
@@ -271,9 +299,10 @@ def give(world: World, row: Row) -> Next:
 
 def offer(world: World, row: Row, *, client: str, gateway: str) -> Next:
     """To the first tool server that takes it, and to that one again."""
-    if not row.is_open_to_answers or row.offered_to not in {None, client} or row.owner is not None:
+    is_free = row.offered_to is None and row.may_change_hands
+    if not row.is_open_to_answers or row.owner is not None or not (is_free or row.offered_to == client):
         return None
-    return world.with_row(replace(row, offered_to=client, offered_by=gateway, offers=row.offers + 1))
+    return world.with_row(replace(row, offered_to=client, offered_by=gateway, offers=row.offers + 1, left=None))
 
 
 CALL_MOVES: dict[str, Rule] = {
@@ -287,7 +316,7 @@ CALL_MOVES: dict[str, Rule] = {
         overdue,
         flip,
         abandon,
-        extend,
+        report,
         approve_to_run,
         approve_to_wait,
         claim,
@@ -303,20 +332,30 @@ CALL_MOVES: dict[str, Rule] = {
 """Every move that concerns one call."""
 
 
-def release(world: World, *, client: str, gateway: str) -> World:
-    """A tool server is gone: what may run twice is free for another."""
-    return _released(world, lambda row: row.offered_to == client and row.offered_by == gateway)
+def server_left(world: World, *, client: str, gateway: str) -> World:
+    """A tool server is gone."""
+    return release(_left(world, lambda row: row.offered_to == client and row.offered_by == gateway))
 
 
-def release_of_the_dead(world: World) -> World:
-    dead = {name for name, lease in world.gateways.items() if lease.dead}
-    return _released(world, lambda row: row.offered_to is not None and row.offered_by in dead)
+def release_all(world: World) -> World:
+    """By the sweeper: servers are gone with their gateway too."""
+    return release(_left(world, lambda row: row.offered_to is not None and world.is_dead(row.offered_by)))
 
 
-def _released(world: World, had: Callable[[Row], bool]) -> World:
+def _left(world: World, had: Callable[[Row], bool]) -> World:
     for row in world.rows.values():
-        if row.is_open_to_answers and row.idempotent and had(row):
-            world = world.with_row(replace(row, offered_to=None, offered_by=None))
+        if row.is_open_to_answers and row.left is None and had(row):
+            world = world.with_row(replace(row, left=world.now))
+    return world
+
+
+def release(world: World) -> World:
+    """What may run twice is free at once, the rest 10 s after its server left, unless that had begun."""
+    for row in world.rows.values():
+        if row.is_open_to_answers and row.left is not None:
+            waited = world.now - row.left >= GONE_MS
+            if row.idempotent or (waited and row.begun == 0):
+                world = world.with_row(replace(row, offered_to=None, offered_by=None, left=None))
     return world
 
 
@@ -350,7 +389,9 @@ def moments(world: World) -> list[int]:
     expiries = [row.expires for row in rows if row.expires is not None]
     leases = [lease.alive_until for lease in world.gateways.values() if not lease.dead]
     events = [event.not_before for event in world.events.values()]
-    all_of_them = [*deadlines, *(at + OVERDUE_MS for at in deadlines), *expiries, *leases, *events, world.now + 1_000]
+    gone = [row.left + GONE_MS for row in rows if row.left is not None]
+    late = [at + OVERDUE_MS for at in deadlines]
+    all_of_them = [*deadlines, *late, *expiries, *leases, *events, *gone, world.now + 1_000]
     return sorted({at for at in all_of_them if at >= world.now})
 
 

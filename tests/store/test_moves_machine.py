@@ -184,11 +184,11 @@ class Moves(RuleBasedStateMachine):
     @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from(GATEWAYS), of_the_dead=st.booleans())
     def offers_are_released(self, client: str, gateway: str, *, of_the_dead: bool) -> None:
         if of_the_dead:
-            self.bench.run(self.store(0).release_offers_of_the_dead())
-            self.world = protocol.release_of_the_dead(self.world)
+            self.bench.run(self.store(0).release_offers())
+            self.world = protocol.release_all(self.world)
         else:
-            self.bench.run(self.store(0).release_offers(client=client, gateway=gateway))
-            self.world = protocol.release(self.world, client=client, gateway=gateway)
+            self.bench.run(self.store(0).server_left(client, gateway=gateway))
+            self.world = protocol.server_left(self.world, client=client, gateway=gateway)
 
     @invariant()
     def all_is_as_the_protocol_says(self) -> None:
@@ -207,10 +207,9 @@ class Moves(RuleBasedStateMachine):
         """What the sweeper and the tool servers should find, and nothing else."""
         world, rows = self.world, self.world.rows.values()
         answerable = [row for row in rows if row.is_open_to_answers]
-        free = {
-            tool: [row for row in answerable if row.tool == tool and row.offered_to is None and row.owner is None]
-            for tool in TOOLS
-        }
+        unowned = [row for row in answerable if row.owner is None]
+        unheld = [row for row in unowned if row.offered_to is None and row.may_change_hands]
+        free = {tool: [row for row in unheld if row.tool == tool] for tool in TOOLS}
         held = {client: [row for row in answerable if row.offered_to == client] for client in CLIENTS}
         return {
             "due_waits": _ids(row for row in rows if protocol.is_due(world, row)),
@@ -298,8 +297,10 @@ class Moves(RuleBasedStateMachine):
 
     def move_of(self, call: str, name: str, values: dict[str, Any]) -> Move:
         """The move with what it takes, attempts counted from the row's own."""
-        attempt = self.world.rows[call].attempt
+        row = self.world.rows[call]
+        attempt = row.attempt
         given = values | {"attempt": attempt + values["attempt"], "seen": attempt + values["seen"]}
+        given["offer"] = 0 if values["offer"] is None else max(row.offers + values["offer"], 0)
         return name, {key: given[key] for key in TAKES[name]}
 
     def open_calls(self) -> list[str]:
@@ -376,7 +377,7 @@ def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None
         ("resume", "AND owner = ?", "AND ? IS NOT NULL"),
         ("settle_parked", "status = 'pending'", "status IN ('pending', 'completed')"),
         ("give_to_inbox", "AND sent_at IS NULL", ""),
-        ("offer", "AND (offered_to IS NULL OR offered_to = ?)", "AND ? IS NOT NULL"),
+        ("offer", "offered_to = ? OR (offered_to IS NULL AND", "? IS NOT NULL OR (offered_to IS NULL AND"),
         ("beat", "AND dead = 0", ""),
     ],
 )

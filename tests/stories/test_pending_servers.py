@@ -136,6 +136,24 @@ async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(house: H
     assert (await call).json()["result"] == "inherited"
 
 
+@requirement("SAFE-reoffer-after-gone", "SAFE-reoffer-begun-once")
+async def test_a_call_that_may_not_run_twice_goes_on_to_the_next_server_when_an_anonymous_one_stays_away(
+    house: House, at: Desk
+) -> None:
+    async with tool_server(house, tools="ext_job") as anonymous:
+        await at.execute("ext_job", {"n": 1})
+        first = await anonymous.next()
+    path = f"/api/v1/calls/{first['toolCallId']}/progress"
+    async with tool_server(house, key="crm2", tools="ext_job") as another:
+        again = await another.next(within=30)
+        assert (again["toolCallId"], again["attempt"], again["args"]) == (first["toolCallId"], 2, {"n": 1})
+        late = await at.ask("POST", path, key="crm", json={"progress": 0})
+        assert (late.status_code, error_of(late)["code"]) == (409, "conflict")
+        assert (await at.ask("POST", path, key="crm", json={"progress": 0, "attempt": 1})).status_code == 409
+        assert (await at.ask("POST", path, key="crm2", json={"progress": 0, "attempt": 2})).status_code == 200
+        assert (await at.submit(again, key="crm2", result="done")).status_code == 200
+
+
 async def test_a_second_connection_of_a_client_takes_the_first_ones_place(house: House, at: Desk) -> None:
     async with tool_server(house, client="same") as first, tool_server(house, client="same") as second:
         with pytest.raises(EOFError):

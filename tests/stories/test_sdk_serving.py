@@ -278,6 +278,28 @@ class TestBreaks:
             assert await asyncio.wait_for(again, WITHIN) is None
         assert begun == ["repeatable"]
 
+    @requirement("SAFE-server-id-kept", "SAFE-reoffer-begun-once")
+    def test_a_program_that_was_killed_is_known_when_it_is_started_again(
+        self, gateway: RunningGateway, tmp_path: Path
+    ) -> None:
+        """It is asked again about the call it had begun, and says that it cannot know."""
+        (tmp_path / "server.py").write_text(MORTAL_SERVER, encoding="utf-8")
+        state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+        environment = clean_environment({"JACKFIELD_URL": gateway.url, "JACKFIELD_KEY": gateway.key, **state})
+        command = [sys.executable, str(tmp_path / "server.py")]
+        with SyncClient(gateway.url, gateway.key) as client:
+            with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as first:
+                assert first.stdout is not None
+                assert first.stdout.readline() == b"connected\n"
+                call = client.tools.start("job").call_id
+                assert first.stdout.readline() == b"begun\n"
+                first.kill()
+            with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as second:
+                settled = client.calls.wait(call, WITHIN)
+                second.kill()
+        assert (settled.status, settled.error and settled.error.message) == ("failed", INTERRUPTED)
+        assert len(list((tmp_path / "state/jackfield/servers").iterdir())) == 1
+
     async def test_a_call_that_is_given_up_when_its_server_stops_is_answered_so_at_once(self, client: Client) -> None:
         begun = asyncio.Event()
 
@@ -313,6 +335,20 @@ class TestBreaks:
                 program.kill()
 
 
+MORTAL_SERVER = """\
+import time
+
+from jackfield.sdk import SyncClient
+
+
+def job() -> None:
+    print("begun", flush=True)
+    time.sleep(600)
+
+
+with SyncClient() as client:
+    client.tools.serve([job], on_connected=lambda: print("connected", flush=True))
+"""
 BLOCKING_SERVER = """\
 import sys
 import time

@@ -104,7 +104,7 @@ def _size_of(items: Sequence[Item]) -> int:
 
 
 def _fitted(past: PastCycle, room: int) -> PastCycle:
-    """The newest cycle; what is too long for all the room, in characters, is cut short: no model could read it again."""
+    """The newest cycle; one too long for the room (in characters) is cut short: no model could read it again."""
     for most in SHORTER_AND_SHORTER:
         if _size_of(past.items) <= room:
             return past

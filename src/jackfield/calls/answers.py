@@ -15,6 +15,7 @@ from jackfield.calls.execution import Executor, now_ms, still_there
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import in_reach, may_answer
+from jackfield.calls.servers import servers_of
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.wording import told
 from jackfield.errors import (
@@ -30,10 +31,11 @@ from jackfield.model.call import Call, CallStatus, Done, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
 from jackfield.sources.base import Progress
-from jackfield.store import Moved, Store
+from jackfield.store import Moved, Report, Store
 
 PROGRESS_FACTOR = 10
 """Progress may stretch a wait to this many times the tool's timeout."""
+_ANSWERED_BY_OTHERS = frozenset({CallStatus.WAITING, CallStatus.PENDING})
 
 
 class Answers:
@@ -113,15 +115,25 @@ class Answers:
         await self._waiting_for_a_person(call_id, principal)
         return self._settled(await self._store.settle_rejected(call_id, texts.rejected(reason)), call_id)
 
-    async def progress(self, call_id: str, progress: Progress, *, principal: Principal) -> Call:
-        """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing."""
+    async def progress(self, call_id: str, progress: Progress, *, principal: Principal, attempt: int = 0) -> Call:
+        """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing.
+
+        From a tool server, which may say for which of its offers: `Conflict` once the call is somebody else's. No
+        progress at all (0) asks to begin, and with the offer's number it is said to nobody else.
+        """
         call = still_there(await self._store.get_call(call_id), call_id)
         if not may_answer(principal, call):
             raise Forbidden(f"Key '{principal.name}' may not report on calls of '{call.tool}'.")
         limit = call.timeout_ms * PROGRESS_FACTOR
-        extended = _moved(await self._store.extend_deadline(call_id, limit_ms=limit), call_id)
-        told = self._redactor.progress(progress)
-        self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=told)
+        begins = progress.progress == 0
+        report = Report(holder=servers_of(principal), attempt=attempt, begins=begins)
+        moved = await self._store.report_progress(call_id, limit_ms=limit, report=report)
+        if not moved.moved and moved.call is not None and moved.call.status in _ANSWERED_BY_OTHERS:
+            raise Conflict(f"Call '{call_id}' was offered to another tool server. Do not begin it.")
+        extended = _moved(moved, call_id)
+        if not (begins and attempt):
+            told = self._redactor.progress(progress)
+            self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=told)
         return extended
 
     async def run_unclaimed(self) -> int:

@@ -2,8 +2,8 @@
 
 A call goes to one server that offers its tool. An offer is a message, not a start: it is written to the call's row
 first, so that no two servers have one call, and made again when a server comes back under the same id. A call that
-may run twice goes to another server as soon as its own is gone; any other waits for its server, or for anybody's
-answer.
+may run twice goes to another server as soon as its own is gone; any other when its own has been gone for ten seconds
+and had not said that it began.
 Above: the door that streams offers. Below: the store, whose bus says which tool has a new call.
 """
 
@@ -30,6 +30,11 @@ def offer_topic(tool: str) -> str:
     return f"offer:{tool}"
 
 
+def servers_of(principal: Principal) -> str:
+    """How the ids of this key's tool servers begin."""
+    return f"{principal.name}/"
+
+
 class Offer(Struct, frozen=True, kw_only=True):
     """A call as a tool server is given it."""
 
@@ -42,7 +47,7 @@ class ToolServer:
     """One connection of a tool server."""
 
     def __init__(self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int) -> None:
-        self.id = f"{principal.name}/{client}"
+        self.id = servers_of(principal) + client
         """With the key's name, so that nobody gets another key's calls by saying its id."""
         self.tools = tools
         """What it offers, in its own spelling; None: all that its key may serve."""
@@ -81,6 +86,8 @@ class ToolServers:
         self._catalog = catalog
         self._gateway_id = gateway_id
         self._servers: dict[str, ToolServer] = {}
+        self._gone: set[str] = set()
+        """Servers that left while the store could not be told."""
 
     @asynccontextmanager
     async def connect(
@@ -92,6 +99,7 @@ class ToolServers:
         if before is not None:
             before.end()
         self._servers[server.id] = server
+        self._gone.discard(server.id)
         server.serving = asyncio.create_task(self._serve(server), name=f"tool server {server.id}")
         try:
             yield server
@@ -100,7 +108,7 @@ class ToolServers:
             await asyncio.wait([server.serving])
             if self._servers.get(server.id) is server:
                 del self._servers[server.id]
-                await self._release(server)
+                await self._note_gone(server.id)
 
     def serve_any(self, tools: set[str]) -> bool:
         """Whether a server is connected that offers one of these, by their public names."""
@@ -183,8 +191,21 @@ class ToolServers:
             other.woken.set()
         return bool(others) or not server.has_room
 
-    async def _release(self, server: ToolServer) -> None:
-        for tool in await self._store.release_offers(client=server.id, gateway=self._gateway_id):
+    async def release(self) -> None:
+        """Let other servers have the calls of those that have been gone for long, here or with another gateway."""
+        for server_id in [one for one in self._gone if one not in self._servers]:
+            await self._note_gone(server_id)
+        self._offer_all(await self._store.release_offers())
+
+    async def _note_gone(self, server_id: str) -> None:
+        """A server has left. Kept in mind until it is on record: a store may be away just now."""
+        self._gone.add(server_id)
+        freed = await self._store.server_left(server_id, gateway=self._gateway_id)
+        self._gone.discard(server_id)
+        self._offer_all(freed)
+
+    def _offer_all(self, tools: list[str]) -> None:
+        for tool in tools:
             self._store.wake(offer_topic(tool))
 
     def _spellings(self, server: ToolServer) -> dict[str, str]:

@@ -76,7 +76,7 @@ class Sweeper:
         if buried:
             log.warning("gateways that did not answer any more were declared dead: %s", ", ".join(buried))
         await self._executor.recover()
-        await self._store.release_offers_of_the_dead()
+        await self._servers.release()
 
     async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]], *, tells: bool = True) -> None:
         """Act on all that a query finds, a step at a time. What cannot be done is logged and does not stop the rest."""

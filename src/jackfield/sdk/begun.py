@@ -37,14 +37,22 @@ class Offer(Struct, frozen=True, kw_only=True, rename="camel"):
 class Work:
     """One call that was taken, from its offer to its answer."""
 
-    __slots__ = ("answer", "is_begun", "offer", "offered_again")
+    __slots__ = ("answer", "attempt", "is_begun", "newest_attempt", "offer", "offered_again")
 
     def __init__(self, offer: Offer) -> None:
         self.offer = offer
+        self.attempt = offer.attempt
+        """The offer under which this call is begun."""
+        self.newest_attempt = offer.attempt
         self.is_begun = False
         self.answer: Answer | None = None
         self.offered_again = asyncio.Event()
         """The gateway asked for it once more: it lives, and has no answer yet."""
+
+    @property
+    def is_in_hand(self) -> bool:
+        """Whether it is this server's to end: begun, or answered without."""
+        return self.is_begun or self.answer is not None
 
 
 class Begun:
@@ -59,6 +67,7 @@ class Begun:
         """The work that a new call makes; None for a call that was taken before."""
         known = self._open.get(offer.tool_call_id)
         if known is not None:
+            known.newest_attempt = max(known.newest_attempt, offer.attempt)
             known.offered_again.set()
         if known is not None or offer.tool_call_id in self._over:
             return None
@@ -72,6 +81,10 @@ class Begun:
         self._over[call_id] = None
         if len(self._over) > KEPT:
             self._over.popitem(last=False)
+
+    def drop(self, work: Work) -> None:
+        """Forget a call that was never begun and went to another server: it may come back."""
+        self._open.pop(work.offer.tool_call_id, None)
 
     def is_younger_than(self, call: CallRecord, offer: Offer) -> bool:
         """Whether the call was made before this memory began; what cannot be told counts as yes.

@@ -147,10 +147,19 @@ class Calls:
         return await self._submit(call_id, Answer(error=error), run_id)
 
     async def progress(
-        self, call_id: str, progress: float, *, total: float | None = None, message: str | None = None
+        self,
+        call_id: str,
+        progress: float,
+        *,
+        total: float | None = None,
+        message: str | None = None,
+        attempt: int | None = None,
     ) -> None:
-        """Say how far a waiting call has come. Buys it more time, up to the tool's limit, and resolves nothing."""
-        body = {"progress": progress, "total": total, "message": message}
+        """Say how far a waiting call has come. Buys it more time, up to the tool's limit, and resolves nothing.
+
+        `attempt` is for tool servers: the number of the offer. Raises `Conflict` once another server has the call.
+        """
+        body = {"progress": progress, "total": total, "message": message, "attempt": attempt}
         given = {name: value for name, value in body.items() if value is not None}
         await self._connection.ask(_post(f"{_path_of(call_id)}/progress", given))
 

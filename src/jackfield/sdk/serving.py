@@ -1,8 +1,8 @@
 """A tool server: takes the calls that the gateway offers, runs functions for them and answers each once.
 
-An offer is a message, not a start: after a break it comes again. So every call that was taken is remembered until long
-after its answer, and none is begun twice. Above: `client.tools.serve`. Below: `functions.py`, `begun.py`, `answers.py`
-and the connection.
+An offer is a message, not a start: after a break it comes again, or goes to another server. So every call that was
+taken is remembered until long after its answer, and one that may not run twice is begun only after the gateway has said
+that nobody else will. Above: `client.tools.serve`. Below: `functions.py`, `begun.py`, `answers.py` and the connection.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from jackfield.errors import (
     Expired,
     JackfieldError,
     NotFound,
+    RateLimited,
     TooLarge,
     Unavailable,
 )
@@ -148,7 +149,10 @@ class ToolServer:
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
-        self._begun.finish(work)
+        if work.is_in_hand:
+            self._begun.finish(work)
+        else:
+            self._begun.drop(work)
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("Call %s could not be served.", work.offer.tool_call_id, exc_info=fault)
 
@@ -157,9 +161,9 @@ class ToolServer:
         async with self._slots:
             if time.monotonic() - taken > LONG_QUEUE and await self._is_settled(work.offer):
                 return
-            work.is_begun = True
-            work.answer = await self._answer_to(work.offer)
-        await self._deliver(work)
+            work.answer = await self._answer_to(work)
+        if work.answer is not None:
+            await self._deliver(work)
 
     async def _is_settled(self, offer: Offer) -> bool:
         """Whether a call that had to wait for its turn needs no answer any more: cancelled, expired, answered."""
@@ -171,20 +175,50 @@ class ToolServer:
             _log.info("Call %s could not be looked at. %s", offer.tool_call_id, fault.message)
             return False
 
-    async def _answer_to(self, offer: Offer) -> Answer:
+    async def _answer_to(self, work: Work) -> Answer | None:
+        """What the function says, or why it was not run. None: another server has the call."""
+        offer = work.offer
         callee = self._callees.get(offer.tool_name)
         if callee is None:
             return Answer(error=f"This tool server does not serve '{offer.tool_name}'.")
         if await self._may_have_run(offer, callee):
             return Answer(error=INTERRUPTED)
-        reporter = Reporter(offer.tool_call_id, lambda news: self._report(offer, news))
+        if not callee.is_idempotent and not await self._may_begin(work):
+            return None
+        work.is_begun = True
+        reporter = Reporter(offer.tool_call_id, lambda news: self._report(work, news))
         with reporter.listening():
             answer = await callee.run(offer.args)
         await reporter.close()
         return answer
 
-    async def _report(self, offer: Offer, news: Progress) -> None:
-        await self._calls.progress(offer.tool_call_id, news.progress, total=news.total, message=news.message)
+    async def _may_begin(self, work: Work) -> bool:
+        """Ask the gateway to keep this call from every other server. False: another has it, or it is over.
+
+        After a lost reply the same offer is asked for again, since it may be ours already; and only if it is not, the
+        newest one.
+        """
+        tries = 0
+        while True:
+            work.offered_again.clear()
+            try:
+                await self._calls.progress(work.offer.tool_call_id, 0, attempt=work.attempt)
+            except (*AWAY, RateLimited) as fault:
+                pause = pause_before(tries)
+                tries += 1
+                _log.warning("Call %s cannot be begun yet. %s", work.offer.tool_call_id, fault.message)
+                await _sleep_until(work.offered_again, pause)
+            except JackfieldError as fault:
+                if work.attempt == work.newest_attempt:
+                    _log.info("Call %s is not begun here. %s", work.offer.tool_call_id, fault.message)
+                    return False
+                work.attempt = work.newest_attempt
+            else:
+                return True
+
+    async def _report(self, work: Work, news: Progress) -> None:
+        call_id, attempt = work.offer.tool_call_id, work.attempt
+        await self._calls.progress(call_id, news.progress, total=news.total, message=news.message, attempt=attempt)
 
     async def _may_have_run(self, offer: Offer, callee: Callee) -> bool:
         """Whether a server before this one, under the same id, may have begun the call, which must not run twice."""
@@ -243,7 +277,7 @@ class ToolServer:
         if not unfinished:
             return
         for task, work in unfinished.items():
-            if not work.is_begun:
+            if not work.is_in_hand:
                 task.cancel()
         try:
             await asyncio.wait(unfinished, timeout=self._terms.grace)

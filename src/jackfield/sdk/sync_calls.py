@@ -81,10 +81,16 @@ class SyncCalls:
         return self._loop.run(self._calls.fail(call_id, error, run_id=run_id))
 
     def progress(
-        self, call_id: str, progress: float, *, total: float | None = None, message: str | None = None
+        self,
+        call_id: str,
+        progress: float,
+        *,
+        total: float | None = None,
+        message: str | None = None,
+        attempt: int | None = None,
     ) -> None:
         """Say how far a waiting call has come."""
-        self._loop.run(self._calls.progress(call_id, progress, total=total, message=message))
+        self._loop.run(self._calls.progress(call_id, progress, total=total, message=message, attempt=attempt))
 
     def cancel(self, call_id: str) -> CallRecord:
         """Stop a call that is not settled, and its record after that. Raises `Conflict` for a settled one."""

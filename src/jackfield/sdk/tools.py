@@ -3,9 +3,8 @@
 Above: the client. Below: `connection.py`, `streams.py` and, for serving, `serving.py`.
 """
 
-import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, outcome_of
 from jackfield.sdk.functions import Servable, callees_of
 from jackfield.sdk.pins import DefinitionDiff, accept_tool, tool_diff
+from jackfield.sdk.server_ids import server_id
 from jackfield.sdk.serving import Terms, ToolServer
 from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import follow, read
@@ -231,8 +231,9 @@ class Tools:
 
         Functions may be `async`, or plain ones, which run in threads; they get their arguments as keywords, and what
         they raise is the caller's error. At most `concurrency` run at once. A gateway that is away is waited for, one
-        that refuses raises. Every call is begun once: `client_id` is what the gateway knows this server by when it
-        comes back, so give a program that restarts an id of its own; two servers must not share one.
+        that refuses raises. Every call is begun once. The gateway knows this server again when it comes back, by an
+        id in the user's state folder, one for each of the processes that run side by side; `client_id` says another,
+        which two servers must not share.
 
         With `declare` the tools need not be in the gateway's config: they are declared as all the tools of the
         source of that name, with schemas from the type hints. A `ServedTool` says more than a function can.
@@ -241,15 +242,18 @@ class Tools:
         """
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
-        terms = Terms(
-            client_id=client_id or f"sdk-{secrets.token_hex(8)}",
-            concurrency=concurrency,
-            declare=declare,
-            grace=grace,
-            on_connected=on_connected,
-        )
-        async with self._connection.apart() as connection:
-            await ToolServer(connection, Calls(connection), callees_of(functions), terms).run()
+        callees = callees_of(functions)
+        kept = nullcontext(client_id) if client_id else server_id(self._connection.url, callees, source=declare)
+        with kept as known_by:
+            terms = Terms(
+                client_id=known_by,
+                concurrency=concurrency,
+                declare=declare,
+                grace=grace,
+                on_connected=on_connected,
+            )
+            async with self._connection.apart() as connection:
+                await ToolServer(connection, Calls(connection), callees, terms).run()
 
 
 def path_of(tool: str) -> str:

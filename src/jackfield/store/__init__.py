@@ -7,7 +7,7 @@ on a server that several gateways share, `memory.py` on nothing.
 May import: model, errors. Never: anything that decides what should happen.
 """
 
-from jackfield.store.base import CallFilter, Login, Moved, Page, Started, Store
+from jackfield.store.base import CallFilter, Login, Moved, Page, Report, Started, Store
 from jackfield.store.opening import naming, open_store
 
-__all__ = ["CallFilter", "Login", "Moved", "Page", "Started", "Store", "naming", "open_store"]
+__all__ = ["CallFilter", "Login", "Moved", "Page", "Report", "Started", "Store", "naming", "open_store"]

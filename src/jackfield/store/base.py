@@ -23,7 +23,7 @@ from jackfield.store.inboxes import Inbox
 from jackfield.store.kept_tools import KeptTools
 from jackfield.store.large_results import LargeResults
 from jackfield.store.minds import Minds
-from jackfield.store.moves import Claim, Moved, Script, Started
+from jackfield.store.moves import Claim, Moved, Report, Script, Started
 from jackfield.store.operations import Operations
 from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
@@ -32,7 +32,7 @@ from jackfield.store.runs import Runs
 from jackfield.store.spaces import Spaces
 from jackfield.store.statements import Statement, make_statement
 
-__all__ = ["CallFilter", "Claim", "Login", "Moved", "Page", "Started", "Store"]
+__all__ = ["CallFilter", "Claim", "Login", "Moved", "Page", "Report", "Started", "Store"]
 
 T = TypeVar("T")
 DAY_MS = 86_400_000
@@ -195,9 +195,10 @@ class Store(ABC):
         """The executor's own: the call has so much time left, from now."""
         return await self._write(partial(moves.move, "move_deadline", call_id, attempt=attempt, left_ms=left_ms))
 
-    async def extend_deadline(self, call_id: str, *, limit_ms: int) -> Moved:
-        """Progress buys a waiting call another timeout, up to `limit_ms` after it was made."""
-        return await self._write(partial(moves.move, "extend_deadline", call_id, limit_ms=limit_ms), wakes=call_id)
+    async def report_progress(self, call_id: str, *, limit_ms: int, report: Report) -> Moved:
+        """Progress buys a waiting call another timeout, until `limit_ms` after its start, and keeps others from it."""
+        script = partial(moves.report_progress, call_id, limit_ms=limit_ms, report=report)
+        return await self._write(script, wakes=call_id)
 
     async def offer(self, call_id: str, *, client: str, gateway: str) -> Moved:
         """One tool server takes a call; moved is False when another has it or it is over."""
@@ -211,15 +212,13 @@ class Store(ABC):
         """Calls that this tool server was given and has not answered."""
         return await self._read(partial(moves.calls_in, "calls_offered_to", client=client, limit=limit))
 
-    async def release_offers(self, *, client: str, gateway: str) -> list[str]:
-        """A tool server is gone: the tools of calls that may go to another."""
-        rows = await self._write(partial(moves.run, "release_offers", client=client, gateway=gateway))
-        return sorted({str(row["tool"]) for row in rows})
+    async def server_left(self, client: str, *, gateway: str) -> list[str]:
+        """A tool server is gone: the tools of calls that may go to another at once."""
+        return await self._write(partial(moves.server_left, client, gateway=gateway))
 
-    async def release_offers_of_the_dead(self) -> list[str]:
-        """As `release_offers`, for tool servers whose gateway died."""
-        rows = await self._write(partial(moves.run, "release_offers_of_the_dead"))
-        return sorted({str(row["tool"]) for row in rows})
+    async def release_offers(self) -> list[str]:
+        """The tools of calls that another server may have: their own has been gone for long, or with its gateway."""
+        return await self._write(moves.release_offers)
 
     async def ids_in(self, query: str, *, limit: int = 500, **values: Any) -> list[str]:
         """The call ids that one of the sweeper's queries finds."""

@@ -47,6 +47,17 @@ class Claim(Struct, frozen=True, kw_only=True):
     digest: str
 
 
+class Report(Struct, frozen=True, kw_only=True):
+    """Who says that a call makes progress, as far as it can be told."""
+
+    holder: str
+    """How the ids of the reporting key's tool servers begin."""
+    attempt: int = 0
+    """The number of the offer it works for; 0: not said."""
+    begins: bool = False
+    """Whether it asks to begin: nobody else may then."""
+
+
 def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Started]:
     """T1 outside a cycle, together with taking the idempotency key, if there is one."""
     if claim is not None:
@@ -173,6 +184,29 @@ def move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
     if not rows:
         return (yield from _unmoved(call_id))
     return Moved(call_from(rows[0]), moved=True)
+
+
+def report_progress(call_id: str, *, limit_ms: int, report: Report) -> Script[Moved]:
+    """Progress of a call that somebody else answers. Not moved: it is over, or another server has it."""
+    values = {"limit_ms": limit_ms, "attempt": report.attempt, "begins": int(report.begins), "holder": report.holder}
+    return (yield from move("report_progress", call_id, **values))
+
+
+def server_left(client: str, *, gateway: str) -> Script[list[str]]:
+    """A tool server is gone: the tools of calls that may go to another already."""
+    yield "note_server_left", {"client": client, "gateway": gateway}
+    return (yield from _released())
+
+
+def release_offers() -> Script[list[str]]:
+    """What servers that are gone no longer have, those of dead gateways too: the tools of calls that may be offered."""
+    yield "note_servers_left_with_their_gateway", {}
+    return (yield from _released())
+
+
+def _released() -> Script[list[str]]:
+    rows = yield "release_offers", {}
+    return sorted({str(row["tool"]) for row in rows})
 
 
 def approve(statement: str, call_id: str, *, arguments: str | None) -> Script[Moved]:

@@ -48,6 +48,13 @@ class ProgressBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     progress: float
     total: float | None = None
     message: Annotated[str, Meta(max_length=10_000)] | None = None
+    attempt: (
+        Annotated[
+            float,
+            Meta(ge=1, le=2**31, multiple_of=1, description="The `attempt` of the offer that a tool server works for"),
+        ]
+        | None
+    ) = None
 
 
 class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +154,9 @@ async def report_progress(visit: Visit) -> Answer:
     """A sign of life of a call that is being answered."""
     body = await _progress.read(visit)
     progress = Progress(progress=body.progress, total=body.total, message=body.message)
-    call = await visit.gateway.answers.progress(visit.part("id"), progress, principal=visit.principal)
+    call = await visit.gateway.answers.progress(
+        visit.part("id"), progress, principal=visit.principal, attempt=int(body.attempt or 0)
+    )
     return one_call(visit, call)
 
 

@@ -11,13 +11,25 @@ UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout'
 WHERE id = :id AND status = 'waiting'
 RETURNING *
 
--- name: extend_deadline
--- Progress is a sign of life. It buys another timeout, up to a limit that the tool sets.
+-- name: report_progress
+-- Progress is a sign of life. It buys another timeout, up to a limit that the tool sets, and keeps the call with the
+-- server that reports: `begun_offer` is the first offer under which anybody did. Whoever says which offer it works for
+-- (`attempt`, else 0) is refused once that was not the one begun. Whoever does not say it is known by its key alone
+-- (`holder`), and is refused when it asks to begin what another key's server has.
 UPDATE calls SET deadline = CASE
     WHEN status = 'waiting' AND clock_ms() + timeout_ms <= created_at + :limit_ms THEN clock_ms() + timeout_ms
     WHEN status = 'waiting' AND created_at + :limit_ms > deadline THEN created_at + :limit_ms
-    ELSE deadline END
-WHERE id = :id AND status IN ('waiting', 'pending')
+    ELSE deadline END,
+    begun_offer = CASE
+    WHEN begun_offer > 0 THEN begun_offer
+    WHEN CAST(:attempt AS BIGINT) > 0 AND offers = :attempt THEN offers
+    WHEN CAST(:attempt AS BIGINT) > 0 THEN 0
+    WHEN substr(offered_to, 1, length(CAST(:holder AS TEXT))) = :holder THEN offers
+    WHEN offered_to IS NULL AND CAST(:begins AS BIGINT) = 1 THEN offers
+    ELSE 0 END
+WHERE id = :id AND status IN ('waiting', 'pending') AND (idempotent = 1
+    OR (:attempt > 0 AND (begun_offer = :attempt OR (begun_offer = 0 AND offers = :attempt)))
+    OR (:attempt = 0 AND (:begins = 0 OR offered_to IS NULL OR substr(offered_to, 1, length(CAST(:holder AS TEXT))) = :holder)))
 RETURNING *
 
 -- name: move_deadline
@@ -58,31 +70,40 @@ ORDER BY calls.id LIMIT :limit
 SELECT * FROM calls WHERE run_id = :run_id AND source = 'elicitation' AND status = 'pending' ORDER BY id LIMIT 100
 
 -- name: offer
--- A call goes to one tool server: to the first that takes it, and again to the same one when it returns.
-UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1
-WHERE id = :id AND status IN ('waiting', 'pending') AND (offered_to IS NULL OR offered_to = :client)
+-- A call goes to one tool server: to the first that takes it, and again to the same one when it returns. What somebody
+-- has begun and may not run twice goes to nobody else.
+UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1, server_left_at = NULL
+WHERE id = :id AND status IN ('waiting', 'pending')
+    AND (offered_to = :client OR (offered_to IS NULL AND (idempotent = 1 OR begun_offer = 0)))
     AND owner IS NULL
 RETURNING *
 
 -- name: calls_to_offer
 SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool = :tool
-    AND source <> 'caller' AND owner IS NULL
+    AND source <> 'caller' AND owner IS NULL AND (idempotent = 1 OR begun_offer = 0)
 ORDER BY id LIMIT :limit
 
 -- name: calls_offered_to
 SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to = :client ORDER BY id LIMIT :limit
 
--- name: release_offers
--- A tool server is gone. What may be run twice can go to another at once; the rest waits for its return.
-UPDATE calls SET offered_to = NULL, offered_by = NULL
+-- name: note_server_left
+-- A tool server is gone; from now on its calls wait for its return, or for another server.
+UPDATE calls SET server_left_at = clock_ms()
 WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to = :client
-        AND offered_by = :gateway AND idempotent = 1 ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
-RETURNING id, tool
+        AND offered_by = :gateway AND server_left_at IS NULL ORDER BY id FOR UPDATE)
 
--- name: release_offers_of_the_dead
-UPDATE calls SET offered_to = NULL, offered_by = NULL
-WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL AND idempotent = 1
-        AND offered_by IN (SELECT id FROM gateways WHERE dead = 1) ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
+-- name: note_servers_left_with_their_gateway
+UPDATE calls SET server_left_at = clock_ms()
+WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL
+        AND server_left_at IS NULL AND offered_by NOT IN (SELECT id FROM gateways WHERE dead = 0)
+        ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
+
+-- name: release_offers
+-- What may run twice goes to another server at once, the rest when its own has been gone for 10 s and had not begun.
+UPDATE calls SET offered_to = NULL, offered_by = NULL, server_left_at = NULL
+WHERE id IN (SELECT id FROM calls WHERE server_left_at IS NOT NULL AND status IN ('waiting', 'pending')
+        AND (idempotent = 1 OR (begun_offer = 0 AND server_left_at <= clock_ms() - 10000))
+        ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
 RETURNING id, tool
 
 -- name: due_waits
