@@ -182,9 +182,13 @@ def start_gateway(
     process = _spawn(folder, given, args)
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_ready(process, url, folder)
-        data = folder / given.get("JACKFIELD_DATA", ".jackfield")
-        key = given.get("JACKFIELD_ADMIN_KEY") or _first_line(data / "admin.key")
+        key_file = folder / given.get("JACKFIELD_DATA", ".jackfield") / "admin.key"
+
+        def key_now() -> str:
+            return given.get("JACKFIELD_ADMIN_KEY") or _first_line(key_file)
+
+        _wait_until_ready(process, url, folder, key=key_now)
+        key = key_now()
     except BaseException:
         process.kill()
         process.wait(STOP_WITHIN)
@@ -279,14 +283,14 @@ def _spawn(folder: Path, env: Mapping[str, str], args: tuple[str, ...]) -> "subp
         )
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path) -> None:
+def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path, *, key: Callable[[], str]) -> None:
     def ready() -> bool:
         if process.poll() is not None:
             said = (folder / "gateway.log").read_text(encoding="utf-8")
             raise AssertionError(f"'jackfield serve' ended with exit code {process.returncode}:\n{said}")
         try:
-            answer = httpx2.get(f"{url}/readyz", timeout=5)
-        except httpx2.TransportError:
+            answer = httpx2.get(f"{url}/readyz", headers={"x-api-key": key()}, timeout=5)
+        except (httpx2.TransportError, FileNotFoundError, IndexError):
             return False
         sources = msgspec.json.decode(answer.content).get("sources", [])
         return answer.status_code == 200 and not any(source["status"] == "starting" for source in sources)

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, run_cli, running_gateway
 
 SERVER = Path(__file__).with_name("changing_server.py")
@@ -89,11 +90,11 @@ def test_a_connected_client_reaches_the_gateway_with_what_was_written(gateway_pr
     folder = gateway_project.folder
     file = folder / ".mcp.json"
     file.write_text('{"mcpServers": {"other": {"command": "x"}}}', encoding="utf-8")
-    asked = run_cli("connect", "claude-code", cwd=folder)
+    asked = run_cli("connect", "claude-code", "--admin", cwd=folder)
     assert asked.returncode == 2
     assert "other" in file.read_text(encoding="utf-8")
     assert "jackfield" not in file.read_text(encoding="utf-8")
-    done = run_cli("connect", "claude-code", "--yes", cwd=folder)
+    done = run_cli("connect", "claude-code", "--admin", "--yes", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert gateway_project.key not in asked.stdout + done.stdout + done.stderr
     assert "keep it out of version control" in done.stderr
@@ -110,7 +111,7 @@ def test_a_connected_client_reaches_the_gateway_with_what_was_written(gateway_pr
     headers = {**entry["headers"], "Accept": "application/json, text/event-stream"}
     assert httpx2.post(entry["url"], json=hello, headers=headers).status_code == 200
     assert httpx2.post(entry["url"], json=hello).status_code == 401
-    assert "has this gateway already" in run_cli("connect", "claude-code", cwd=folder).stdout
+    assert "has this gateway already" in run_cli("connect", "claude-code", "--admin", cwd=folder).stdout
     taken = run_cli("import", ".mcp.json", cwd=folder, env={"JACKFIELD_PORT": str(gateway_project.port)})
     assert "'jackfield' is this gateway itself" in taken.stdout
     assert "+[sources.other]" in taken.stdout
@@ -141,3 +142,30 @@ def test_without_a_key_nothing_is_written(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "There is no key for the gateway" in refused.stderr
     assert not (tmp_path / ".cursor").exists()
+
+
+@requirement("SAFE-connect-narrow-key")
+def test_an_administrators_key_is_not_written_into_an_agents_config(tmp_path: Path) -> None:
+    keys = '[auth.keys.boss]\nkey = "boss-key"\nscopes = ["admin"]\n'
+    with running_gateway(tmp_path, keys, env={"JACKFIELD_ADMIN_KEY": "env-admin-key"}) as gateway:
+        for key in ("boss-key", "env-admin-key"):
+            refused = run_cli("connect", "cursor", "--yes", "--key", key, "--url", gateway.url, cwd=tmp_path)
+            assert refused.returncode == 2
+            assert "an administrator's" in refused.stderr
+            assert '[auth.keys.cursor] with key = "${CURSOR_KEY}" and scopes = ["call"]' in refused.stderr
+            assert key not in refused.stdout + refused.stderr
+    by_itself = run_cli("connect", "cursor", "--yes", cwd=tmp_path)
+    assert "an administrator's" in by_itself.stderr, "known from the config alone, where no gateway runs"
+    assert not (tmp_path / ".cursor").exists()
+    assert run_cli("connect", "cursor", "--yes", "--key-variable", "K", cwd=tmp_path).returncode == 0
+
+
+@requirement("SAFE-connect-narrow-key")
+def test_the_key_that_the_config_has_for_the_client_is_written(tmp_path: Path) -> None:
+    keys = '[auth.keys.cursor]\nkey = "${CURSOR_KEY}"\nscopes = ["call"]\n'
+    env = {"CURSOR_KEY": "narrow-key"}
+    with running_gateway(tmp_path, keys, env={**env, "JACKFIELD_ADMIN_KEY": "env-admin-key"}):
+        done = run_cli("connect", "cursor", "--yes", cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    entry = json.loads((tmp_path / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]["jackfield"]
+    assert entry["headers"] == {"Authorization": "Bearer narrow-key"}

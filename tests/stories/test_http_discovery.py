@@ -106,6 +106,43 @@ def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: House) -> Non
     assert list(answer.json()) == ["protocol_version", "scenario", "tools", "categories", "generated_at"]
 
 
+@requirement("SAFE-manifest-cache")
+@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key", "X-Secret-Key", "Cookie"])
+def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(house: House, header: str) -> None:
+    def sent(key: str) -> dict[str, str]:
+        if header != "Cookie":
+            return {header: f"Bearer {key}-key" if header == "Authorization" else f"{key}-key"}
+        signed_in = httpx2.post(f"{house.gateway.url}/api/login", headers={"x-api-key": f"{key}-key"})
+        return {"Cookie": f"jackfield={signed_in.cookies['jackfield']}"}
+
+    answers = [house.ask("GET", "/api/v1/tools", key=None, headers=sent(key)) for key in ("reader", "limited")]
+    again = house.ask(
+        "GET", "/api/v1/tools", key=None, headers={**sent("reader"), "If-None-Match": answers[0].headers["etag"]}
+    )
+    head = house.ask("HEAD", "/api/v1/tools", key=None, headers=sent("reader"))
+    assert [answer.status_code for answer in (*answers, again, head)] == [200, 200, 304, 200]
+    assert answers[0].content != answers[1].content
+    assert answers[0].headers["etag"] != answers[1].headers["etag"]
+    for answer in (*answers, again, head):
+        assert header in answer.headers["vary"].split(", ")
+    wrong = {"Authorization": "Bearer wrong", "Cookie": "jackfield=wrong"}.get(header, "wrong")
+    for refused in (
+        house.ask("GET", "/api/v1/tools", key=None, headers={header: wrong}),
+        house.ask("GET", "/api/v1/tools", key=None),
+        house.ask("GET", "/api/v1/tools", key=None, headers=sent("sandbox")),
+    ):
+        assert refused.status_code in (401, 403)
+        assert refused.headers["cache-control"] == "no-store"
+
+
+@requirement("SAFE-manifest-cache")
+def test_only_the_manifest_and_the_consoles_files_may_be_kept_by_shared_caches(house: House) -> None:
+    for path in ("/api/v1/tools/echo", "/api/v1/tools/search?q=x", "/api/v1/calls", "/v1/models", "/openapi.json"):
+        answer = house.ask("GET", path, key="admin")
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+
+
 @requirement(
     "DISC-manifest-protocol-version",
     "DISC-manifest-scenario",

@@ -330,3 +330,17 @@ def test_a_first_key_in_the_config_leaves_the_administrator_in(tmp_path: Path) -
             assert httpx2.get(f"{restarted.url}/api/login", headers={"x-api-key": key}).json()["scopes"] == scopes
         done = run_cli("pending", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@requirement("SAFE-host-cookie")
+def test_behind_https_the_cookie_is_one_that_browsers_guard(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, '[server]\npublic_url = "https://gateway.example"\n') as gateway:
+        cookie = httpx2.post(f"{gateway.url}/api/login", headers=gateway.headers).headers["set-cookie"]
+        assert re.match(r"__Host-jackfield=[\w-]{40,}; Path=/; .*; Secure$", cookie)
+        value = cookie.partition(";")[0]
+        assert httpx2.get(f"{gateway.url}/api/v1/tools", headers={"Cookie": value}).status_code == 200
+        unguarded = {"Cookie": value.removeprefix("__Host-")}
+        assert httpx2.get(f"{gateway.url}/api/v1/tools", headers=unguarded).status_code == 401
+        out = httpx2.post(f"{gateway.url}/api/logout", headers={"Cookie": value})
+        assert out.headers["set-cookie"].startswith("__Host-jackfield=; Path=/; Max-Age=0")
+        assert httpx2.get(f"{gateway.url}/api/v1/tools", headers={"Cookie": value}).status_code == 401

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.requirement import requirement
 from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 from tests.stories.provider import RunningService, running_service
 
@@ -239,6 +240,102 @@ sources.none = { kind = "openapi", file = "broken.json", base_url = "http://127.
         (source,) = [source for source in ready["sources"] if source["name"] == "none"]
         assert (source["status"], source["tools"]) == ("down", 0)
         assert source["error"] == (
-            "The OpenAPI document 'broken.json' of 'none' is of Swagger 2. Convert it to OpenAPI 3."
+            "The OpenAPI document 'broken.json' of 'none' is no whole OpenAPI document: it has no 'paths'."
         )
         assert execute(gateway, "add", a=1).json()["result"] == 2
+
+
+def huge(operations: int) -> dict[str, Any]:
+    """A document of more than 32 MB, nearly all of it about answers."""
+    said = {"200": {"description": "word " * 7_000_000}}
+    paths = {
+        f"/p{n}": {"get": {"operationId": f"op{n}", "responses": said if n == 0 else {}}} for n in range(operations)
+    }
+    return {"openapi": "3.0.3", "info": {"title": "Huge", "version": "1"}, "paths": paths}
+
+
+@requirement("CON-openapi-large")
+def test_a_document_of_more_than_32_mb_is_read_where_the_config_allows_it(tmp_path: Path) -> None:
+    (tmp_path / "huge.json").write_text(json.dumps(huge(3)), encoding="utf-8")
+    config = """
+    [sources.refused]
+    kind = "openapi"
+    file = "huge.json"
+    base_url = "http://127.0.0.1:1"
+
+    [sources.allowed]
+    kind = "openapi"
+    file = "huge.json"
+    base_url = "http://127.0.0.1:1"
+    max_document = 40000000
+    """
+    with running_gateway(tmp_path, config) as gateway:
+        told = httpx2.get(f"{gateway.url}/readyz", headers=gateway.headers).json()["sources"]
+        refused, allowed = (next(one for one in told if one["name"] == name) for name in ("refused", "allowed"))
+        assert (allowed["status"], allowed["tools"]) == ("up", 3)
+        assert refused["status"] == "down"
+        assert "has more than 33,554,432 bytes. Allow more with max_document." in refused["error"]
+
+
+UPLOADS = """
+openapi: 3.0.3
+info: {title: Uploads, version: '1'}
+paths:
+  /files:
+    post:
+      operationId: upload
+      requestBody:
+        required: true
+        content:
+          multipart/form-data:
+            schema:
+              type: object
+              required: [file]
+              properties:
+                file: {type: string, format: binary}
+                note: {type: string}
+  /files/{name}:
+    get:
+      operationId: download
+      parameters: [{name: name, in: path, required: true, schema: {type: string}}]
+"""
+UPLOAD_SERVICE = """
+import base64, os
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+
+async def upload(request):
+    body = await request.body()
+    return JSONResponse({"type": request.headers["content-type"].partition(";")[0], "has": b"PNG" in body})
+
+
+async def download(request):
+    return Response(b"PNG", media_type="image/png")
+
+
+app = Starlette(routes=[Route("/files", upload, methods=["POST"]), Route("/files/{name}", download)])
+uvicorn.run(app, host="127.0.0.1", port=int(os.environ["PORT"]), log_level="error")
+"""
+
+
+@requirement("CON-openapi-formats", "CON-openapi-bodies")
+def test_a_yaml_documents_file_is_sent_and_another_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "service.py").write_text(UPLOAD_SERVICE, encoding="utf-8")
+    with running_service(tmp_path / "service.py") as uploads:
+        config = f'[sources.up]\nkind = "openapi"\nfile = "up.yaml"\nbase_url = "{uploads.url}"\n'
+        with running_gateway(tmp_path, config, files={"up.yaml": UPLOADS}) as gateway:
+
+            def execute(tool: str, **arguments: Any) -> Any:
+                url = f"{gateway.url}/api/v1/tools/{tool}/execute"
+                body = httpx2.post(url, json={"arguments": arguments}, headers=gateway.headers, timeout=20).json()
+                assert body["status"] == "completed", body
+                return body["result"]
+
+            sent = execute("upload", file={"base64": "UE5H", "filename": "a.png"}, note="hi")
+            assert sent == {"type": "multipart/form-data", "has": True}
+            image = {"type": "image", "data": "UE5H", "mimeType": "image/png"}
+            assert execute("download", name="a.png") == {"content": [image]}

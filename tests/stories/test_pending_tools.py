@@ -260,7 +260,7 @@ async def test_a_declared_source_is_shown_with_its_state(house: House, at: Desk)
     await at.ask("PUT", "/api/v1/sources/stated/tools", key="crm", json={"tools": [declared("ext_stated")]})
 
     async def source() -> dict[str, Any]:
-        sources = (await at.ask("GET", "/readyz", key=None)).json()["sources"]
+        sources = (await at.ask("GET", "/readyz", key="crm")).json()["sources"]
         [found] = [one for one in sources if one["name"] == "stated"]
         return dict(found)
 

@@ -18,6 +18,7 @@ from jackfield.web.logins import Logins
 from jackfield.web.mcp.methods import McpServer
 from jackfield.web.responses.desk import Desk
 from jackfield.web.streams import Streams
+from jackfield.web.throttle import Throttle
 from jackfield.web.visit import Reception, Visit
 from tests.web.inside import make_gateway
 
@@ -52,6 +53,7 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         document=b"{}",
         hosts=Hosts(gateway.settings.server),
         discretion=Discretion.of(gateway.settings),
+        throttle=Throttle(),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
         responses=Desk(store=gateway.store, engine=gateway.engine, gateway_id=gateway.id, streams=streams),

@@ -1,10 +1,11 @@
 """Small pure parts of the doors."""
 
 import pytest
+from msgspec import Raw
 
-from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
+from jackfield.calls.counters import BUCKETS_MS, MOST_SOURCES, MOST_TOOLS, Counters, Durations
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
-from jackfield.model.call import CallStatus
+from jackfield.model.call import Call, CallStatus
 from jackfield.model.times import iso_time
 from jackfield.settings import ServerSettings
 from jackfield.sources.keeper import SourceState, SourceStatus
@@ -20,6 +21,7 @@ from jackfield.web.metrics import metrics_text
 from jackfield.web.openapi import openapi_document, refusals_of
 from jackfield.web.routes import DOORS
 from jackfield.web.visit import headers_of
+from tests.requirement import requirement
 
 
 @pytest.mark.parametrize(
@@ -92,11 +94,16 @@ def test_the_one_key_of_a_request(headers: dict[bytes, bytes], key: bytes | None
     ],
 )
 def test_the_login_in_a_cookie_header(cookie: str | None, login: str | None) -> None:
-    assert login_in(cookie) == login
+    assert login_in(cookie, secure=False) == login
+    assert login_in(cookie and cookie.replace("jackfield", "__Host-jackfield"), secure=True) == login
+    assert login_in(cookie, secure=True) is None, "on https only the name that browsers guard counts"
 
 
 def test_a_login_cookie_is_secure_only_over_https() -> None:
-    assert login_cookie("abc", secure=True).endswith(b"; Secure")
+    secure = login_cookie("abc", secure=True)
+    assert secure.startswith(b"__Host-jackfield=abc; Path=/; ")
+    assert secure.endswith(b"; Secure")
+    assert b"Domain" not in secure
     assert b"Secure" not in login_cookie("abc", secure=False)
     assert login_cookie(None, secure=False).startswith(b"jackfield=; Path=/; Max-Age=0")
 
@@ -158,3 +165,35 @@ def test_hosts_remember_only_so_many() -> None:
     for port in range(1000):
         hosts.check_host(b"localhost:%d" % port)
     assert len(hosts._fine) <= 256
+
+
+@requirement("SAFE-metrics-bounded")
+def test_names_that_callers_invent_make_no_labels() -> None:
+    counters = Counters()
+
+    def count(tool: str, source: str) -> None:
+        settled = Call(
+            id="call_1",
+            run_id="run_1",
+            tool=tool,
+            source=source,
+            tool_version="1",
+            arguments=Raw(b"{}"),
+            principal="ada",
+            status=CallStatus.COMPLETED,
+            duration_ms=1.0,
+        )
+        counters.count(settled)
+
+    for number in range(10):
+        count(f"lent_{number}", "caller")
+        count(f"brought_{number}", f"request_{number:024x}")
+    assert set(counters.durations) == {("(other)", "caller"), ("(other)", "request")}
+    for number in range(MOST_TOOLS + 10):
+        count(f"t{number}", "declared")
+    for number in range(MOST_SOURCES + 10):
+        count("t", f"s{number}")
+    assert len(counters.durations) < MOST_TOOLS + MOST_SOURCES + 5
+    assert counters.calls["(other)", "declared", "completed"] == 10
+    assert ("(other)", "(other)") in counters.durations
+    assert sum(counters.calls.values()) == 20 + MOST_TOOLS + 10 + MOST_SOURCES + 10

@@ -17,6 +17,7 @@ from jackfield.catalog.merge import private_entries
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
+from jackfield.model.tool import REQUEST
 from jackfield.sources.base import Listing, Source
 from jackfield.sources.keeper import Panel, SourceState
 
@@ -138,4 +139,4 @@ class RequestServers:
 def _name_of(tool: McpTool, principal: Principal) -> str:
     """The same server with the same credentials, asked for by the same key, is the same source."""
     identity = (principal.name, tool.server_url, tool.authorization, sorted((tool.headers or {}).items()))
-    return f"request_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:24]}"
+    return f"{REQUEST}_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:24]}"

@@ -16,20 +16,25 @@ from msgspec import Struct
 
 from jackfield.cli.consent import add_consent_argument, agreed, put_change
 from jackfield.cli.files import json_object, read_text, replace_file
-from jackfield.cli.reach import find_road
+from jackfield.cli.reach import PROBE_WITHIN, find_road
 from jackfield.cli.show import harmless, note, paint, put
 from jackfield.cli.usage import UsageError, add_gateway_arguments
-from jackfield.sdk.address import Address, find_address
+from jackfield.errors import JackfieldError
+from jackfield.sdk import Client
+from jackfield.sdk.address import Address, find_address, read_key
+from jackfield.settings import load_local
 
 DESCRIPTION = """\
 Write this gateway into the config of an MCP client, with its url and key. The change is shown first; other servers in
 the file stay. Without --user it is the file of the project in this folder.
 
-The key is the one that this command line uses; give another with --key, or keep it out of the file with --key-variable.
+The key is the one that the config has under the client's name, as [auth.keys.claude-code]; give another with --key, or
+keep it out of the file with --key-variable. An administrator's key is written only with --admin: with it an agent could
+allow its own calls.
 
 exit codes: 0 written or nothing to write, 1 you said no, 2 not written"""
 EXAMPLES = """\
-  jackfield connect claude-code
+  jackfield connect claude-code --key "$AGENT_KEY"
   jackfield connect cursor --user
   jackfield connect vscode --key-variable JACKFIELD_KEY"""
 _BEARER = re.compile(r"(Bearer )(?!\$\{)[^\"\\\s]+")
@@ -82,6 +87,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--key-variable", metavar="NAME", help="write the name of this variable, from which the client reads the key"
     )
+    parser.add_argument("--admin", action="store_true", help="write the key even if it is an administrator's")
     parser.add_argument("--config", metavar="FILE", help="the gateway that this config describes")
     add_consent_argument(parser)
     add_gateway_arguments(parser)
@@ -146,13 +152,46 @@ def _document(before: str, path: Path, *, name: str, entry: dict[str, Any]) -> d
 
 def _address(options: Namespace) -> Address:
     road = asyncio.run(find_road(options, may_run_inside=False))
-    address = find_address(road.url, road.key)
-    if address.key is None and not options.key_variable:
+    address = find_address(road.url, options.key or _key_for_client(options) or road.key)
+    if options.key_variable:
+        return address
+    if address.key is None:
         raise UsageError(
             f"There is no key for the gateway at {address.url} yet. "
             "Start it once with 'jackfield serve', or give --key."
         )
+    if not options.admin and asyncio.run(_is_admins(address, options)):
+        raise UsageError(_how_to_narrow(options.client))
     return address
+
+
+def _key_for_client(options: Namespace) -> str | None:
+    """The key that the config of the local gateway has under the client's name."""
+    if options.url or os.environ.get("JACKFIELD_URL") or os.environ.get("JACKFIELD_KEY"):
+        return None
+    found = load_local(options.config).keys.get(options.client)
+    return None if found is None else found.key
+
+
+async def _is_admins(address: Address, options: Namespace) -> bool:
+    """Whether the key is an administrator's: as its gateway says, else as far as this folder knows."""
+    try:
+        async with Client(address.url, address.key, timeout=PROBE_WITHIN, retries=0) as client:
+            return (await client.identity()).is_admin
+    except JackfieldError:
+        local = load_local(options.config)
+        admins = {key.key for key in local.keys.values() if "admin" in key.scopes}
+        return address.key in admins | {os.environ.get("JACKFIELD_ADMIN_KEY"), read_key(local.data)}
+
+
+def _how_to_narrow(client: str) -> str:
+    variable = f"{client.upper().replace('-', '_')}_KEY"
+    return (
+        "The key that would be written is an administrator's: with it an agent could allow its own calls. Give it a "
+        f'key of its own: add [auth.keys.{client}] with key = "${{{variable}}}" and scopes = ["call"] to '
+        "jackfield.toml, perhaps with tools = [...] to limit it, restart the gateway and run this again. "
+        "Or write this key all the same with --admin."
+    )
 
 
 def _text(document: dict[str, Any], *, indent: str | int) -> str:

@@ -74,7 +74,7 @@ def local_key(local: LocalGateway) -> str | None:
     """The widest key to the gateway of this config: from the environment, the config itself, or its key file."""
     if given := os.environ.get("JACKFIELD_ADMIN_KEY"):
         return given
-    configured = sorted(local.keys, key=lambda key: ("admin" not in key.scopes, "call" not in key.scopes))
+    configured = sorted(local.keys.values(), key=lambda key: ("admin" not in key.scopes, "call" not in key.scopes))
     widest = configured[0] if configured else None
     made = read_key(local.data) if local.admin_key else None
     if widest is None or (made is not None and "admin" not in widest.scopes):

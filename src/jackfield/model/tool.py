@@ -24,6 +24,8 @@ EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
 
 CALLER = "caller"
 """The source of tools that the caller of a session lends to its agent."""
+REQUEST = "request"
+"""What the sources of servers that requests bring along begin with; each ends in a digest."""
 
 BUILTIN_NAMES = frozenset(
     {

@@ -17,7 +17,7 @@ from jackfield.sdk.runs import Runs
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
-from jackfield.sdk.types import Readiness
+from jackfield.sdk.types import Identity, Readiness
 from jackfield.sdk.workers import Workers
 
 NOT_READY = 503
@@ -58,9 +58,14 @@ class Client:
         return self._connection.url
 
     async def ready(self) -> Readiness:
-        """Whether the gateway takes calls, and the state of its store and sources. Needs no key."""
+        """Whether the gateway takes calls, and the state of its store; with a key, that of its sources too."""
         response = await self._connection.ask(get("/readyz", also=(NOT_READY,)))
         return self._connection.decode(response.content, Readiness)
+
+    async def identity(self) -> Identity:
+        """Whose key this is, and what it is good for."""
+        response = await self._connection.ask(get("/api/login"))
+        return self._connection.decode(response.content, Identity)
 
     async def close(self) -> None:
         await self._connection.close()

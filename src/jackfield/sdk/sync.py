@@ -16,7 +16,7 @@ from jackfield.sdk.sync_calls import SyncCalls
 from jackfield.sdk.sync_sessions import SyncSessions
 from jackfield.sdk.sync_spaces import SyncSpaces
 from jackfield.sdk.sync_tools import SyncTools
-from jackfield.sdk.types import Readiness, ToolInfo
+from jackfield.sdk.types import Identity, Readiness, ToolInfo
 from jackfield.sdk.workers import WorkerInfo, WorkerLine, Workers
 
 
@@ -80,8 +80,12 @@ class SyncClient:
         return self._client.url
 
     def ready(self) -> Readiness:
-        """Whether the gateway takes calls, and the state of its store and sources. Needs no key."""
+        """Whether the gateway takes calls, and the state of its store; with a key, that of its sources too."""
         return self._loop.run(self._client.ready())
+
+    def identity(self) -> Identity:
+        """Whose key this is, and what it is good for."""
+        return self._loop.run(self._client.identity())
 
     def close(self) -> None:
         if self._loop.is_running:

@@ -258,6 +258,17 @@ class Notice(Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who one is, by one's key."""
+
+    principal: str
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def is_admin(self) -> bool:
+        return "admin" in self.scopes
+
+
 class Readiness(Struct, frozen=True, kw_only=True):
     """What `/readyz` says."""
 

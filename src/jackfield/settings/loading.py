@@ -105,7 +105,7 @@ class LocalGateway(Struct, frozen=True, kw_only=True):
 
     data: Path
     url: str
-    keys: tuple[KeySettings, ...] = ()
+    keys: dict[str, KeySettings] = {}
     """Those whose value is known here."""
     admin_key: bool = True
 
@@ -191,7 +191,7 @@ def load_local(config: str | Path | None = None, *, environment: Mapping[str, st
     return LocalGateway(
         data=data,
         url=url_of(_server(document.server, env, {})),
-        keys=tuple(key for key in document.auth.keys.values() if key.key),
+        keys={name: key for name, key in document.auth.keys.items() if key.key},
         admin_key=document.auth.admin_key,
     )
 

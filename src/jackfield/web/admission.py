@@ -37,10 +37,11 @@ async def recognise(visit: Visit) -> Principal | None:
     key = key_in(visit.headers)
     if key is not None:
         principal = visit.gateway.keyring.find(key)
+        visit.reception.throttle.check(visit.address, key, principal)
         if principal is None:
             raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
         return principal
-    login = login_in(visit.header(b"cookie"))
+    login = login_in(visit.header(b"cookie"), secure=visit.is_https)
     return None if login is None else await _signed_in(visit, login)
 
 

@@ -7,12 +7,13 @@ import asyncio
 import logging
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jackfield import __version__
 from jackfield.model.principal import Scope
 from jackfield.sources.keeper import SourceState, SourceStatus
-from jackfield.web.admission import recognise
+from jackfield.web.admission import key_in, recognise
 from jackfield.web.answers import NO_STORE, Answer, Reply, json_reply
 from jackfield.web.discretion import Discretion
 from jackfield.web.metrics import metrics_text
@@ -53,13 +54,13 @@ class NoticeReport(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """Whether calls can be taken, and the state of every source. A source that is down does not make this fail."""
+    """Whether calls can be taken; with a key also the state of every source. One that is down does not make it fail."""
 
     status: Literal["ready", "not_ready"]
     store: Literal["ok", "unreachable"]
-    sources: list[SourceReport]
-    notices: list[NoticeReport]
-    version: str
+    sources: list[SourceReport] | UnsetType = UNSET
+    notices: list[NoticeReport] | UnsetType = UNSET
+    version: str | UnsetType = UNSET
 
 
 async def alive(_visit: Visit) -> Answer:
@@ -68,18 +69,24 @@ async def alive(_visit: Visit) -> Answer:
 
 
 async def readiness(visit: Visit) -> Answer:
-    """The store answers, and this is how the sources are."""
-    gateway, discretion = visit.gateway, visit.reception.discretion
-    principal = await recognise(visit) if gateway.ready else None
-    trusted = principal is not None and principal.may(Scope.READ)
+    """The store answers; for a key, how the sources are. A session's own key is not told of them."""
+    gateway = visit.gateway
+    principal = await recognise(visit) if gateway.ready or key_in(visit.headers) is not None else None
     store_answers = gateway.ready and await _store_answers(visit)
     ready = store_answers and not visit.reception.streams.is_closing
+    report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
+    if principal is not None and principal.session is None:
+        report = _with_sources(report, visit, trusted=principal.may(Scope.READ))
+    return json_reply(report, status=200 if ready else 503)
+
+
+def _with_sources(report: Readiness, visit: Visit, *, trusted: bool) -> Readiness:
+    gateway, discretion = visit.gateway, visit.reception.discretion
     held: dict[str, list[str]] = {}
     for name, entry in sorted(gateway.catalog.held.items()):
         held.setdefault(entry.tool.source, []).append(name)
-    report = Readiness(
-        status="ready" if ready else "not_ready",
-        store="ok" if store_answers else "unreachable",
+    return msgspec.structs.replace(
+        report,
         sources=[
             _report(status, discretion, held=tuple(held.get(status.name, ())) if trusted else UNSET)
             for status in gateway.source_statuses()
@@ -90,7 +97,6 @@ async def readiness(visit: Visit) -> Answer:
         ],
         version=__version__,
     )
-    return json_reply(report, status=200 if ready else 503)
 
 
 async def metrics(visit: Visit) -> Answer:

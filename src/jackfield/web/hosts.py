@@ -20,6 +20,7 @@ class Hosts:
         self._allowed = frozenset(_name_of(host) for host in server.allowed_hosts) | _own_names(server)
         self._any = ANY in server.allowed_hosts
         self._public_origin = origin_of(server.public_url) if server.public_url else None
+        self._is_public_https = bool(server.public_url and server.public_url.lower().startswith("https://"))
         self._fine: set[bytes] = set()
 
     def check_host(self, header: bytes | None) -> None:
@@ -55,6 +56,10 @@ class Hosts:
             return False
         text = origin.decode("latin-1").lower()
         return text == self._public_origin or text == origin_of(f"{scheme}://{host.decode('latin-1')}")
+
+    def is_https(self, scheme: str) -> bool:
+        """Whether people reach this gateway over TLS: by this very request, or by what the config says."""
+        return self._is_public_https or scheme in ("https", "wss")
 
     def _is_ours(self, host: str) -> bool:
         return self._any or host in self._allowed

@@ -39,7 +39,7 @@ async def log_in(visit: Visit) -> Answer:
     login = await visit.reception.logins.open(credential)
     principal = credential.principal
     answer = SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
-    return json_reply(answer, headers=((b"set-cookie", login_cookie(login, secure=_is_https(visit))),))
+    return json_reply(answer, headers=((b"set-cookie", login_cookie(login, secure=visit.is_https)),))
 
 
 async def show_login(visit: Visit) -> Answer:
@@ -50,9 +50,9 @@ async def show_login(visit: Visit) -> Answer:
 
 async def log_out(visit: Visit) -> Answer:
     """End the login of this cookie."""
-    if (login := login_in(visit.header(b"cookie"))) is not None:
+    if (login := login_in(visit.header(b"cookie"), secure=visit.is_https)) is not None:
         await visit.reception.logins.close(login)
-    return Empty(204, [(b"set-cookie", login_cookie(None, secure=_is_https(visit))), (b"cache-control", b"no-store")])
+    return Empty(204, [(b"set-cookie", login_cookie(None, secure=visit.is_https)), (b"cache-control", b"no-store")])
 
 
 def _who(visit: Visit, code: str | None) -> Credential:
@@ -69,11 +69,7 @@ def _who(visit: Visit, code: str | None) -> Credential:
     if key is None:
         raise BadRequest("Give the code of the printed link, or a key in a header.", param="code")
     credential = keyring.credential(key)
+    visit.reception.throttle.check(visit.address, key, None if credential is None else credential.principal)
     if credential is None:
         raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
     return credential
-
-
-def _is_https(visit: Visit) -> bool:
-    public = visit.gateway.settings.server.public_url
-    return visit.scope["scheme"] == "https" or (public is not None and public.startswith("https://"))

@@ -14,6 +14,8 @@ from jackfield.model.principal import Principal
 from jackfield.store import Login, Store
 
 COOKIE = "jackfield"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Its name on https: browsers take it from this very host only, and over TLS only."""
 LIFETIME_SECONDS = 30 * 24 * 3600
 _REMEMBER_SECONDS = 60.0
 _MOST_REMEMBERED = 10_000
@@ -58,13 +60,14 @@ class Logins:
         self._seen[digest] = (login, self._clock() + _REMEMBER_SECONDS)
 
 
-def login_in(cookie_header: str | None) -> str | None:
+def login_in(cookie_header: str | None, *, secure: bool) -> str | None:
     """The login id in a Cookie header, if there is one."""
     if cookie_header is None or COOKIE not in cookie_header:
         return None
+    wanted = SECURE_COOKIE if secure else COOKIE
     for pair in cookie_header.split(";"):
         name, _, value = pair.strip().partition("=")
-        if name == COOKIE and value:
+        if name == wanted and value:
             return value
     return None
 
@@ -72,5 +75,5 @@ def login_in(cookie_header: str | None) -> str | None:
 def login_cookie(login: str | None, *, secure: bool) -> bytes:
     """The Set-Cookie value that signs in, or out for None."""
     lifetime = LIFETIME_SECONDS if login else 0
-    text = f"{COOKIE}={login or ''}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Strict"
+    text = f"{SECURE_COOKIE if secure else COOKIE}={login or ''}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Strict"
     return (text + ("; Secure" if secure else "")).encode()

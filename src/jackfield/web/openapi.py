@@ -80,7 +80,7 @@ def refusals_of(door: Door) -> tuple[int, ...]:
     if not door.always_open:
         statuses.add(503)
     if door.needs is not None or door.takes_key:
-        statuses.add(401)
+        statuses |= {401, 429}
     if door.body is not None:
         statuses |= {408, 413, 415}
     return tuple(sorted(statuses - set(door.answers)))

@@ -222,7 +222,7 @@ DOORS: tuple[Door, ...] = (
         always_open=True,
         takes_key=True,
         group="Health",
-        summary="Whether calls can be taken, and the state of each source",
+        summary="Whether calls can be taken; with a key, the state of each source",
         answers={
             200: Body(says="Ready", type=health.Readiness),
             503: Body(says="Not ready", type=health.Readiness),

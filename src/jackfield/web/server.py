@@ -37,6 +37,7 @@ from jackfield.web.responses.desk import Desk
 from jackfield.web.responses.making import Engine
 from jackfield.web.routes import DOORS, SOCKET_DOORS
 from jackfield.web.streams import Streams
+from jackfield.web.throttle import Throttle
 from jackfield.web.visit import Reception
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         document=encode(openapi_document(DOORS)),
         hosts=Hosts(gateway.settings.server),
         discretion=Discretion.of(gateway.settings),
+        throttle=Throttle(),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
         responses=Desk(store=gateway.store, engine=engine or gateway.engine, gateway_id=gateway.id, streams=streams),

@@ -23,6 +23,7 @@ from jackfield.web.mcp.methods import McpServer
 from jackfield.web.responses.desk import Desk
 from jackfield.web.sentences import bad_value
 from jackfield.web.streams import Streams
+from jackfield.web.throttle import Throttle
 
 Q = TypeVar("Q", bound=Struct)
 
@@ -54,6 +55,7 @@ class Reception(Struct, frozen=True, kw_only=True):
     """The OpenAPI document of the doors."""
     hosts: Hosts
     discretion: Discretion
+    throttle: Throttle
     logins: Logins
     mcp: McpServer
     responses: Desk
@@ -75,6 +77,16 @@ class Visit:
     @property
     def gateway(self) -> Gateway:
         return self.reception.gateway
+
+    @property
+    def address(self) -> str:
+        """Where the request comes from; behind a trusted proxy, what that says."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
+
+    @property
+    def is_https(self) -> bool:
+        return self.reception.hosts.is_https(self.scope["scheme"])
 
     def part(self, name: str) -> str:
         """A variable part of the path."""

@@ -104,9 +104,20 @@ def test_an_answer_that_cannot_be_trimmed_comes_whole() -> None:
     assert bytes(outcome.result) == deep
 
 
-def test_no_content_is_null_and_what_is_neither_json_nor_text_is_a_failure() -> None:
+def test_no_content_is_null_and_a_page_where_json_was_to_come_is_a_failure() -> None:
     assert result(b"", kind="application/json") is None
-    outcome = outcome_of(answer(b"\x89PNG", kind="image/png"))
-    assert isinstance(outcome, Failed)
-    assert outcome.code == "bad_response"
-    assert "image/png" in outcome.message
+    for kind in ("text/html", "application/json"):
+        outcome = outcome_of(answer(b"<h1>Sign in</h1>", kind=kind))
+        assert isinstance(outcome, Failed)
+        assert outcome.code == "bad_response"
+        assert kind in outcome.message
+
+
+def test_bytes_are_an_image_a_sound_or_a_resource() -> None:
+    assert result(b"\x89PNG", kind="image/png") == {
+        "content": [{"type": "image", "data": "iVBORw==", "mimeType": "image/png"}]
+    }
+    assert result(b"RIFF", kind="audio/wav")["content"][0]["type"] == "audio"
+    [block] = result(b"PK\x03\x04", kind="application/zip")["content"]
+    assert block["type"] == "resource"
+    assert (block["resource"]["mimeType"], block["resource"]["blob"]) == ("application/zip", "UEsDBA==")

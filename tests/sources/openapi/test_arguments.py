@@ -114,17 +114,17 @@ def test_a_media_type_that_no_header_can_carry_is_plain_json() -> None:
     assert offered(made).operations["a"].inputs.content_type == "application/json"
 
 
-def test_a_body_that_cannot_be_sent_keeps_the_operation_out_unless_it_may_be_left_out() -> None:
+def test_a_body_of_no_kind_keeps_the_operation_out_unless_it_may_be_left_out() -> None:
     made = document(
         {
-            "/a": {"post": operation("needed", requestBody=json_body({}, media="multipart/form-data"))},
-            "/b": {"post": operation("optional", requestBody=json_body({}, media="image/png", required=False))},
+            "/a": {"post": operation("needed", requestBody={"content": {}, "required": True})},
+            "/b": {"post": operation("optional", requestBody={"content": {}})},
         }
     )
     offer = offered(made)
     assert list(offer.operations) == ["optional"]
     assert offer.listing.faults == (
-        "The operation POST /a is left out: its body is 'multipart/form-data'; bodies are sent as JSON or as a form.",
+        "The operation POST /a is left out: it has to have a body, and the document does not say of which kind.",
     )
 
 

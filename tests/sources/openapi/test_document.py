@@ -15,11 +15,13 @@ def test_documents_of_every_openapi_3_are_read(version: str) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is not JSON. Documents in YAML are not read: give its JSON form"),
-        (b"openapi: 3.0.0\npaths: {}\n", "is not JSON. Documents in YAML are not read: give its JSON form"),
+        (b"", "is no OpenAPI document: it is no object."),
+        (b"<html>", "is a web page or XML, which no OpenAPI document is. Check its url."),
+        (b"a: [1, 2\n", "is neither JSON nor valid YAML: did not find expected ',' or ']' (line 2)."),
+        (b"\x00\x01", "is neither JSON nor valid YAML: "),
         (b'{"openapi": "3.0.0",', "is not valid JSON: Input data was truncated."),
         (b"[]", "is no OpenAPI document: it is no object."),
-        (b'{"swagger": "2.0", "paths": {}}', "is of Swagger 2. Convert it to OpenAPI 3."),
+        (b'{"swagger": "1.2", "paths": {}}', "is of Swagger 1.2; Swagger 2.0 and OpenAPI 3 are read."),
         (b'{"openapi": "4.0.0", "paths": {}}', "is no document of OpenAPI 3: its 'openapi' is '4.0.0'."),
         (b'{"openapi": 3, "paths": {}}', "is no document of OpenAPI 3: its 'openapi' is 'int'."),
         (b'{"paths": {}}', "is no document of OpenAPI 3: its 'openapi' is 'missing'."),
@@ -84,10 +86,9 @@ def test_an_operation_that_refers_to_what_is_not_in_the_document_is_left_out_and
     listing = offered(document(LIST | broken)).listing
 
     assert [tool.name for tool in listing.tools] == ["list_things"]
-    assert [fault.partition(" is left out: ")[0] for fault in listing.faults] == [
-        "The operation POST /a",
-        "The operation GET /b",
-        "The path '/c'",
+    assert [fault.partition(says)[0] for fault in listing.faults] == [
+        "2 operations are left out. POST /a: ",
+        "The path '/c' is left out: ",
     ]
     assert all(says in fault for fault in listing.faults)
 

@@ -98,7 +98,7 @@ DOCUMENTS = st.builds(
 
 def read(content: bytes) -> Offer | None:
     """What a document offers; None where it is refused in a sentence. Nothing else may happen."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         return offered(content)
     except Unreadable as refused:
@@ -107,7 +107,7 @@ def read(content: bytes) -> Offer | None:
         assert sentence.isprintable()
         return None
     finally:
-        assert time.monotonic() - began < WITHIN
+        assert time.process_time() - began < WITHIN
 
 
 def check(offer: Offer | None) -> None:
@@ -193,8 +193,9 @@ def test_a_document_of_which_nothing_can_be_used_is_not_read_to_its_end() -> Non
     assert offer is not None
     assert offer.listing.tools == ()
     assert offer.listing.faults[0] == "So many operations cannot be used that the rest is not looked at."
-    assert offer.listing.faults[-1] == "And 902 more of the kind."
-    assert len(offer.listing.faults) == 101
+    assert len(offer.listing.faults) == 2
+    assert offer.listing.faults[1].startswith("1,001 operations are left out. POST /p0: it refers to ")
+    assert offer.listing.faults[1].endswith(", POST /p9 and 991 more.")
 
 
 def test_names_that_many_would_have_are_given_without_end_to_end_search() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from jackfield.model.tool import Category
 from jackfield.sources.openapi.document import Unreadable
+from tests.requirement import requirement
 from tests.sources.openapi.scene import document, json_body, offered, operation, parameter, tools_of
 
 SHOP = document(
@@ -195,6 +196,33 @@ def test_an_operation_on_another_server_is_left_out_and_one_on_the_same_stays() 
     }
     assert offer.listing.faults == (
         "The operation POST /up is left out: it is on another server ('https://uploads.example') than the rest.",
+    )
+
+
+@requirement("CON-openapi-base-url")
+def test_where_the_config_says_where_the_service_is_every_operation_is_there() -> None:
+    own = [{"url": "https://kubernetes.example:6443/apis"}]
+    paths = {f"/apis/v{n}": {"servers": own, "get": operation(f"get_{n}", servers=own)} for n in range(845)}
+    offer = offered(document(paths, servers=own), base_url="https://127.0.0.1:6443")
+    assert len(offer.listing.tools) == 845
+    assert {found.base.url for found in offer.operations.values()} == {"https://127.0.0.1:6443"}
+    assert offer.listing.faults == ()
+
+
+@requirement("CON-openapi-faults")
+def test_a_fault_that_many_operations_have_is_one_line_with_their_number() -> None:
+    paths: dict[str, Any] = {
+        f"/a{n}": {"get": operation(f"a{n}", parameters=[{"$ref": f"other{n}.yaml#/X"}])} for n in range(30)
+    }
+    paths["/b"] = {"get": operation("b", parameters=[parameter("x", "trailer")])}
+    listing = offered(document(paths)).listing
+    assert listing.faults == (
+        (
+            "30 operations are left out. GET /a0: it refers to 'other0.yaml#/X', and nothing outside the document is "
+            "fetched. Likewise GET /a1, GET /a2, GET /a3, GET /a4, GET /a5, GET /a6, GET /a7, GET /a8, GET /a9 and "
+            "20 more."
+        ),
+        "The operation GET /b is left out: it has a parameter 'x' in 'trailer', which OpenAPI 3 does not know.",
     )
 
 

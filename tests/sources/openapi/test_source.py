@@ -70,8 +70,8 @@ async def test_the_keeper_is_asked_to_read_the_document_again_when_its_time_is_o
     ("answer", "says"),
     [
         (reply(503, b"away"), "cannot be had: the server answered with HTTP 503."),
-        (reply(200, b"<html>"), "is not JSON. Documents in YAML are not read: give its JSON form"),
-        (reply(200, b'{"openapi": "2.0"}'), "is no document of OpenAPI 3: its 'openapi' is '2.0'."),
+        (reply(200, b"<html>"), "is a web page or XML, which no OpenAPI document is. Check its url."),
+        (reply(200, b'{"openapi": "2.0", "paths": {}}'), "is no document of OpenAPI 3: its 'openapi' is '2.0'."),
         (reply(200, b'{"openapi": "3.0.0", "paths": 7}'), "is no OpenAPI document: its 'paths' is no object."),
         (redirect("http://127.0.0.1:1/"), "cannot be had: The request to '127.0.0.1'"),
         (b"nonsense\r\n\r\n", "cannot be had: "),
@@ -108,7 +108,7 @@ async def test_a_source_that_never_had_a_good_document_is_down_with_a_sentence_a
             (status,) = panel.statuses()
             assert status.status is SourceState.DOWN
             assert status.error is not None
-            assert "of 'shop' is not JSON. Documents in YAML are not read" in status.error
+            assert "of 'shop' is no whole OpenAPI document: it has no 'paths'." in status.error
 
             shop.publish(ECHO)
             async with asyncio.timeout(BOUND):

@@ -75,7 +75,7 @@ async def test_given_headers_replace_ours_whatever_their_case(server: Upstream, 
 
 
 async def test_a_foreign_url_to_loopback_is_refused_and_nothing_is_sent(server: Upstream, outgoing: Outgoing) -> None:
-    with pytest.raises(OutgoingRefused, match=r"'closed\.example', which resolves to 127\.0\.0\.1"):
+    with pytest.raises(OutgoingRefused, match=r"'closed\.example' was refused"):
         await outgoing.request("GET", server.at("closed.example") + "/ok")
 
     assert server.connections == 0
@@ -207,7 +207,7 @@ async def test_a_name_that_turns_private_between_requests_is_refused_then(server
     server.answers["/ok"] = reply(200, b"1", connection="close")
     async with Outgoing(("127.0.0.1",), resolve=names) as outgoing:
         assert (await outgoing.request("GET", server.at("rebind.example") + "/ok")).content == b"1"
-        with pytest.raises(OutgoingRefused, match=r"resolves to 127\.0\.0\.2"):
+        with pytest.raises(OutgoingRefused, match=r"'rebind\.example' was refused"):
             await outgoing.request("GET", server.at("rebind.example") + "/ok")
 
 
@@ -388,7 +388,7 @@ async def test_a_host_that_is_gone_is_unreachable(server: Upstream, outgoing: Ou
     ):
         await outgoing.request("GET", "http://db.internal:1/", named_by="http://db.internal:1/")
     with pytest.raises(OutgoingUnreachable, match=r"'nowhere\.example' was not found"):
-        await outgoing.request("GET", "http://nowhere.example/")
+        await outgoing.request("GET", "http://nowhere.example/", named_by="http://nowhere.example/")
 
 
 def server_side() -> ssl.SSLContext:

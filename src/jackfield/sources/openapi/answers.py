@@ -3,6 +3,7 @@
 Above: `source.py`. Below: `http.py`, which reads JSON for every kind of HTTP tool.
 """
 
+import base64
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.model.call import Done, Failed, done
+from jackfield.model.content import Content, content_form
 from jackfield.sources.http import json_outcome, phrase_of
 from jackfield.sources.outgoing import Answer
 
@@ -19,6 +21,8 @@ MOST_PATHS = 200
 _MESSAGE_KEYS = ("message", "detail", "error_description", "title", "error", "errors", "reason", "description")
 _PAGE = "text/html"
 """What comes from a login or an error page; no service answers an operation with it."""
+_NOT_A_FILE = frozenset({"", _PAGE, "application/json"})
+"""Where JSON was to come, and something else is a fault."""
 _TEXTUAL = ("text/", "application/xml", "application/yaml", "application/x-yaml", "application/javascript")
 
 
@@ -30,6 +34,8 @@ def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
     if kind != _PAGE and (kind.startswith(_TEXTUAL) or kind.endswith("+xml")):
         return done(answer.content.decode("utf-8", "replace"))
     outcome = json_outcome(answer)
+    if isinstance(outcome, Failed) and kind not in _NOT_A_FILE:
+        return Done(_as_content(kind, answer))
     if not fields or not isinstance(outcome, Done):
         return outcome
     try:
@@ -37,6 +43,18 @@ def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
         return outcome if trimmed is None else done(trimmed)
     except (RecursionError, OverflowError):  # lists in lists in lists, or a number that cannot be written again
         return outcome
+
+
+def _as_content(kind: str, answer: Answer) -> Raw:
+    """Bytes in the content form: an image or a sound as one, anything else as an embedded resource."""
+    data = base64.b64encode(answer.content).decode()
+    block: dict[str, Any]
+    if kind.startswith(("image/", "audio/")):
+        block = {"type": kind.partition("/")[0], "data": data, "mimeType": kind}
+    else:
+        address = answer.url.partition("?")[0].partition("#")[0]
+        block = {"type": "resource", "resource": {"uri": address, "mimeType": kind, "blob": data}}
+    return content_form(Content(blocks=Raw(msgspec.json.encode([block]))))
 
 
 def only(value: Any, fields: Iterable[str]) -> Any:

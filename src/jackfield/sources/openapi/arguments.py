@@ -1,17 +1,19 @@
 """The parameters and the body of an operation as one schema, and where each argument goes in the request. Pure.
 
 Above: `operations.py`. Below: `parameters.py`, which reads them, and `schemas.py`. A JSON or form body that is a plain
-object has its fields among the arguments; any other body is one argument, `body`. Where two would have the same name,
-the later one's place stands before it (`query_id`, `body_id`).
+object has its fields among the arguments, files among them; any other body is one argument, `body`. Where two would
+have the same name, the later one's place stands before it (`query_id`, `body_id`).
 """
 
 import re
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.sources.hidden import cleaned
 from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import Document, Node
+from jackfield.sources.openapi.files import FILE, is_file
 from jackfield.sources.openapi.parameters import (
     MOST_PARAMETERS,
     Body,
@@ -26,6 +28,7 @@ from jackfield.sources.openapi.schemas import Converted, Schemas
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 64
+_AS_FILE = "A file: its bytes in base64, or its text."
 _ABOUT_PROPERTIES = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 
 
@@ -73,6 +76,9 @@ class _Gathered:
         if body is None:
             return
         self._body = body
+        if body.media in (Media.TEXT, Media.OCTETS):
+            self._add_unread(body)
+            return
         whole = self._schemas.converted(body.schema)
         fields = self._plain_object(whole)
         names = (
@@ -80,15 +86,38 @@ class _Gathered:
             if fields
             else []
         )
-        if fields is None or (names and not body.required):
+        is_multipart = body.media is Media.MULTIPART
+        if fields is None or (names and not body.required and not is_multipart):
             place = Place(argument="body", where=Where.BODY, name="body")
             self._add(place, whole, body.description, required=body.required)
             return
         self._has_to_send = body.required
         for name, schema in fields.schema["properties"].items():
-            place = Place(argument=name, where=Where.FIELD, name=name, style="deepObject" if name in body.deep else "")
-            self._add(place, Converted(schema), "", required=name in names)
+            kept = self._with_file(schema) if is_multipart else None
+            place = _field(name, body, as_file=kept is not None)
+            self._add(place, Converted(kept or schema), "", required=name in names and body.required)
         self._parts |= dict.fromkeys(fields.parts)
+
+    def _add_unread(self, body: Body) -> None:
+        """A body that nobody here reads: one argument, which is text or a file."""
+        is_text = body.media is Media.TEXT
+        place = Place(argument="body", where=Where.BODY, name="body", as_file=not is_text)
+        said = body.description or f"The body, of type {cleaned(body.content_type)}."
+        schema: Node = {"type": "string"} if is_text else {**FILE, "description": f"{cleaned(said)} {_AS_FILE}"}
+        self._add(place, Converted(schema), said, required=body.required)
+
+    def _with_file(self, schema: Node) -> Node | None:
+        """The field with what callers give for bytes, if it has bytes: one file, or a list of them."""
+        plain = self._schemas.meant(schema)
+        description = {key: plain[key] for key in ("description",) if key in plain}
+        if is_file(plain):
+            return {**FILE, **({"description": f"{plain['description']} {_AS_FILE}"} if description else {})}
+        items = plain.get("items")
+        if not isinstance(items, dict) or plain.get("type", "array") != "array":
+            return None
+        if not is_file(self._schemas.meant(items)):
+            return None
+        return {"type": "array", "items": FILE, **description}
 
     def inputs(self) -> Inputs:
         definitions, is_cut = self._schemas.definitions(self._parts)
@@ -134,21 +163,24 @@ class _Gathered:
         self._parts |= dict.fromkeys(converted.parts)
         if required:
             self._required.append(argument)
-        self._places.append(
-            Place(
-                argument=argument,
-                where=place.where,
-                name=place.name,
-                style=place.style,
-                explode=place.explode,
-                as_json=place.as_json,
-            )
-        )
+        self._places.append(msgspec.structs.replace(place, argument=argument))
 
     def _free_name(self, place: Place) -> str:
         return free_name(
             place.name, taken=self._properties, otherwise="body" if place.where is Where.FIELD else place.where.value
         )
+
+
+def _field(name: str, body: Body, *, as_file: bool) -> Place:
+    place = Place(argument=name, where=Where.FIELD, name=name, as_file=as_file)
+    encoding = body.encodings.get(name)
+    if encoding is None:
+        return place
+    if body.media is Media.MULTIPART:
+        return place if as_file else msgspec.structs.replace(place, media_type=encoding.media_type)
+    if body.media is Media.FORM and (encoding.style == "deepObject" or not encoding.explode):
+        return msgspec.structs.replace(place, style=encoding.style or "form")
+    return place
 
 
 def free_name(name: str, *, taken: Node, otherwise: str) -> str:

@@ -1,6 +1,6 @@
 """An OpenAPI document: read, its version checked, its references followed within it. Pure.
 
-Above: everything of this room that looks into a document. Below: msgspec.
+Above: everything of this room that looks into a document. Below: msgspec, `yaml_text.py`.
 """
 
 import re
@@ -10,11 +10,13 @@ from urllib.parse import unquote
 import msgspec
 
 from jackfield.errors import JackfieldError
+from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
 
 MAX_DOCUMENT = 32 * 1024 * 1024
 MOST_HOPS = 16
 """References that may lead from one to the next."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SWAGGER = ("2.0", "2")
 _VERSION = re.compile(r"3\.\d+(\.|$)")
 _SHOWN = 120
 
@@ -32,11 +34,12 @@ class Unusable(Exception):
 
 
 class Document:
-    """A document of OpenAPI 3."""
+    """A document of OpenAPI 3, or of Swagger 2, whose operations `swagger.py` says in the words of OpenAPI 3."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, *, is_swagger: bool = False) -> None:
         self.root = root
         self.paths: Node = _object(root.get("paths"))
+        self.is_swagger = is_swagger
 
     def at(self, reference: Any) -> Any:
         """What a `$ref` points to, which must be in this document."""
@@ -65,28 +68,43 @@ class Document:
 
 
 def read_document(content: bytes) -> Document:
-    """The document in these bytes. Raises `Unreadable`; the text stands after the name of the document."""
+    """The document in these bytes, JSON or YAML. Raises `Unreadable`; the text stands after the document's name."""
     text = content.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    root = _json(text) if text[:1] in (b"{", b"[") else _yaml(content)
+    if not isinstance(root, dict):
+        raise Unreadable("is no OpenAPI document: it is no object.")
+    if not isinstance(root.get("paths", {}), dict):
+        raise Unreadable("is no OpenAPI document: its 'paths' is no object.")
+    if not root.keys() & {"paths", "components", "webhooks"} and root.keys() & {"openapi", "swagger"}:
+        raise Unreadable("is no whole OpenAPI document: it has no 'paths'.")
+    version = root.get("openapi")
+    if isinstance(version, float):  # `openapi: 3.1` in YAML
+        version = str(version)
+    if "swagger" in root and version is None:
+        if str(root["swagger"]) not in _SWAGGER:
+            raise Unreadable(f"is of Swagger {shown(str(root['swagger']))[1:-1]}; Swagger 2.0 and OpenAPI 3 are read.")
+        return Document(root, is_swagger=True)
+    if not isinstance(version, str) or not _VERSION.match(version):
+        raise Unreadable(f"is no document of OpenAPI 3: its 'openapi' is {shown(version)}.")
+    return Document(root)
+
+
+def _json(text: bytes) -> Any:
     try:
-        root = msgspec.json.decode(text)
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        if text[:1] not in (b"{", b"["):
-            raise Unreadable(
-                "is not JSON. Documents in YAML are not read: give its JSON form, which most services have too."
-            ) from None
         raise Unreadable(f"is not valid JSON: {fault}.") from None
     except RecursionError:
         raise Unreadable("is nested too deep to be read.") from None
-    if not isinstance(root, dict):
-        raise Unreadable("is no OpenAPI document: it is no object.")
-    if "swagger" in root and "openapi" not in root:
-        raise Unreadable("is of Swagger 2. Convert it to OpenAPI 3.")
-    version = root.get("openapi")
-    if not isinstance(version, str) or not _VERSION.match(version):
-        raise Unreadable(f"is no document of OpenAPI 3: its 'openapi' is {shown(version)}.")
-    if not isinstance(root.get("paths", {}), dict):
-        raise Unreadable("is no OpenAPI document: its 'paths' is no object.")
-    return Document(root)
+
+
+def _yaml(content: bytes) -> Any:
+    if content.lstrip()[:1] == b"<":
+        raise Unreadable("is a web page or XML, which no OpenAPI document is. Check its url.")
+    try:
+        return read_yaml(content)
+    except BadYaml as fault:
+        raise Unreadable(f"is neither JSON nor valid YAML: {fault}.") from None
 
 
 def shown(value: Any) -> str:

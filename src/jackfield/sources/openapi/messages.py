@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct
 from jackfield.sources.http_requests import HEADER_VALUE, Unfillable, check_segments, text_of
 from jackfield.sources.openapi.arguments import Inputs
 from jackfield.sources.openapi.credentials import Credentials
+from jackfield.sources.openapi.files import OCTETS, Part, file_of, looks_like_file, parts_of, written_parts
 from jackfield.sources.openapi.operations import Operation
 from jackfield.sources.openapi.parameters import Media, Place, Where
 
@@ -39,12 +40,12 @@ def request_of(operation: Operation, arguments: Mapping[str, Any], credentials: 
             draft.path = draft.path.replace(f"{{{place.name}}}", _in_path(place, arguments.get(place.argument)))
         elif place.argument in arguments:
             draft.put(place, arguments[place.argument])
-    content = draft.content(operation.inputs)
+    content, content_type = draft.content(operation.inputs)
     headers = draft.headers
     if draft.cookies:
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in draft.cookies)
     if content is not None:
-        headers["Content-Type"] = operation.inputs.content_type or Media.JSON.value
+        headers["Content-Type"] = content_type
     operators = [(_quoted(name), _quoted(value)) for name, value in credentials.params]
     if taken := {name for name, _ in draft.query} & {name for name, _ in operators}:
         # The names within an exploded object are the caller's, and many services go by the first of two.
@@ -64,7 +65,8 @@ class _Draft:
         self.headers: dict[str, str] = {}
         self.cookies: list[Pair] = []
         self._fields: dict[str, Any] = {}
-        self._deep: set[str] = set()
+        self._places: dict[str, Place] = {}
+        """By field."""
         self._whole: Any = UNSET
 
     def put(self, place: Place, value: Any) -> None:
@@ -77,27 +79,45 @@ class _Draft:
                 self.headers[place.name] = _in_header(place, value)
             case Where.FIELD:
                 self._fields[place.name] = value
-                if place.style == "deepObject":
-                    self._deep.add(place.name)
+                self._places[place.name] = place
             case _:
                 self._whole = value
 
-    def content(self, inputs: Inputs) -> bytes | None:
-        """The body; None where there is nothing to send."""
+    def content(self, inputs: Inputs) -> tuple[bytes | None, str]:
+        """The body, and of which type it is; None where there is nothing to send."""
+        kind = inputs.content_type or Media.JSON.value
         if self._whole is UNSET and not self._fields and not inputs.has_to_send_body:
-            return None
+            return None, kind
         whole = self._fields if self._whole is UNSET else self._whole
-        if inputs.media is Media.JSON:
-            return msgspec.json.encode(whole)
-        if not isinstance(whole, dict):
-            raise Unfillable("The body of this tool is sent as a form, so it must be an object. Give it as one.")
-        pairs = (pair for name, value in whole.items() for pair in self._in_form(name, value))
-        return "&".join(f"{name}={text}" for name, text in pairs).encode()
+        match inputs.media:
+            case Media.TEXT:
+                return text_of(whole).encode(), kind
+            case Media.OCTETS:
+                file = file_of("body", whole)
+                return file.content, file.media_type if kind == OCTETS and "media_type" in whole else kind
+            case Media.FORM | Media.MULTIPART if not isinstance(whole, dict):
+                raise Unfillable("The body of this tool is sent as a form, so it must be an object. Give it as one.")
+            case Media.FORM:
+                pairs = (pair for name, value in whole.items() for pair in self._in_form(name, value))
+                return "&".join(f"{name}={text}" for name, text in pairs).encode(), kind
+            case Media.MULTIPART:
+                return written_parts([part for name, value in whole.items() for part in self._in_parts(name, value)])
+            case _:
+                return msgspec.json.encode(whole), kind
 
     def _in_form(self, name: str, value: Any) -> Iterator[Pair]:
-        if name in self._deep:
+        place = self._places.get(name)
+        if place is not None and place.style == "deepObject":
             return _deep(name, value, depth=0)
+        if place is not None and place.style and isinstance(value, list):
+            return _in_query(place, value)
         return ((_quoted(name), _quoted(text)) for text in _texts(value))
+
+    def _in_parts(self, name: str, value: Any) -> list[Part]:
+        place = self._places.get(name)
+        if place is None:  # within a body whose fields the document does not name
+            return parts_of("body", name, value, is_file=looks_like_file(value), media_type=None)
+        return parts_of(place.argument, name, value, is_file=place.as_file, media_type=place.media_type)
 
 
 def _in_path(place: Place, value: Any) -> str:

@@ -19,6 +19,7 @@ from jackfield.sources.openapi.arguments import Inputs, free_name, inputs_of
 from jackfield.sources.openapi.choosing import Chosen, Found, found_of
 from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import (
+    MAX_DOCUMENT,
     Document,
     Unreadable,
     Unusable,
@@ -28,8 +29,9 @@ from jackfield.sources.openapi.document import (
     text_in,
 )
 from jackfield.sources.openapi.options import OpenApiOptions
-from jackfield.sources.openapi.schemas import Schemas
+from jackfield.sources.openapi.schemas import MAX_WORK, Schemas
 from jackfield.sources.openapi.servers import Base, base_of, own_base
+from jackfield.sources.openapi.swagger import operation_of, servers_of
 
 METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -52,6 +54,7 @@ FIELDS = {
         "Everything if left out."
     ),
 }
+_QUOTED = re.compile(r"'[^']*'")
 _SEGMENTS = re.compile(r"[/\\]|%2[fF]|%5[cC]")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -82,7 +85,8 @@ def offer_of(content: bytes, *, source: str, options: OpenApiOptions, credential
     """The tools of a document. Raises `Unreadable`; the text stands after the name of the document."""
     try:
         document = read_document(content)
-        base = base_of(document.root, url=options.url, base_url=options.base_url)
+        servers = servers_of(document.root) if document.is_swagger else list_in(document.root, "servers")
+        base = base_of(servers, url=options.url, base_url=options.base_url)
         return _Reading(document, base, source=source, options=options, credentials=credentials).offer()
     except RecursionError:
         raise Unreadable("is nested too deep to be read.") from None
@@ -99,10 +103,12 @@ class _Reading:
         self._source = source
         self._options = options
         self._credentials = credentials
-        self._schemas = Schemas(document)
+        self._schemas = Schemas(document, max_work=MAX_WORK * max(1, options.max_document // MAX_DOCUMENT))
         self._include = Chosen(options.include)
         self._exclude = Chosen(options.exclude)
         self._faults: list[str] = []
+        self._left_out: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        """By kind: what has the fault, and the fault in words."""
         self._cut: list[str] = []
         self._room = MAX_DEFINITIONS
 
@@ -119,10 +125,11 @@ class _Reading:
             try:
                 tools[found.name], operations[found.name] = self._tool(found)
             except Unusable as fault:
-                self._faults.append(f"The operation {found} is left out: {fault}.")
-            if len(self._faults) > MOST_LEFT_OUT:
+                self._leave_out("operation", str(found), fault)
+            if sum(map(len, self._left_out.values())) > MOST_LEFT_OUT:
                 self._faults.insert(0, "So many operations cannot be used that the rest is not looked at.")
                 break
+        self._faults += self._said_of_left_out()
         self._faults += self._unmatched(tools)
         if self._cut:
             self._faults.append(
@@ -138,6 +145,22 @@ class _Reading:
             operations=operations,
         )
 
+    def _leave_out(self, what: str, name: str, fault: Unusable) -> None:
+        """Noted by its kind: the same fault with other names in it is the same kind."""
+        kind = (what, _QUOTED.sub("'…'", str(fault)))
+        self._left_out.setdefault(kind, []).append((name, str(fault)))
+
+    def _said_of_left_out(self) -> Iterator[str]:
+        """One line for each kind of fault, with the first of those that have it."""
+        for (what, _), found in self._left_out.items():
+            (first, said), *others = found
+            if not others:
+                yield f"The {what} {first} is left out: {said}."
+                continue
+            names = ", ".join(name for name, _ in others[: MOST_NAMED - 1])
+            more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+            yield f"{len(found):,} {what}s are left out. {first}: {said}. Likewise {names}{more}."
+
     def _operations(self) -> Iterator[Found]:
         """The chosen operations, each with a name of its own, in the order of the document."""
         taken: dict[str, int] = {}
@@ -145,7 +168,7 @@ class _Reading:
             try:
                 item = self._document.resolved(raw, what="path")
             except Unusable as fault:
-                self._faults.append(f"The path {shown(path)} is left out: {fault}.")
+                self._leave_out("path", shown(path), fault)
                 continue
             for method in METHODS:
                 node = item.get(method)
@@ -160,6 +183,8 @@ class _Reading:
         _check_path(found.path)
         nodes = (found.node, found.item)
         base = own_base(nodes, self._base)
+        if self._document.is_swagger:
+            nodes = (operation_of(found.node, found.item, self._document), {})
         inputs = inputs_of(
             found.path, nodes, document=self._document, schemas=self._schemas, credentials=self._credentials
         )
@@ -213,7 +238,7 @@ class _Reading:
                 "path": found.path,
                 "server": base.url if base.by_document else None,
                 "inputSchema": inputs.schema,
-                "places": inputs.places,
+                "places": [place.pinned() for place in inputs.places],
                 "contentType": inputs.content_type,
             }
         )

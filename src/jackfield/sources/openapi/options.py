@@ -1,6 +1,6 @@
 """What the config says of a service with an OpenAPI document: `[sources.NAME]` with `kind = "openapi"`. Pure.
 
-Above: `source.py`. Below: nothing.
+Above: `source.py`. Below: `document.py`, for its bound.
 """
 
 import re
@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.parsing import parse_config
 from jackfield.sources.http_requests import check_headers
+from jackfield.sources.openapi.document import MAX_DOCUMENT
 from jackfield.sources.outgoing import MAX_BYTES, OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url
 
@@ -74,6 +75,8 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """By tool: the fields that its answers are trimmed to, whoever asks."""
     max_bytes: Annotated[int, Meta(ge=1, le=1024 * MAX_BYTES)] = MAX_BYTES
     """The most that one answer may have."""
+    max_document: Annotated[int, Meta(ge=1, le=32 * MAX_DOCUMENT)] = MAX_DOCUMENT
+    """The most that the document may have."""
     cache_ttl: Seconds = 300
     call_timeout: Seconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None

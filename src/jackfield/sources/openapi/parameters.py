@@ -32,6 +32,9 @@ NOT_SET_BY_ARGUMENTS = frozenset(
 """Headers that OpenAPI leaves to others, or that are about the connection."""
 _PLACE = re.compile(r"\{([^{}/]+)\}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_TEXTUAL = frozenset(
+    {"application/xml", "application/yaml", "application/x-yaml", "application/graphql", "application/x-ndjson"}
+)
 _MEDIA_NAME = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 
 
@@ -53,6 +56,11 @@ class Media(Enum):
 
     JSON = "application/json"
     FORM = "application/x-www-form-urlencoded"
+    MULTIPART = "multipart/form-data"
+    TEXT = "text/plain"
+    """As the caller writes it: plain text, XML and the like."""
+    OCTETS = "application/octet-stream"
+    """Bytes of any other kind."""
 
 
 STYLES = {
@@ -74,6 +82,33 @@ class Place(Struct, frozen=True, kw_only=True):
     style: str = ""
     explode: bool = False
     as_json: bool = False
+    as_file: bool = False
+    media_type: str | None = None
+    """That of a part of its own, where the document says so."""
+
+    def pinned(self) -> Node:
+        """What a tool's definition says of it. What came later stands there only where it is used."""
+        made = {
+            "argument": self.argument,
+            "where": self.where.value,
+            "name": self.name,
+            "style": self.style,
+            "explode": self.explode,
+            "as_json": self.as_json,
+        }
+        if self.as_file:
+            made["as_file"] = True
+        if self.media_type is not None:
+            made["media_type"] = self.media_type
+        return made
+
+
+class Encoding(Struct, frozen=True, kw_only=True):
+    """How one field of a form is written."""
+
+    style: str = ""
+    explode: bool = True
+    media_type: str | None = None
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -89,8 +124,8 @@ class Body(Struct, frozen=True, kw_only=True):
     """The body, in the one of its media types that we send."""
 
     media: Media
-    deep: frozenset[str]
-    """Fields of a form whose objects are written as `name[key]=value`."""
+    encodings: dict[str, Encoding]
+    """By field of a form, where the document says how it is written."""
     content_type: str
     schema: Any
     required: bool
@@ -163,29 +198,53 @@ def body_of(operation: Node, document: Document) -> Body | None:
     node = document.resolved(operation["requestBody"], what="body")
     required = node.get("required") is True
     content = object_in(node, "content")
-    for name, raw in sorted(content.items(), key=lambda item: _media(item[0]) is not Media.JSON):
-        media = _media(name)
-        if media is not None:
-            described = document.resolved(raw, what="body")
-            return Body(
-                media=media,
-                deep=frozenset(
-                    field
-                    for field, how in object_in(described, "encoding").items()
-                    if media is Media.FORM and isinstance(how, dict) and how.get("style") == "deepObject"
-                ),
-                content_type=name if media is Media.JSON and _MEDIA_NAME.fullmatch(name) else media.value,
-                schema=described.get("schema", {}),
-                required=required,
-                description=text_in(node, "description"),
-            )
-    if required:
-        raise Unusable(f"its body is {shown(', '.join(content) or 'nothing')}; bodies are sent as JSON or as a form")
-    return None
+    if not content:
+        if required:
+            raise Unusable("it has to have a body, and the document does not say of which kind")
+        return None
+    order = list(Media)
+    name = min(content, key=lambda one: order.index(_media(one)))
+    media = _media(name)
+    described = document.resolved(content[name], what="body")
+    return Body(
+        media=media,
+        encodings={field: _encoding(how) for field, how in object_in(described, "encoding").items()},
+        content_type=_content_type(name, media),
+        schema=described.get("schema", {}),
+        required=required,
+        description=text_in(node, "description"),
+    )
 
 
-def _media(name: str) -> Media | None:
+def _encoding(how: Any) -> Encoding:
+    if not isinstance(how, dict):
+        return Encoding()
+    media_type, style = text_in(how, "contentType").partition(",")[0].strip(), text_in(how, "style")
+    return Encoding(
+        style=style if style in STYLES[Where.QUERY] else "",
+        explode=how.get("explode") is not False,
+        media_type=media_type.lower() if _MEDIA_NAME.fullmatch(media_type) else None,
+    )
+
+
+def _media(name: str) -> Media:
     bare = name.partition(";")[0].strip().lower()
     if bare in ("application/json", "*/*", "application/*") or (bare.startswith("application/") and "+json" in bare):
         return Media.JSON
-    return Media.FORM if bare == Media.FORM.value else None
+    for media in (Media.FORM, Media.MULTIPART):
+        if bare == media.value:
+            return media
+    is_text = bare.startswith("text/") or bare in _TEXTUAL or bare.endswith("+xml")
+    return Media.TEXT if is_text else Media.OCTETS
+
+
+def _content_type(name: str, media: Media) -> str:
+    """As the document spells it, where one kind is meant."""
+    bare = name.partition(";")[0].strip()
+    if media is Media.JSON:
+        return name if _MEDIA_NAME.fullmatch(name) else media.value
+    if media is Media.TEXT:
+        return f"{bare if _MEDIA_NAME.fullmatch(bare) else media.value}; charset=utf-8"
+    if media is Media.OCTETS:
+        return bare if _MEDIA_NAME.fullmatch(bare) else media.value
+    return str(media.value)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.sources.hidden import Unremovable, cleaned_schema
-from jackfield.sources.openapi.document import Document, Node, Unreadable, Unusable, shown
+from jackfield.sources.openapi.document import MOST_HOPS, Document, Node, Unreadable, Unusable, shown
 
 MAX_SCHEMA = 64 * 1024
 """Bytes of what one operation's schema brings along. More than that helps no model."""
@@ -82,6 +82,8 @@ _STEP = 8
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 80
 _USUAL = "#/components/schemas/"
+_USUAL_IN_SWAGGER = "#/definitions/"
+_DEFINITIONS = "#/$defs/"
 
 
 class Converted(Struct, frozen=True):
@@ -109,11 +111,14 @@ LARGE = _Part(LEFT_OPEN, (), MAX_SCHEMA + 1)
 class Schemas:
     """All schemas of one document, each converted when it is first needed."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, max_work: int = MAX_WORK) -> None:
         self._document = document
         self._parts: dict[str, _Part | str] = {}
         """A text: why the part cannot be used."""
         self._names: dict[str, str] = {}
+        self._references: dict[str, str] = {}
+        self._usual = _USUAL_IN_SWAGGER if document.is_swagger else _USUAL
+        self._most = max_work
         self._work = 0
 
     def converted(self, schema: Any) -> Converted:
@@ -127,6 +132,15 @@ class Schemas:
         """The schema that a `$ref` means; an open one where that is too large. Raises `Unusable`."""
         part = self._part(reference)
         return Converted(part.schema, part.parts)
+
+    def meant(self, schema: Node) -> Node:
+        """What a converted schema comes to, past references. Raises `Unusable`."""
+        for _ in range(MOST_HOPS):
+            reference = self._references.get(schema.get("$ref", "").removeprefix(_DEFINITIONS))
+            if reference is None:
+                break
+            schema = {**self._part(reference).schema, **{key: schema[key] for key in ("description",) if key in schema}}
+        return schema
 
     def definitions(self, parts: Iterable[str]) -> tuple[dict[str, Any], bool]:
         """These parts and all that they refer to, by name for `$defs`; and whether some had to be left open."""
@@ -177,7 +191,7 @@ class Schemas:
 
     def _spend(self, size: int) -> None:
         self._work += size
-        if self._work > MAX_WORK:
+        if self._work > self._most:
             raise Unreadable(
                 "has schemas within schemas that come to too much. Choose fewer operations with 'include'."
             )
@@ -190,9 +204,10 @@ class Schemas:
         known = self._names.get(reference)
         if known is None:
             plain = _NAME.sub("_", reference.rpartition("/")[2])[:_LONGEST_NAME]
-            if reference != f"{_USUAL}{plain}":
+            if reference != f"{self._usual}{plain}":
                 plain = f"{plain}_{hashlib.sha256(reference.encode()).hexdigest()[:8]}"
             known = self._names[reference] = plain
+            self._references[plain] = reference
         return known
 
 
@@ -255,7 +270,7 @@ class _Conversion:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise Unusable(f"it refers to {shown(reference)}, and nothing outside the document is fetched")
         self.parts[reference] = None
-        made: Node = {"$ref": f"#/$defs/{self._name_of(reference)}"}
+        made: Node = {"$ref": f"{_DEFINITIONS}{self._name_of(reference)}"}
         if isinstance(node.get("description"), str):
             made["description"] = node["description"]
         return made
@@ -279,7 +294,7 @@ def _in_json_schema(node: Node, made: Node) -> Node:
             is_exclusive = made.pop(word)
             if is_exclusive and bound in made:
                 made[word] = made.pop(bound)
-    if node.get("nullable") is not True:
+    if node.get("nullable") is not True and node.get("x-nullable") is not True:
         return made
     if isinstance(made.get("enum"), list) and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]

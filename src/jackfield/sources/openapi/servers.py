@@ -27,12 +27,12 @@ class Base(Struct, frozen=True, kw_only=True):
     """Whether the document chose it."""
 
 
-def base_of(root: Node, *, url: str | None, base_url: str | None) -> Base:
-    """Where a document's operations are. Raises `Unreadable`."""
+def base_of(servers: list[Any], *, url: str | None, base_url: str | None) -> Base:
+    """Where a document's operations are, that has these servers. Raises `Unreadable`."""
     if base_url is not None:
         return Base(url=base_url.rstrip("/"), named_by=base_url, by_document=False)
     assert url is not None
-    servers = list_in(root, "servers") or [{"url": "/"}]
+    servers = servers or [{"url": "/"}]
     found = _same_origin(servers, url)
     if found is None:
         raise Unreadable(
@@ -43,7 +43,12 @@ def base_of(root: Node, *, url: str | None, base_url: str | None) -> Base:
 
 
 def own_base(nodes: tuple[Node, ...], base: Base) -> Base:
-    """The base of an operation that may have servers of its own. The first of `nodes` that has some counts."""
+    """The base of an operation that may have servers of its own. The first of `nodes` that has some counts.
+
+    Where the operator says where the service is, all of it is there: what the document says is about another place.
+    """
+    if not base.by_document:
+        return base
     servers = next((own for node in nodes if (own := list_in(node, "servers"))), None)
     if servers is None:
         return base

@@ -21,10 +21,11 @@ from jackfield.sources.base import Invocation, Listing, Surroundings
 from jackfield.sources.http import timed_out
 from jackfield.sources.http_requests import Unfillable
 from jackfield.sources.openapi.answers import outcome_of
+from jackfield.sources.openapi.aside import offer_from
 from jackfield.sources.openapi.credentials import credentials_of
-from jackfield.sources.openapi.document import MAX_DOCUMENT, Unreadable
+from jackfield.sources.openapi.document import Unreadable
 from jackfield.sources.openapi.messages import Request, request_of
-from jackfield.sources.openapi.operations import Offer, Operation, offer_of
+from jackfield.sources.openapi.operations import Offer, Operation
 from jackfield.sources.openapi.options import OpenApiOptions, parse_options
 from jackfield.sources.outgoing import (
     Answer,
@@ -143,10 +144,7 @@ class OpenApiSource:
         self._looked = stamp
         if content is None and self._offer is not None:
             return self._offer
-        # In a thread: a large document takes longer than calls should wait.
-        offer = await asyncio.to_thread(
-            offer_of, content or b"", source=self.name, options=self._options, credentials=self._credentials
-        )
+        offer = await offer_from(content or b"", source=self.name, options=self._options, credentials=self._credentials)
         self._stamp = stamp
         return offer
 
@@ -163,7 +161,7 @@ class OpenApiSource:
             headers={**lent.headers, **{name: value for name, value in conditions.items() if value is not None}},
             params=lent.params,
             timeout=READ_SECONDS,
-            max_bytes=MAX_DOCUMENT,
+            max_bytes=self._options.max_document,
             named_by=url,
         )
         if answer.status == NOT_MODIFIED:
@@ -176,7 +174,7 @@ class OpenApiSource:
         stamp = await asyncio.to_thread(_stamp_of, file)
         if stamp == self._stamp and self._offer is not None:
             return None, stamp
-        return await asyncio.to_thread(_bytes_of, file), stamp
+        return await asyncio.to_thread(_bytes_of, file, self._options.max_document), stamp
 
     def _is_theirs(self, url: str) -> bool:
         """Whether the credentials are for who has the document."""
@@ -210,9 +208,9 @@ def _stamp_of(file: Path) -> _Stamp:
     return _Stamp(file=(status.st_mtime_ns, status.st_size, status.st_ino))
 
 
-def _bytes_of(file: Path) -> bytes:
+def _bytes_of(file: Path, most: int) -> bytes:
     with file.open("rb") as opened:
-        content = opened.read(MAX_DOCUMENT + 1)
-    if len(content) > MAX_DOCUMENT:
-        raise Unreadable(f"has more than {MAX_DOCUMENT:,} bytes.")
+        content = opened.read(most + 1)
+    if len(content) > most:
+        raise Unreadable(f"has more than {most:,} bytes. Allow more with max_document.")
     return content

@@ -5,6 +5,7 @@ differently the second time (DNS rebinding) has no second time.
 """
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -13,7 +14,9 @@ from ipaddress import ip_address
 import httpcore2
 
 from jackfield.sources.outgoing.addresses import Address, Allowed, closed_because, literal, opened
-from jackfield.sources.outgoing.errors import OutgoingRefused, OutgoingUnreachable
+from jackfield.sources.outgoing.errors import OutgoingError, OutgoingRefused, OutgoingUnreachable
+
+log = logging.getLogger(__name__)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """`resolve(host, port)`: the addresses of a name, best first. Raises `OSError` when it has none."""
@@ -72,8 +75,18 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
     async def reachable(self, host: str, port: int) -> list[Address]:
-        """The addresses of `host` that may be connected to, best first. Raises `OutgoingError` when there is none."""
-        return self._permitted(host, port, await self._addresses(host, port))
+        """The addresses of `host` that may be connected to, best first. Raises `OutgoingError` when there is none.
+
+        For a name that the config does not name, one refusal says all: whoever chose it must not learn from us what
+        our resolver knows. The log has the detail.
+        """
+        try:
+            return self._permitted(host, port, await self._addresses(host, port))
+        except OutgoingError as fault:
+            if self._named or literal(host) is not None:
+                raise
+            log.warning("%s", fault)
+            raise OutgoingRefused(_refusal_of_a_name(host)) from None
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         address = literal(host)
@@ -108,9 +121,11 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
                     str(address), port, timeout=None if position == len(addresses) else GIVE_WAY_SECONDS
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as fault:
-                faults.append(f"{address} ({_root(fault)})" if str(address) != host else _root(fault))
+                tells = self._named and str(address) != host
+                faults.append(f"{address} ({_root(fault)})" if tells else _root(fault))
         raise OutgoingUnreachable(
-            f"The host '{host}' could not be reached at port {port}: {', '.join(faults)}. Check that it is up."
+            f"The host '{host}' could not be reached at port {port}: {', '.join(dict.fromkeys(faults))}. "
+            "Check that it is up."
         )
 
 
@@ -121,6 +136,13 @@ def _refusal(host: str, address: Address) -> str:
     return (
         f"The request to {subject} was refused: that is {kind} address. "
         f"To permit it, add {entries} to allow under [outgoing] in the config."
+    )
+
+
+def _refusal_of_a_name(host: str) -> str:
+    return (
+        f"The request to '{host}' was refused: the name has no address, or one that is not public. "
+        "The gateway's log says which. The operator can add it to allow under [outgoing] in the config."
     )
 
 
