@@ -38,6 +38,7 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.servers import ToolServers, offer_topic
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
+from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import Unavailable
 from jackfield.keys import ADMIN, Keyring
@@ -86,21 +87,22 @@ class Gateway:
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        self.catalog = catalog_of(settings)
-        self.pinning = Pinning(catalog=self.catalog, store=self.store)
-        self.panel = Panel(on_listing=self._listing_changed)
-        self.preferences = PreferenceBook()
         self._redactor = Redactor(lambda: settings.secrets.used)
-        self._build_calls()
-        self.house = ""
-        """What other gateways know this one by, and all that share its database."""
-        self.callbacks = Callbacks(secrets.token_hex(32))
         self.workshop = Workshop(
             settings.data / "workers",
             redact=self._redactor.text,
             base=settings.folder,
             hidden=hidden_from_sandboxes(settings),
         )
+        self.checking = Checking(helper_process(self.workshop.supervisor))
+        self.catalog = catalog_of(settings, checking=self.checking)
+        self.pinning = Pinning(catalog=self.catalog, store=self.store)
+        self.panel = Panel(on_listing=self._listing_changed)
+        self.preferences = PreferenceBook()
+        self._build_calls()
+        self.house = ""
+        """What other gateways know this one by, and all that share its database."""
+        self.callbacks = Callbacks(secrets.token_hex(32))
         self.shelf = Shelf(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._build_agents()
         # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
@@ -180,6 +182,7 @@ class Gateway:
         with naming(self.settings.store_from):
             await self.store.open()
         await self.store.enter(self.id)
+        self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.reload_preferences()
         await self.pinning.catch_up()
@@ -239,6 +242,7 @@ class Gateway:
         self.servers.close()
         await self.engine.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
+        self.checking.close()
         await self.workshop.close()
         await self.outgoing.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while

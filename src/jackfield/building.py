@@ -18,6 +18,7 @@ from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.checking import Checking
 from jackfield.catalog.pins import Pins
 from jackfield.errors import ConfigError
 from jackfield.keys import Keyring
@@ -52,7 +53,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
 
 
-def catalog_of(settings: Settings) -> Catalog:
+def catalog_of(settings: Settings, *, checking: Checking) -> Catalog:
     """An empty catalog with all that the operator says about tools."""
     return Catalog(
         settings.categories,
@@ -63,6 +64,7 @@ def catalog_of(settings: Settings) -> Catalog:
             accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
             holding_new=frozenset(source.name for source in settings.sources if source.holds_new),
         ),
+        checking=checking,
     )
 
 

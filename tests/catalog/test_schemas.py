@@ -1,13 +1,14 @@
 """Arguments against a tool's schema: what is refused, and in which words. Also which schemas are refused."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.catalog.schemas import RESULT, ArgumentChecker, Checkers, fault_in
+from jackfield.catalog.schemas import ArgumentChecker, fault_in
 from jackfield.catalog.wording import MAX_FAULTS, dotted
 from tests.catalog.given import entry, properties
 from tests.requirement import requirement
@@ -260,17 +261,42 @@ def test_a_schema_deeper_than_the_reader_goes_is_refused() -> None:
     assert fault_in(schema) == "is not usable as JSON Schema: Recursion limit reached"
 
 
-def test_a_version_is_compiled_once_and_the_least_used_is_let_go() -> None:
-    checkers = Checkers(keep=2)
-    first = checkers.get("v1", {"type": "object"})
-    assert checkers.get("v1", {"type": "object"}) is first
-    assert checkers.get("v1", {"type": "string"}, whole=RESULT).check(1) == [
-        {"path": "", "message": "The result must be a string, got a number 1"}
-    ]
-    assert checkers.get("v1", {"type": "object"}) is first
-    checkers.get("v2", {"type": "object"})
-    assert checkers.get("v1", {"type": "object"}) is first
-    assert set(checkers._kept) == {("v1", "The arguments"), ("v2", "The arguments")}
+@requirement("SAFE-patterns-linear")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"not": {"pattern": r"^(a|a)*\1b$"}}},
+        {"pattern": "^a(?!x)b"},
+        {"pattern": "^(?!x)a|b"},
+        {"pattern": "(?<=x)a"},
+        {"patternProperties": {r"(a)\1": {}}},
+        {"propertyNames": {"pattern": "a(?=b)"}},
+        {"$defs": {"x": {"pattern": "(?<!x)a"}}, "$ref": "#/$defs/x"},
+    ],
+)
+def test_a_foreign_pattern_that_is_not_matched_in_linear_time_is_refused(schema: dict[str, Any]) -> None:
+    told = fault_in(schema, is_foreign=True)
+    assert told is not None
+    assert told.startswith("has a pattern that looks around or back at what it matched, which can take for ever")
+    assert fault_in(schema) is None, "the operator's own tools may have one"
+    assert not ArgumentChecker(schema).is_linear
+
+
+@requirement("SAFE-patterns-linear")
+def test_the_operators_own_pattern_that_goes_back_is_given_up_soon() -> None:
+    checker = ArgumentChecker({"items": {"not": {"pattern": r"^(a|a)*\1b$"}}})
+    began = time.process_time()
+    checker.check(["a" * 16] * 20)
+    assert time.process_time() - began < 1, "it took a tenth of a second for each"
+
+
+def test_a_pattern_without_going_back_is_matched_whoever_wrote_it() -> None:
+    schema = {"pattern": "^(a+)+$", "maxLength": 100_000}
+    assert fault_in(schema, is_foreign=True) is None
+    checker = ArgumentChecker(schema)
+    assert checker.is_linear
+    assert checker.check("a" * 50_000) == []
+    assert checker.check("a" * 50_000 + "!") != []
 
 
 json_values = st.recursive(

@@ -82,7 +82,7 @@ async def until_over(session: Session) -> SessionStatus:
 
 async def asked(gateway: Gateway, session: Session) -> list[str]:
     """The tools that its model was shown."""
-    gateway.sessions.message(session, "hello", declared=Declared(), principal=session.owner)
+    await gateway.sessions.message(session, "hello", declared=Declared(), principal=session.owner)
     async with asyncio.timeout(WITHIN):
         async for event in session.ring.follow(-1):
             if event.type == "completion":
@@ -260,7 +260,7 @@ async def test_an_agent_may_do_for_its_caller_what_the_callers_key_may(
     settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
     async with Gateway(settings) as gateway, asyncio.timeout(WITHIN):
         session = await gateway.sessions.open(owner, agent="helper", declared=LENT)
-        gateway.sessions.message(session, "go", declared=Declared(), principal=owner)
+        await gateway.sessions.message(session, "go", declared=Declared(), principal=owner)
         told = [event async for event in _until_done(session)]
     [result] = [event for event in told if event.type == "tool_result"]
     assert said in str(getattr(result, came_to))

@@ -13,7 +13,7 @@ from jackfield.agents.approvals import Approvals, Verdict
 from jackfield.agents.conversation import open_calls, told_to_model
 from jackfield.agents.loop import Loop
 from jackfield.agents.media import made_whole
-from jackfield.agents.offers import CATALOG, Server, choice_of, of_catalog, table_of
+from jackfield.agents.offers import CATALOG, Server, choice_of, chosen_of, table_of
 from jackfield.agents.plan import Limits, RunPlan
 from jackfield.agents.running import CallRunner
 from jackfield.agents.servers import RequestServers
@@ -116,7 +116,7 @@ class Engine:
                 elif isinstance(tool, McpTool):
                     servers.append(Server(label=tool.server_label, entries=_behind(tool, view), asked_for=tool))
                 elif isinstance(tool, CatalogTool):
-                    servers.append(Server(label=CATALOG, entries=of_catalog(view, tool.tools)))
+                    servers.append(Server(label=CATALOG, entries=await chosen_of(view, tool.tools)))
                 elif isinstance(tool, ExtensionTool):
                     servers.append(Server(label=tool.type.partition(":")[0], entries=_of_type(tool, view)))
             yield servers

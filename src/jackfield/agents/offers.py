@@ -5,9 +5,11 @@ A name is the tool's own where it is unique among all that the request offers an
 `label_name`. The functions of a request are its client's, and called as it calls them.
 """
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -31,6 +33,8 @@ from jackfield.model.tool import RESERVED_NAMES
 
 CATALOG = "jackfield"
 """The label under which the catalog's own tools are shown."""
+FEW = 20_000
+"""Tools times patterns that are matched in some milliseconds."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -46,7 +50,10 @@ class Server(Struct, frozen=True, kw_only=True):
     def offered(self) -> tuple[Entry, ...]:
         """Those that the request lets through."""
         allowed = None if self.asked_for is None else self.asked_for.allowed_tools
-        return tuple(entry for entry in self.entries if _is_allowed(entry, allowed))
+        if allowed is None:
+            return self.entries
+        subset = ToolSubset(tool_names=allowed) if isinstance(allowed, tuple) else allowed
+        return tuple(entry for entry in self.entries if _fits(entry, subset))
 
     @property
     def listed(self) -> tuple[ListedTool, ...]:
@@ -82,6 +89,13 @@ def of_catalog(entries: Iterable[Entry], patterns: Sequence[str]) -> tuple[Entry
     return tuple(
         entry for entry in entries if wanted.match(entry.name, source=entry.tool.source, foreign=entry.tool.name)
     )
+
+
+async def chosen_of(entries: Sequence[Entry], patterns: Sequence[str]) -> tuple[Entry, ...]:
+    """`of_catalog` for a request: in a thread where many globs meet many tools."""
+    if len(entries) * len(patterns) <= FEW:
+        return of_catalog(entries, patterns)
+    return await asyncio.to_thread(of_catalog, entries, patterns)
 
 
 def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> ToolTable:
@@ -140,34 +154,36 @@ def choice_of(wanted: ToolChoice, table: ToolTable) -> Choice:
             raise BadRequest("'tool_choice' is 'required', and there are no tools. Add some.", param="tool_choice")
         return Choice(mode=wanted)
     if isinstance(wanted, AllowedTools):
-        names = frozenset().union(*(_named(tool, table) for tool in wanted.tools))
+        by_place = _by_place(table)
+        names = frozenset().union(*(_named(tool, table, by_place) for tool in wanted.tools))
         return Choice(mode=wanted.mode, allowed=names)
-    return Choice(forced=_named(wanted, table))
+    return Choice(forced=_named(wanted, table, _by_place(table)))
 
 
-def _named(chosen: ChosenTool, table: ToolTable) -> frozenset[str]:
+_Places = dict[tuple[str | None, str | None], list[str]]
+"""The model's names of tools by label and own name; None where that does not matter."""
+
+
+def _by_place(table: ToolTable) -> _Places:
+    """Made once, since a request may name hundreds of tools among thousands."""
+    places: _Places = {}
+    for tool in table.values():
+        for place in {(tool.label, tool.bare_name), (tool.label, None), (None, tool.bare_name)}:
+            places.setdefault(place, []).append(tool.name)
+    return places
+
+
+def _named(chosen: ChosenTool, table: ToolTable, by_place: _Places) -> frozenset[str]:
     if chosen.type == "mcp":
-        found = [
-            tool.name
-            for tool in table.values()
-            if tool.label == chosen.server_label and chosen.name in (None, tool.bare_name)
-        ]
+        found = by_place.get((chosen.server_label, chosen.name), [])
     elif chosen.name is not None and chosen.name in table:
         found = [chosen.name]
     else:
-        found = [tool.name for tool in table.values() if chosen.name == tool.bare_name]
+        found = by_place.get((None, chosen.name), [])
     if not found:
         what = chosen.name or chosen.server_label
         raise BadRequest(f"'tool_choice' names '{what}', which is not among 'tools'. Add it.", param="tool_choice")
     return frozenset(found)
-
-
-def _is_allowed(entry: Entry, allowed: tuple[str, ...] | ToolSubset | None) -> bool:
-    if allowed is None:
-        return True
-    if isinstance(allowed, ToolSubset):
-        return _fits(entry, allowed)
-    return not _spellings(entry).isdisjoint(allowed)
 
 
 def _spellings(entry: Entry) -> set[str]:
@@ -176,6 +192,12 @@ def _spellings(entry: Entry) -> set[str]:
 
 def _fits(entry: Entry, subset: ToolSubset) -> bool:
     """Both conditions that are given hold. Whether a tool only reads is its owner's word."""
-    if subset.tool_names is not None and _spellings(entry).isdisjoint(subset.tool_names):
+    if subset.tool_names is not None and _spellings(entry).isdisjoint(_set_of(subset.tool_names)):
         return False
     return subset.read_only is None or bool(entry.tool.annotations.get("readOnlyHint")) is subset.read_only
+
+
+@lru_cache(maxsize=64)
+def _set_of(names: tuple[str, ...]) -> frozenset[str]:
+    """Asked for each tool of a server, which may have thousands."""
+    return frozenset(names)

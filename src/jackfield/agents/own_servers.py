@@ -101,7 +101,7 @@ class OwnServers:
         if status.status is not SourceState.UP:
             log.warning("agent %s: its server '%s' is left out: %s", persona.id, server, status.error)
             return ()
-        return await asyncio.to_thread(private_entries, listing, owner=name)
+        return await asyncio.to_thread(private_entries, listing, owner=name, judge=self._catalog.checking.fault_in)
 
 
 def source_name(agent: str, server: str) -> str:

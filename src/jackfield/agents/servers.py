@@ -72,7 +72,9 @@ class RequestServers:
                 yield Reached(error=status.error or f"It did not answer within {LIST_SECONDS:g} s.")
                 return
             if kept.listing is not listing:  # aside: a server may have thousands of tools
-                kept.entries = await asyncio.to_thread(private_entries, listing, owner=kept.name)
+                kept.entries = await asyncio.to_thread(
+                    private_entries, listing, owner=kept.name, judge=self._catalog.checking.fault_in
+                )
                 kept.listing = listing
             entries = kept.entries
             with self._catalog.lending(entries):

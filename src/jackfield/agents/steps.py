@@ -130,7 +130,7 @@ class StepTaker:
         assert call.tool is not None
         try:
             if is_builtin(call.tool):
-                return self._builtin(call, call.tool, arguments, space_id=space_id, now=now)
+                return await self._builtin(call, call.tool, arguments, space_id=space_id, now=now)
             return await self._prepared(call, call.tool, arguments, space_id=space_id)
         except InvalidArguments as refusal:
             details = "; ".join(fault["message"] for fault in refusal.details)
@@ -138,11 +138,11 @@ class StepTaker:
         except Refused as refusal:
             return self._over(call, arguments, Failed(refusal.code, refusal.message))
 
-    def _builtin(
+    async def _builtin(
         self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
     ) -> Draft:
         assert tool.entry is not None
-        self._catalog.require_arguments(tool.entry, arguments)
+        await self._catalog.require_arguments(tool.entry, arguments)
         row = msgspec.structs.replace(self._row(call, arguments), space_id=space_id)
         deed = Deed(
             cycle=self._cycle,

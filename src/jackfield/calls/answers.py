@@ -73,7 +73,7 @@ class Answers:
                 f"Use a key with the scope 'answer' or 'worker:{call.tool}'."
             )
         call = await self._question_of(call) if call.is_parked and not is_question(call) else call
-        self._check_result(call, outcome)
+        await self._check_result(call, outcome)
         answered_by = principal.name if principal else "callback"
         told = self._redactor.outcome(outcome)
         return self._settled(await self._store.settle_submitted(call.id, told, answered_by=answered_by), call.id)
@@ -99,7 +99,7 @@ class Answers:
         call = await self._waiting_for_a_person(call_id, principal)
         entry = self.entry_as_asked(call)
         if arguments is not None:
-            self._catalog.require_arguments(entry, arguments)
+            await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.tool.answered_by_others
         moved = await self._store.approve(call_id, runs_here=runs_here, arguments=edited)
@@ -180,15 +180,15 @@ class Answers:
             raise Conflict(f"Tool '{call.tool}' {what} since this call was made. Reject it and have it called again.")
         return entry
 
-    def _check_result(self, call: Call, outcome: Done | Failed) -> None:
+    async def _check_result(self, call: Call, outcome: Done | Failed) -> None:
         """A result that breaks the tool's own schema is sent back to whoever brought it; the call stays open."""
         if isinstance(outcome, Done) and is_question(call):
-            check_answer(call, outcome)
+            await check_answer(call, outcome, checking=self._catalog.checking)
             return
         entry = None if call.source == CALLER else self._catalog.entry(call.tool)
         if isinstance(outcome, Failed) or entry is None or entry.tool.output_schema is None:
             return
-        faults = self._catalog.check_result(entry, msgspec.json.decode(outcome.result))
+        faults = await self._catalog.check_result(entry, outcome.result)
         if faults:
             raise BadRequest(f"The result does not fit what '{call.tool}' promises: {told(faults)}", param="result")
 

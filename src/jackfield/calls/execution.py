@@ -136,7 +136,7 @@ class Executor:
                 return running.parked
             ended = await running.ended(within=running.left_ms / 1000)
         if ended:
-            return self._checked(entry, _result_of(running))
+            return await self._checked(entry, _result_of(running))
         if running.is_cut_off:
             return _stopped(running)
         running.stop()
@@ -149,13 +149,13 @@ class Executor:
         if running.was_held and running.parked is None:
             await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
 
-    def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
+    async def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
         """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
         if isinstance(outcome, Pending):
             log.error("source %s left a call of %s pending, which nobody can answer", entry.tool.source, entry.name)
             return texts.broken_tool(entry.name)
         if isinstance(outcome, Done) and entry.tool.output_schema is not None:
-            faults = self._catalog.check_result(entry, msgspec.json.decode(structured_part(outcome.result)))
+            faults = await self._catalog.check_result(entry, structured_part(outcome.result))
             if faults:
                 outcome = texts.bad_result(entry.name, faults)
         return self._redactor.outcome(outcome)

@@ -78,7 +78,7 @@ class Pipeline:
     async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
         """Find, validate and decide: all that comes before the row. A refusal raises."""
         entry = self._find(request)
-        self._catalog.require_arguments(entry, request.arguments)
+        await self._catalog.require_arguments(entry, request.arguments)
         await self._check_run(request)
         shown = await self._shown(entry, request)
         decision = self._decide(entry, request)

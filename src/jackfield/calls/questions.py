@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from jackfield.calls import texts
 from jackfield.calls.running import ANSWER_SECONDS, Running
-from jackfield.catalog.schemas import RESULT, ArgumentChecker, fault_in
+from jackfield.catalog.checking import Checking
+from jackfield.catalog.schemas import RESULT
 from jackfield.catalog.wording import told
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus, Done
@@ -147,13 +148,12 @@ def asked_by(call: Call, question: Call) -> bool:
     return bool(msgspec.json.decode(question.arguments).get("call_id") == call.id)
 
 
-def check_answer(call: Call, outcome: Done) -> None:
+async def check_answer(call: Call, outcome: Done, *, checking: Checking) -> None:
     """Refuse an answer that the asker could not use; the question stays open."""
     content = msgspec.json.decode(call.arguments).get("schema")
-    if content is not None and fault_in(content) is not None:
+    if content is not None and await asyncio.to_thread(checking.fault_in, content, is_foreign=True) is not None:
         content = None  # the asker's own fault; it has to look at what it gets
-    checker = ArgumentChecker(answer_schema(content), whole=RESULT)
-    faults = checker.check(msgspec.json.decode(outcome.result))
+    faults = await checking.faults_in_json(call.id, answer_schema(content), outcome.result, whole=RESULT)
     if faults:
         cure = 'Send {"action": "accept", "content": {…}}, {"action": "decline"} or {"action": "cancel"}.'
         raise BadRequest(f"The answer does not fit the question: {told(faults)} {cure}", param="result")

@@ -14,14 +14,15 @@ from typing import Any
 from weakref import WeakSet
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
+from jackfield.catalog.checking import Checking
 from jackfield.catalog.kept_names import Names, freed_by
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, snapshot_of
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.schemas import ARGUMENTS, RESULT, Checkers
+from jackfield.catalog.schemas import ARGUMENTS, RESULT
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
 from jackfield.catalog.wording import Fault, told
@@ -67,6 +68,7 @@ class Catalog:
         *,
         prefixes: Mapping[str, str] | None = None,
         pins: Pins = NO_PINS,
+        checking: Checking | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source."""
@@ -82,7 +84,7 @@ class Catalog:
         """Tools of sources that are in nobody's catalog, once for each who uses them now."""
         self._of_sessions: dict[str, View] = {}
         """What the keys of sessions see."""
-        self._checkers = Checkers()
+        self.checking = checking or Checking()
         self._followers: WeakSet[Follower] = WeakSet()
         self._updating = asyncio.Lock()
 
@@ -224,20 +226,20 @@ class Catalog:
         self._followers.add(follower)
         return follower
 
-    def check_arguments(self, entry: Entry, arguments: Any) -> list[Fault]:
+    async def check_arguments(self, entry: Entry, arguments: Any) -> list[Fault]:
         """What is wrong with a call's arguments, as `{"path", "message"}` each."""
-        return self._checkers.get(entry.version, entry.tool.input_schema, whole=ARGUMENTS).check(arguments)
+        return await self.checking.faults(entry.version, entry.tool.input_schema, arguments, whole=ARGUMENTS)
 
-    def require_arguments(self, entry: Entry, arguments: Any) -> None:
+    async def require_arguments(self, entry: Entry, arguments: Any) -> None:
         """Raise `InvalidArguments`, in words a model can act on, unless the tool can take these arguments."""
-        faults = self.check_arguments(entry, arguments)
+        faults = await self.check_arguments(entry, arguments)
         if faults:
             raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {told(faults)}", details=faults)
 
-    def check_result(self, entry: Entry, result: Any) -> list[Fault]:
-        """What is wrong with a call's result; nothing where the tool has no output schema."""
+    async def check_result(self, entry: Entry, result: bytes | Raw) -> list[Fault]:
+        """What is wrong with a call's result, which is JSON; nothing where the tool has no output schema."""
         schema = entry.tool.output_schema
-        return [] if schema is None else self._checkers.get(entry.version, schema, whole=RESULT).check(result)
+        return [] if schema is None else await self.checking.faults_in_json(entry.version, schema, result, whole=RESULT)
 
     def close(self) -> None:
         """Let all followers go."""
@@ -266,6 +268,7 @@ class Catalog:
             kept_names=names.current,
             pins=pins,
             previous=old,
+            judge=self.checking.fault_in,
         )
         # What is seen for the first time is pinned and has its name now, and in the store a little later.
         pins = pins.seeing(

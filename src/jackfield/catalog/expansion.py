@@ -15,6 +15,10 @@ MOST_WORK = 1_000_000
 UNKNOWN_WORK = MOST_WORK // 100
 """What a reference is taken to cost whose target is not found here, though the checker may find it."""
 
+ALL_DIFFERENT = 25
+"""Looks for each item of an array in which none may come twice."""
+
+_COMPARED = ("enum", "properties", "patternProperties", "required")
 _NEEDED = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"', b'"unevaluated')
 _LISTS = ("allOf", "anyOf", "oneOf")
 _ONES = ("not", "if", "then", "else")
@@ -48,6 +52,16 @@ def is_explosive(schema: dict[str, Any], *, for_any_depth: bool = False) -> bool
     return expansion.work(schema) > MOST_WORK
 
 
+def looks_of(schema: dict[str, Any]) -> int:
+    """How often a place of a value is looked at, at the most; more than `MOST_WORK` where its depth decides that."""
+    try:
+        if _Expansion(schema, cost_of_return=MOST_WORK // 2 + 1).work(schema) > MOST_WORK:
+            return MOST_WORK + 1
+        return _Expansion(schema, cost_of_return=1).work(schema)
+    except RecursionError:
+        return MOST_WORK + 1
+
+
 class _Expansion:
     def __init__(self, root: dict[str, Any], *, cost_of_return: int) -> None:
         self._root = root
@@ -65,7 +79,7 @@ class _Expansion:
             self._known[id(node)] = self._cost_of_return
             here = sum(map(self.work, self._here(node))) * (1 + sum(word in node for word in _AGAIN))
             within = max(map(self.work, _within(node)), default=0)
-            self._known[id(node)] = min(1 + here + within, MOST_WORK + 1)
+            self._known[id(node)] = min(_own(node) + here + within, MOST_WORK + 1)
         return self._known[id(node)]
 
     def _here(self, node: dict[str, Any]) -> list[Any]:
@@ -97,6 +111,12 @@ class _Expansion:
             else:
                 return None
         return target
+
+
+def _own(node: dict[str, Any]) -> int:
+    """Looks of the schema itself: some words compare with a list, and one compares everything with everything."""
+    listed = sum(len(node[word]) for word in _COMPARED if isinstance(node.get(word), (list, dict)))
+    return 1 + listed + (ALL_DIFFERENT if node.get("uniqueItems") is True else 0)
 
 
 def _within(node: dict[str, Any]) -> list[Any]:

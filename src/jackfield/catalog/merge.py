@@ -12,6 +12,7 @@ keeps its name, so that nobody else gets its calls meanwhile, and is no entry.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -31,7 +32,7 @@ from jackfield.catalog.names import (
 from jackfield.catalog.overrides import apply_override, assign
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable
 from jackfield.catalog.schemas import fault_in, not_an_object
-from jackfield.model.tool import RESERVED_NAMES, Category, Tool
+from jackfield.model.tool import RESERVED_NAMES, Category, JsonSchema, Tool
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
@@ -39,6 +40,12 @@ Listings = Sequence[tuple[str, Listing]]
 Overrides = Mapping[str, Mapping[str, ToolOverride]]
 NO_PINS = Pins(stored={})
 NO_NAMES = Naming(names={}, wishes={}, refused={}, notices=())
+
+
+class Judge(Protocol):
+    """Why a schema cannot be used; None when it can. `schemas.fault_in`, or one that reads large ones aside."""
+
+    def __call__(self, schema: JsonSchema, *, is_foreign: bool = False, brings_values: bool = False) -> str | None: ...
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -97,12 +104,13 @@ def merge(
     kept_names: KeptNames | None = None,
     pins: Pins = NO_PINS,
     previous: Snapshot | None = None,
+    judge: Judge = fault_in,
 ) -> Snapshot:
     """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word."""
     before = Snapshot() if previous is None else previous
     given = prefixes or {}
     kept = kept_names or {}
-    checked, notices = _check_all(listings, overrides, before)
+    checked, notices = _check_all(listings, overrides, before, judge)
     usable = {identity: result.usable for identity, result in checked.items() if result.usable is not None}
     foreign = {identity for identity in usable if checked[identity].digest is not None}
     naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign)
@@ -164,16 +172,20 @@ def _held_as_new(
     return frozenset(waiting | intruding | unseen)
 
 
-def check(tool: Tool, override: ToolOverride | None) -> Checked:
+def check(tool: Tool, override: ToolOverride | None, judge: Judge = fault_in) -> Checked:
     """Whether `tool` can be offered, and as what."""
     overridden = tool if override is None else apply_override(tool, override)
-    fault = _unspeakable(overridden) or not_an_object(overridden.input_schema) or fault_in(overridden.input_schema)
+    fault = (
+        _unspeakable(overridden)
+        or not_an_object(overridden.input_schema)
+        or judge(overridden.input_schema, is_foreign=tool.definition is not None)
+    )
     if fault is not None:
         message = (
             f"Tool '{shown(tool.name)}' of '{tool.source}' is left out: its input schema {fault}. Correct it there."
         )
         return Checked(listed=tool, override=override, usable=None, notices=(_about(tool, message),))
-    if overridden.output_schema is None or (fault := _output_fault(overridden)) is None:
+    if overridden.output_schema is None or (fault := _output_fault(overridden, judge)) is None:
         return Checked(listed=tool, override=override, usable=overridden, notices=(), digest=_digest(tool))
     message = (
         f"Results of tool '{shown(tool.name)}' of '{tool.source}' are not checked: its output schema {fault}. "
@@ -184,10 +196,11 @@ def check(tool: Tool, override: ToolOverride | None) -> Checked:
     return Checked(listed=tool, override=override, usable=unchecked, notices=notices, digest=_digest(tool))
 
 
-def _output_fault(tool: Tool) -> str | None:
+def _output_fault(tool: Tool, judge: Judge) -> str | None:
     """Why results cannot be checked. Who sends both the schema and the results may not choose how long that takes."""
     assert tool.output_schema is not None
-    return fault_in(tool.output_schema, is_foreign=tool.definition is not None)
+    is_foreign = tool.definition is not None
+    return judge(tool.output_schema, is_foreign=is_foreign, brings_values=is_foreign)
 
 
 def _digest(tool: Tool) -> str | None:
@@ -195,7 +208,7 @@ def _digest(tool: Tool) -> str | None:
 
 
 def _check_all(
-    listings: Listings, overrides: Overrides, previous: Snapshot
+    listings: Listings, overrides: Overrides, previous: Snapshot, judge: Judge
 ) -> tuple[dict[Identity, Checked], list[Notice]]:
     checked: dict[Identity, Checked] = {}
     notices: list[Notice] = []
@@ -211,7 +224,7 @@ def _check_all(
             before = previous.checked.get(identity)
             override = meant.get(tool.name)
             if before is None or before.override != override or not _same(before.listed, tool):
-                before = check(tool, override)
+                before = check(tool, override, judge)
             checked[identity] = before
             notices += before.notices
     return checked, notices
@@ -258,9 +271,9 @@ def _entry(name: str, tool: Tool, before: Entry | None, *, prefix: str | None = 
     )
 
 
-def private_entries(listing: Listing, *, owner: str) -> tuple[Entry, ...]:
+def private_entries(listing: Listing, *, owner: str, judge: Judge = fault_in) -> tuple[Entry, ...]:
     """The usable tools of a source that is in nobody's catalog, under names that no other tool has."""
-    usable = (check(tool, None).usable for tool in listing.tools)
+    usable = (check(tool, None, judge).usable for tool in listing.tools)
     return tuple(_entry(legal(f"{tool.name}_{owner}"), tool, None) for tool in usable if tool is not None)
 
 

@@ -1,40 +1,57 @@
 """JSON Schemas of tools: whether they can be used, and whether a value fits.
 
-Above: `merge.py` asks for faults, the pipeline checks arguments and results. Below: jsonschema-rs, and `wording.py` for
-the sentences.
+Above: `merge.py` asks for faults, `checking.py` checks arguments and results. Below: jsonschema-rs, and `wording.py`
+for the sentences.
 
 A schema is read in the draft that its `$schema` names, else 2020-12; formats are enforced. A reference to anything
 outside the schema is refused, so that no definition makes the gateway fetch something. Compiling costs about 40 µs
-and 14 kB a schema: the merge compiles each once to see whether it can be used and lets go of it, and `Checkers`
-keeps those that are called.
+and 14 kB a schema: the merge compiles each once to see whether it can be used and lets go of it.
+
+Patterns are matched in linear time. One that cannot be (it looks around, other than ahead at its beginning, or back at
+what it matched) is refused where somebody else wrote it, and tried within a bound where the operator did.
 """
 
-from collections import OrderedDict
 from typing import Any
 
 import jsonschema_rs
-from jsonschema_rs import ValidationError, Validator
+from jsonschema_rs import FancyRegexOptions, RegexOptions, ValidationError, Validator
 
 from jackfield.catalog.expansion import is_explosive
+from jackfield.catalog.lookahead import without_lookahead
 from jackfield.catalog.wording import Fault, explain
 from jackfield.model.tool import JsonSchema
 
 ARGUMENTS = "The arguments"
 RESULT = "The result"
 
+MOST_BACKTRACKING = 20_000
+"""Steps of one match, where a pattern needs them; less than a millisecond."""
+
 _RELATIVE = "json-schema:///"
+_NOT_LINEAR = (
+    "has a pattern that looks around or back at what it matched, which can take for ever; "
+    "write it without (?=…), (?!…), (?<…) and \\1"
+)
+_LINEAR = RegexOptions()
+_WITHIN_A_BOUND = FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
 
 
 class ArgumentChecker:
     """One compiled schema."""
 
-    __slots__ = ("_schema", "_validator", "_whole")
+    __slots__ = ("_schema", "_validator", "_whole", "is_linear")
 
     def __init__(self, schema: JsonSchema, *, whole: str = ARGUMENTS) -> None:
         """Raises `ValueError` for a schema that `fault_in` has something to say about."""
         self._schema = schema
-        self._validator = _compile(schema, [])
         self._whole = whole
+        self._validator, self.is_linear = _compiled(schema)
+
+    def fits(self, value: Any) -> bool:
+        try:
+            return self._validator.is_valid(value)
+        except ValueError:
+            return False  # it is no JSON, which `check` says
 
     def check(self, value: Any) -> list[Fault]:
         """What is wrong with `value`, as `{"path", "message"}` each; empty when it fits."""
@@ -46,37 +63,40 @@ class ArgumentChecker:
             return [{"path": "", "message": f"{self._whole} cannot be read as JSON: {fault}"}]
         return faults or [{"path": "", "message": f"{self._whole} do not fit the tool's schema"}]
 
-
-class Checkers:
-    """Compiled schemas of the tools in use, by tool version. Of too many the least recently used one goes."""
-
-    def __init__(self, *, keep: int = 4096) -> None:
-        self._keep = keep
-        self._kept: OrderedDict[tuple[str, str], ArgumentChecker] = OrderedDict()
-
-    def get(self, version: str, schema: JsonSchema, *, whole: str = ARGUMENTS) -> ArgumentChecker:
-        """The checker of `schema`, which is the one that tools of this version have for `whole`."""
-        key = (version, whole)
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-            return found
-        made = self._kept[key] = ArgumentChecker(schema, whole=whole)
-        if len(self._kept) > self._keep:
-            self._kept.popitem(last=False)
-        return made
+    def first_fault(self, value: Any) -> list[Fault]:
+        """The first thing that is wrong with a value that has too many to look at them all."""
+        try:
+            self._validator.validate(value)
+        except ValidationError as error:
+            return explain([error], schema=self._schema, whole=self._whole)
+        return []
 
 
-def fault_in(schema: JsonSchema, *, is_foreign: bool = False) -> str | None:
+def fault_in(schema: JsonSchema, *, is_foreign: bool = False, brings_values: bool = False) -> str | None:
     """Why `schema` cannot be used, to stand after "its input schema"; None when it can.
 
-    `is_foreign`: the values come from whoever wrote it.
+    `is_foreign`: somebody else wrote it. `brings_values`: who wrote it chooses the values, too.
     """
     asked_for: list[str] = []
     try:
-        _compile(schema, asked_for)
-        if is_explosive(schema, for_any_depth=is_foreign):
+        _compile(schema, asked_for, patterns=_LINEAR)
+    except (ValueError, TypeError, RecursionError):
+        fault = _fault_otherwise(schema, asked_for)
+        if fault is not None or is_foreign:
+            return fault or _NOT_LINEAR
+    try:
+        if is_explosive(schema, for_any_depth=brings_values):
             return "refers to its own parts so often that checking a value could take for ever; make it smaller"
+    except RecursionError as error:
+        return f"is not usable as JSON Schema: {error}"
+    return None
+
+
+def _fault_otherwise(schema: JsonSchema, asked_for: list[str]) -> str | None:
+    """What else is wrong than a pattern that is not matched in linear time."""
+    asked_for.clear()
+    try:
+        _compile(schema, asked_for, patterns=_WITHIN_A_BOUND)
     except ValidationError as error:
         return _sentence(error, asked_for)
     except (ValueError, TypeError, RecursionError) as error:
@@ -92,12 +112,22 @@ def not_an_object(schema: JsonSchema) -> str | None:
     return f"describes {kind!r}, but arguments are always an object"
 
 
-def _compile(schema: JsonSchema, asked_for: list[str]) -> Validator:
+def _compiled(schema: JsonSchema) -> tuple[Validator, bool]:
+    """With an engine that matches patterns in linear time, and True; else with one that goes back, and False."""
+    try:
+        return _compile(schema, [], patterns=_LINEAR), True
+    except ValidationError:
+        return _compile(schema, [], patterns=_WITHIN_A_BOUND), False
+
+
+def _compile(schema: JsonSchema, asked_for: list[str], *, patterns: RegexOptions | FancyRegexOptions) -> Validator:
     def refuse(uri: str) -> Any:
         asked_for.append(uri)
         raise LookupError(f"{uri} is outside the schema")
 
-    return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=refuse)
+    if patterns is _LINEAR:
+        schema = without_lookahead(schema)
+    return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=refuse, pattern_options=patterns)
 
 
 def _sentence(error: ValidationError, asked_for: list[str]) -> str:

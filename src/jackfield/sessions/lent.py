@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.catalog.merge import Entry, named_entry
+from jackfield.catalog.merge import Entry, Judge, named_entry
 from jackfield.catalog.names import is_reserved, legal, shown
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
@@ -39,7 +39,14 @@ class Declared(Struct, frozen=True, kw_only=True):
 class Lent:
     """All that one caller lends to one session."""
 
-    def __init__(self, caller_id: str = "", tools: tuple[CallerTool, ...] = (), *, timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self,
+        caller_id: str = "",
+        tools: tuple[CallerTool, ...] = (),
+        *,
+        timeout_ms: int = 60_000,
+        judge: Judge = fault_in,
+    ) -> None:
         """Raises `BadRequest` for what cannot be offered to an agent."""
         if len(tools) > MOST:
             raise BadRequest(f"{len(tools)} tools are declared; a session takes {MOST}.", param="caller_tools")
@@ -53,7 +60,7 @@ class Lent:
                 raise BadRequest(f"A tool {fault}. Correct that.", param="caller_tools")
             name = _unique(legal(f"{caller_id}_{tool.name}"), tool.name, taken)
             taken.add(name)
-            self._by_own_name[tool.name] = named_entry(name, _checked(tool, timeout_ms=timeout_ms))
+            self._by_own_name[tool.name] = named_entry(name, _checked(tool, timeout_ms=timeout_ms, judge=judge))
         self.entries = tuple(self._by_own_name.values())
         self._by_name = {entry.name: entry for entry in self.entries}
 
@@ -119,9 +126,9 @@ def _read_tool(raw: Any) -> CallerTool:
         raise BadRequest(f"One of 'caller_tools' is not right: {fault}.", param="caller_tools") from None
 
 
-def _checked(tool: CallerTool, *, timeout_ms: int) -> Tool:
+def _checked(tool: CallerTool, *, timeout_ms: int, judge: Judge) -> Tool:
     schema = {"type": "object"} if tool.input_schema is None else tool.input_schema
-    fault = not_an_object(schema) or fault_in(schema, is_foreign=True)
+    fault = not_an_object(schema) or judge(schema, is_foreign=True, brings_values=True)
     if fault is not None:
         raise BadRequest(f"Tool '{shown(tool.name)}': its inputSchema {fault}.", param="caller_tools")
     return Tool(

@@ -77,7 +77,7 @@ class Sessions:
         name = self.agent_called(agent)
         self._check_room(name)
         session = self._made(owner, name)
-        session.lent = self._lent(declared, caller_id=declared.caller_id or owner.name)
+        session.lent = await self._lent(declared, caller_id=declared.caller_id or owner.name)
         session.presence.give_sign()
         self._sessions[session.id] = session
         try:
@@ -90,7 +90,7 @@ class Sessions:
             raise
         return session
 
-    def message(self, session: Session, text: str | None, *, declared: Declared, principal: Principal) -> None:
+    async def message(self, session: Session, text: str | None, *, declared: Declared, principal: Principal) -> None:
         """Something for the agent, or other tools for it, from the owner."""
         self._require_owner(session, principal, declared)
         if session.status.is_over:
@@ -98,7 +98,8 @@ class Sessions:
         session.presence.give_sign()
         session.touch()
         if declared.tools is not None:
-            self._lend(session, self._lent(declared, caller_id=declared.caller_id or session.lent.caller_id))
+            lent = await self._lent(declared, caller_id=declared.caller_id or session.lent.caller_id)
+            self._lend(session, lent)
         if text:
             assert session.inhabitant is not None
             session.inhabitant.tell(text)
@@ -209,9 +210,13 @@ class Sessions:
         if (socket := self._sockets.get(session.id)) is not None:
             socket.tell_config()
 
-    def _lent(self, declared: Declared, *, caller_id: str) -> Lent:
+    async def _lent(self, declared: Declared, *, caller_id: str) -> Lent:
+        """In a thread: a caller may declare hundreds of tools, and schemas that take long to read."""
         timeout_ms = max(1, round(self._terms.relay.timeout * 1000))
-        return Lent(caller_id, declared.tools or (), timeout_ms=timeout_ms)
+        if not declared.tools:
+            return Lent(caller_id, timeout_ms=timeout_ms)
+        judge = self._rooms.catalog.checking.fault_in
+        return await asyncio.to_thread(Lent, caller_id, declared.tools, timeout_ms=timeout_ms, judge=judge)
 
     def _begin_end(self, session: Session, status: SessionStatus, error: str | None) -> None:
         task = asyncio.create_task(self._end(session, status, error))

@@ -78,7 +78,7 @@ async def opened_session(
 ) -> Opened:
     session = await sessions.open(principal, agent=agent, declared=declared)
     if message is not None:
-        sessions.message(session, message, declared=Declared(), principal=principal)
+        await sessions.message(session, message, declared=Declared(), principal=principal)
     return Opened(session_id=session.id, spawned=True, last_event_index=-1, session=session_record(session, principal))
 
 

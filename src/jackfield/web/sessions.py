@@ -120,7 +120,7 @@ async def send_message(visit: Visit) -> Answer:
     if body.message is None and declared.tools is None:
         raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
     before = session.ring.last_index
-    visit.gateway.sessions.message(session, body.message, declared=declared, principal=visit.principal)
+    await visit.gateway.sessions.message(session, body.message, declared=declared, principal=visit.principal)
     record = session_record(session, visit.principal)
     return json_reply(Opened(session_id=session.id, spawned=False, last_event_index=before, session=record))
 

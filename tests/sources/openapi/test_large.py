@@ -30,10 +30,10 @@ async def test_a_large_document_becomes_tools_that_can_be_listed_found_checked_a
             "team": {"name": "x", "lead": {"login": "c"}, "parent": {"parent": None}},
         }
         arguments = {"name": "n", "owner": owner, "rule": {"all": ["x", {"not": "y"}]}, "weight": 0.5}
-        assert catalog.check_arguments(entry, arguments) == []
-        assert catalog.check_arguments(entry, {**arguments, "weight": 0}) != []
-        assert catalog.check_arguments(entry, {**arguments, "owner": {"team": {"lead": {"login": "No!"}}}}) != []
-        assert catalog.check_arguments(entry, {**arguments, "id": "read only"}) != []
+        assert await catalog.check_arguments(entry, arguments) == []
+        assert await catalog.check_arguments(entry, {**arguments, "weight": 0}) != []
+        assert await catalog.check_arguments(entry, {**arguments, "owner": {"team": {"lead": {"login": "No!"}}}}) != []
+        assert await catalog.check_arguments(entry, {**arguments, "id": "read only"}) != []
 
         shop.upstream.answers["/v1/ticket5"] = echo
         made = await shop.result("create_ticket5", **arguments)

@@ -155,11 +155,11 @@ class SessionTools:
             )
             session = self._sessions.find(opened.session_id, caller.principal)
             self._bind(session, caller)
-            self._sessions.message(session, text, declared=Declared(), principal=caller.principal)
+            await self._sessions.message(session, text, declared=Declared(), principal=caller.principal)
             return {"session_id": session.id, "spawned": True, "last_event_index": -1}
         session = self._session(arguments, caller.principal)
         before = session.ring.last_index
-        self._sessions.message(session, text, declared=declared, principal=caller.principal)
+        await self._sessions.message(session, text, declared=declared, principal=caller.principal)
         self._bind(session, caller)
         return {"session_id": session.id, "spawned": False, "last_event_index": before}
 

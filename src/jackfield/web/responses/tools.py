@@ -10,9 +10,11 @@ from typing import Any, get_args
 
 import msgspec
 
+from jackfield.catalog.globs import MOST, check_bounds
 from jackfield.errors import BadRequest
 from jackfield.model.response_request import (
     AllowedTools,
+    ApprovalRules,
     CatalogTool,
     ChoiceMode,
     ChosenTool,
@@ -21,10 +23,13 @@ from jackfield.model.response_request import (
     McpTool,
     RequestTool,
     ToolChoice,
+    ToolSubset,
 )
 from jackfield.web.sentences import bad_value
 
 MODES: tuple[ChoiceMode, ...] = get_args(ChoiceMode)
+MOST_SERVERS = 64
+"""Tools of a request that stand for many: servers, the catalog, extensions."""
 _FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _EXTENSION = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_:-]+\Z")
 _KINDS = {"function": FunctionTool, "mcp": McpTool, "jackfield:catalog": CatalogTool}
@@ -36,11 +41,31 @@ def read_tools(given: list[Any]) -> tuple[RequestTool, ...]:
     tools = tuple(_tool(number, raw) for number, raw in enumerate(given))
     _no_doubles("function", (tool.name for tool in tools if isinstance(tool, FunctionTool)))
     _no_doubles("server", (tool.server_label for tool in tools if isinstance(tool, McpTool)))
+    if (others := sum(not isinstance(tool, FunctionTool) for tool in tools)) > MOST_SERVERS:
+        raise BadRequest(f"'tools' has {others} servers and catalogs; {MOST_SERVERS} are allowed.", param="tools")
+    for number, tool in enumerate(tools):
+        for key, patterns in _patterns(tool):
+            check_bounds(patterns, param=f"tools[{number}].{key}")
     return tools
+
+
+def _patterns(tool: RequestTool) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Every list of names or globs that a tool of a request brings along, by its key."""
+    if isinstance(tool, CatalogTool):
+        yield "tools", tool.tools
+    elif isinstance(tool, McpTool):
+        rules = tool.require_approval if isinstance(tool.require_approval, ApprovalRules) else ApprovalRules()
+        for key, names in (
+            ("allowed_tools", tool.allowed_tools),
+            ("require_approval.always", rules.always),
+            ("require_approval.never", rules.never),
+        ):
+            yield key, (names.tool_names or ()) if isinstance(names, ToolSubset) else names or ()
 
 
 def read_choice(given: Any, *, allowed: tuple[str, ...]) -> ToolChoice:
     """`tool_choice` in any of its forms, joined with the seed's `allowed_tools` (none: all)."""
+    check_bounds(allowed, param="allowed_tools")
     choice = _choice(given)
     if not allowed or choice == "none":
         return choice
@@ -110,6 +135,9 @@ def _allowed(given: dict[str, Any]) -> AllowedTools:
     tools = given.get("tools")
     if not isinstance(tools, list) or not tools:
         raise BadRequest("'tool_choice.tools' must list the tools that are allowed.", param="tool_choice.tools")
+    if len(tools) > MOST:
+        said = f"'tool_choice.tools' lists {len(tools)} tools; {MOST} are allowed"
+        raise BadRequest(f"{said}. Leave those out of 'tools' that may not be called.", param="tool_choice.tools")
     chosen = tuple(_chosen(raw, f"tool_choice.tools[{number}]") for number, raw in enumerate(tools))
     return AllowedTools(mode=_mode(given.get("mode") or "auto"), tools=chosen)
 
