@@ -26,7 +26,14 @@ from jackfield.model.items import (
     Message,
 )
 from jackfield.model.principal import Principal
-from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, FunctionTool, McpTool
+from jackfield.model.response_request import (
+    CatalogTool,
+    CreateResponse,
+    ExtensionTool,
+    FunctionTool,
+    HostedTool,
+    McpTool,
+)
 from jackfield.model.tool import Tool
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation
@@ -36,6 +43,7 @@ from tests.agents.stage import PlayedModel, calls, says
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 
+SEARCH = HostedTool(type="web_search")
 CALLER = Principal(name="caller", scopes=frozenset({"call"}))
 CONFIG = """
 [outgoing]
@@ -102,8 +110,8 @@ def _item(given: Item | str) -> Item:
 
 
 @asynccontextmanager
-async def a_gateway(folder: Path) -> AsyncIterator[Gateway]:
-    (folder / "jackfield.toml").write_text(CONFIG, encoding="utf-8")
+async def a_gateway(folder: Path, *, more: str = "") -> AsyncIterator[Gateway]:
+    (folder / "jackfield.toml").write_text(CONFIG + more, encoding="utf-8")
     (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
     settings = load_settings(
         folder, environment={"JACKFIELD_DATA": str(folder / "data")}, overrides={"store": "memory:"}
@@ -314,3 +322,17 @@ async def test_a_tool_type_with_a_providers_name_goes_to_whoever_registered_it(t
     assert model.outputs(1) == ['["found","x"]']
     with pytest.raises(BadRequest, match="Nobody has registered the tool type 'acme:other'"):
         await talk.ask(PlayedModel(), "search", tools=(ExtensionTool(type="acme:other", options={}),))
+
+
+@requirement("PROG-unknown-tools")
+async def test_tools_that_are_not_here_are_left_out_or_refused_as_the_config_says(
+    talk: Conversation, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = PlayedModel(says("Hello."))
+    assert (await talk.ask(model, "Hi", tools=(SEARCH, FunctionTool(name="mine")))).status == "completed"
+    assert [tool.name for tool in model.asked[0].tools] == ["mine"]
+
+    refusing = '\n[responses]\nunknown_tools = "refuse"\n'
+    async with a_gateway(tmp_path_factory.mktemp("refusing"), more=refusing) as gateway:
+        with pytest.raises(BadRequest, match="no tool of the type 'web_search' here"):
+            await Conversation(gateway).ask(PlayedModel(says("Hello.")), "Hi", tools=(SEARCH,))

@@ -41,7 +41,7 @@ def test_a_name_is_the_tools_own_where_it_is_unique_else_it_has_the_label() -> N
     ]
     table = table_of([FunctionTool(name="close")], servers)
     assert list(table) == ["close", "one_search", "open", "two_search"]
-    assert [tool.bare_name for tool in table.values()] == ["", "search", "open", "search"]
+    assert [tool.bare_name for tool in table.values()] == ["close", "search", "open", "search"]
     assert [tool.runs_here for tool in table.values()] == [False, True, True, True]
 
 
@@ -127,7 +127,13 @@ def test_no_server_gets_the_name_of_another_tool_however_it_calls_its_own() -> N
     assert len(table) == 5
     assert not table["one_se_arch"].runs_here
     assert not table["se_arch"].runs_here
-    assert sorted(tool.bare_name for tool in table.values()) == ["", "", "se arch", "se-arch", "se_arch"]
+    assert sorted(tool.bare_name for tool in table.values()) == [
+        "one_se_arch",
+        "se arch",
+        "se-arch",
+        "se_arch",
+        "se_arch",
+    ]
 
 
 @requirement("SAFE-reserved-names")

@@ -10,6 +10,7 @@ from jackfield.model.ids import new_id
 from jackfield.store import Store
 from jackfield.store.responses import EventChunk, KeptResponse, Turn, stop_topic
 from tests.contracts.stores import KINDS, a_store
+from tests.requirement import requirement
 
 HERE = "gw_a"
 
@@ -43,6 +44,25 @@ async def test_a_response_is_given_back_as_it_was_kept(store: Store) -> None:
 
     assert await store.responses.get(response.id) == response
     assert await store.responses.get("resp_other") is None
+
+
+@requirement("PROG-item-reference")
+async def test_a_response_is_found_by_an_item_of_its_own_key(store: Store) -> None:
+    for _ in range(3):
+        await store.responses.add(other := a_response())
+        await settle(store, other)
+    response, item = a_response(), new_id("msg")
+    await store.responses.add(response)
+    await settle(store, response, output=f'[{{"type":"message","id":"{item}"}}]')
+
+    async def found(item_id: str, *, principal: str = "ada") -> Turn | None:
+        return await store.responses.with_item(item_id, principal=principal, within_ms=600_000)
+
+    assert await found(item) == Turn(response.id, None, '["said"]', f'[{{"type":"message","id":"{item}"}}]')
+    assert await found(item, principal="bob") is None
+    assert await found(new_id("msg")) is None
+    assert await found("%") is None
+    assert await found(f"msg_{0:028x}") is None, "made at another time"
 
 
 async def test_a_response_is_settled_once(store: Store) -> None:

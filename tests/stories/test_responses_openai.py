@@ -196,7 +196,7 @@ def _if(response: Any, status: str) -> Any:
         ({"model": MODEL}, "invalid_request", "input"),
         ({"model": MODEL, "input": "hello", "max_tool_calls": 0}, "invalid_request", "max_tool_calls"),
         ({"model": MODEL, "input": "hello", "tools": [{"type": "function", "name": "a b"}]}, "invalid_request", None),
-        ({"model": MODEL, "input": "hello", "tools": [{"type": "web_search"}]}, "invalid_request", None),
+        ({"model": MODEL, "input": "hello", "tools": [{"type": "acme:nothing"}]}, "invalid_request", None),
         ({"model": MODEL, "input": "hello", "tool_choice": "required"}, "invalid_request", "tool_choice"),
     ],
 )

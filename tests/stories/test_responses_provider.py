@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import openai
 import pytest
 import pytest_asyncio
@@ -18,6 +19,7 @@ from tests.llm.chat_server import (
     ROLE,
     USAGE,
     ChatServer,
+    Play,
     breaks_off,
     call,
     chunk,
@@ -305,3 +307,140 @@ async def test_a_client_that_hangs_up_stops_the_request_to_the_model(ask: Asking
     await asyncio.to_thread(hang_up)
     async with asyncio.timeout(10):
         await is_gone.wait()
+
+
+PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch"
+CLIENT_TOOLS: list[Any] = [
+    {"type": "function", "name": "shell", "parameters": {"type": "object"}},
+    {
+        "type": "custom",
+        "name": "apply_patch",
+        "description": "Edit files.",
+        "format": {"type": "grammar", "syntax": "lark", "definition": "start: patch"},
+    },
+    {
+        "type": "namespace",
+        "name": "mcp__docs",
+        "description": "Docs",
+        "tools": [{"type": "function", "name": "find", "parameters": {"type": "object"}, "strict": False}],
+    },
+    {"type": "tool_search", "execution": "client", "description": "Search", "parameters": {"type": "object"}},
+    {"type": "web_search", "external_web_access": True},
+]
+
+
+def called(name: str, arguments: str) -> Play:
+    return says(ROLE, call(0, id="c1", name=name, arguments=arguments), CALLS_END, USAGE)
+
+
+@requirement("PROG-client-tools", "PROG-unknown-tools")
+async def test_a_model_knows_all_tools_of_the_client_as_functions(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [FINE]
+    made = await ask("hello", tools=CLIENT_TOOLS)
+
+    functions = {tool["function"]["name"]: tool["function"] for tool in chat.bodies[0]["tools"]}
+    assert list(functions) == ["shell", "apply_patch", "mcp__docs__find", "tool_search"]
+    assert functions["apply_patch"]["parameters"]["required"] == ["input"]
+    assert "start: patch" in functions["apply_patch"]["description"]
+    assert [tool.type for tool in made.tools] == ["function", "custom", "namespace", "tool_search"], "no web_search"
+
+
+@requirement("PROG-client-tools")
+async def test_a_function_of_a_namespace_is_called_by_its_own_name_there(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [called("mcp__docs__find", '{"q": 1}'), FINE]
+    made = await ask.streamed("look", tools=CLIENT_TOOLS)
+    wanted = made.output[0]
+    assert (wanted.type, wanted.name, wanted.namespace, wanted.arguments) == (
+        "function_call",
+        "find",
+        "mcp__docs",
+        '{"q": 1}',
+    )
+    output = {"type": "function_call_output", "call_id": "c1", "output": "here"}
+    again = await ask([{"role": "user", "content": "look"}, wanted.to_dict(), output], tools=CLIENT_TOOLS, store=False)
+
+    assert again.output_text == "Hello there"
+    _, asked, told = chat.bodies[1]["messages"]
+    assert asked["tool_calls"][0]["function"] == {"name": "mcp__docs__find", "arguments": '{"q": 1}'}
+    assert told == {"role": "tool", "tool_call_id": "c1", "content": "here"}
+
+
+@requirement("PROG-client-tools")
+@pytest.mark.parametrize("written", [msgspec.json.encode({"input": PATCH}).decode(), PATCH], ids=["json", "bare"])
+async def test_a_tool_that_takes_text_is_given_text(ask: Asking, chat: ChatServer, written: str) -> None:
+    chat.plays = [called("apply_patch", written), FINE]
+    told: list[Any] = []
+    made = await ask.streamed("edit", tools=CLIENT_TOOLS, each=told.append)
+    wanted = made.output[0]
+    assert (wanted.type, wanted.name, wanted.input) == ("custom_tool_call", "apply_patch", PATCH)
+    assert [(event.type, getattr(event, "delta", None)) for event in told if "custom" in event.type] == [
+        ("response.custom_tool_call_input.delta", PATCH),
+        ("response.custom_tool_call_input.done", None),
+    ]
+    output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done"}
+    again = await ask([output], tools=CLIENT_TOOLS, previous_response_id=made.id)
+
+    assert again.output_text == "Hello there"
+    asked = chat.bodies[1]["messages"][1]["tool_calls"][0]["function"]
+    assert msgspec.json.decode(asked["arguments"]) == {"input": PATCH}
+
+
+@requirement("PROG-client-tools")
+async def test_tools_that_a_search_of_the_client_finds_can_be_called(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [called("tool_search", '{"query": "mail"}'), called("mcp__mail__send", "{}")]
+    made = await ask("write a mail", tools=CLIENT_TOOLS)
+    wanted = made.output[0]
+    assert (wanted.type, wanted.execution, wanted.arguments) == ("tool_search_call", "client", {"query": "mail"})
+    send = {"type": "function", "name": "send", "parameters": {"type": "object"}}
+    found = {
+        "type": "tool_search_output",
+        "call_id": wanted.call_id,
+        "status": "completed",
+        "execution": "client",
+        "tools": [{"type": "namespace", "name": "mcp__mail", "tools": [send]}],
+    }
+    again = await ask([found], tools=CLIENT_TOOLS, previous_response_id=made.id)
+
+    assert (again.output[0].name, again.output[0].namespace) == ("send", "mcp__mail")
+    assert "mcp__mail__send" in chat.bodies[1]["messages"][-1]["content"]
+    assert [tool["function"]["name"] for tool in chat.bodies[1]["tools"]][-1] == "mcp__mail__send"
+
+
+@requirement("PROG-item-reference")
+async def test_items_of_earlier_responses_go_by_their_ids(ask: Asking, chat: ChatServer) -> None:
+    chat.plays = [says(ROLE, chunk({"reasoning_content": "Hm."}), text("Hi Ada."), END, USAGE), FINE]
+    made = await ask("I am Ada.")
+    references = [{"type": "item_reference", "id": item.id} for item in made.output]
+    again = await ask([{"role": "user", "content": "I am Ada."}, *references, {"role": "user", "content": "Who?"}])
+
+    assert again.output_text == "Hello there"
+    assert [(told["role"], told["content"]) for told in chat.bodies[1]["messages"]] == [
+        ("user", "I am Ada."),
+        ("assistant", "Hi Ada."),
+        ("user", "Who?"),
+    ]
+    for response in (again, made):
+        await asyncio.to_thread(ask.client.responses.delete, response.id)
+    with pytest.raises(openai.BadRequestError, match=f"no item '{made.output[0].id}'"):
+        await ask(references)
+
+
+@requirement("PROG-input-tokens")
+async def test_input_tokens_are_estimated_and_requests_checked_as_for_a_response(ask: Asking) -> None:
+    def count(**body: Any) -> Any:
+        return ask.client.responses.input_tokens.count(model="tiny", **body)
+
+    short = await asyncio.to_thread(count, input="Hello")
+    long = await asyncio.to_thread(count, input="Hello " * 1000)
+    with_tools = await asyncio.to_thread(count, input="Hello", tools=[CATALOG])
+    image = [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]
+    seeing = await asyncio.to_thread(count, input=image)
+
+    assert (short.object, short.input_tokens < 20) == ("response.input_tokens", True)
+    assert 1500 < long.input_tokens < 1600
+    assert with_tools.input_tokens > short.input_tokens + 50
+    assert 1000 < seeing.input_tokens < 1050
+    with pytest.raises(openai.BadRequestError, match="tool_choice"):
+        await asyncio.to_thread(count, input="Hello", tool_choice={"type": "function", "name": "nope"})
+    with pytest.raises(openai.BadRequestError, match="no response 'resp_x'"):
+        await asyncio.to_thread(count, input="Hello", previous_response_id="resp_x")

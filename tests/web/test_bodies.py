@@ -56,7 +56,13 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         throttle=Throttle(),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
-        responses=Desk(store=gateway.store, engine=gateway.engine, gateway_id=gateway.id, streams=streams),
+        responses=Desk(
+            store=gateway.store,
+            engine=gateway.engine,
+            gateway_id=gateway.id,
+            streams=streams,
+            settings=gateway.settings.responses,
+        ),
         streams=streams,
     )
     return Visit(reception, {"type": "http", "headers": headers}, receive)

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
 
+from jackfield.agents.client_tools import call_as_told, output_as_told
 from jackfield.agents.outputs import told_by_now
 from jackfield.agents.speech import record_id
 from jackfield.agents.tools import ToolTable
 from jackfield.model.call import Call
 from jackfield.model.items import (
+    ClientCall,
+    ClientOutput,
     FunctionCall,
     FunctionCallOutput,
     Item,
@@ -22,6 +25,8 @@ from jackfield.model.items import (
     McpListTools,
     McpToolExecutionError,
     OutputPart,
+    ToolSearchCall,
+    ToolSearchOutput,
 )
 
 NO_RECORD = "What became of this call is no longer known."
@@ -43,19 +48,29 @@ def open_calls(items: Sequence[Item]) -> list[str]:
 def told_to_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[str, Call]) -> tuple[Item, ...]:
     """The conversation without what a model has no word for. Calls of one step stand together, before their outputs."""
     ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
-    names = {(tool.label, tool.bare_name): tool.name for tool in tools.values()}
+    names = {(tool.label, tool.bare_name): tool.name for tool in tools.values() if tool.runs_here}
+    own_names = {(tool.namespace, tool.bare_name): tool.name for tool in tools.values() if not tool.runs_here}
     told: list[Item] = []
     for calls in _by_step(items):
         first = calls[0]
-        if isinstance(first, McpListTools | McpApprovalResponse):
+        if isinstance(first, McpListTools | McpApprovalResponse) or _is_elsewhere(first):
             continue
         if isinstance(first, McpCall | McpApprovalRequest):
             shown = [item for item in calls if isinstance(item, McpCall) or item.id not in ran]
             told += [_call(item, names) for item in shown if isinstance(item, McpCall | McpApprovalRequest)]
             told += [FunctionCallOutput(call_id=item.id, output=_output(item, records)) for item in shown]
+        elif isinstance(first, ClientCall):
+            told.append(call_as_told(first, own_names))
+        elif isinstance(first, ClientOutput):
+            told.append(output_as_told(first))
         else:
             told.append(first)
     return tuple(told)
+
+
+def _is_elsewhere(item: Item) -> bool:
+    """A search for tools that another provider ran: its tools are among those of the request."""
+    return isinstance(item, ToolSearchCall | ToolSearchOutput) and item.execution == "server"
 
 
 def _by_step(items: Sequence[Item]) -> list[list[Item]]:

@@ -3,9 +3,11 @@
 Above: the door, which stores and tells. Below: the loop. What cannot be carried out is refused before the first event.
 """
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.agents import events
@@ -21,15 +23,18 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.rights import may_see
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import BadRequest, Forbidden
-from jackfield.llm.base import ModelRequest
+from jackfield.llm.base import Model, ModelRequest
+from jackfield.llm.counting import estimated_tokens
 from jackfield.llm.models import Models
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpListTools
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, FunctionTool, McpTool
+from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, HostedTool, McpTool
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
+
+log = logging.getLogger("jackfield.agents")
 
 
 class Rooms(Struct, frozen=True, kw_only=True):
@@ -65,12 +70,9 @@ class Engine:
     ) -> None:
         """One request: refused by an exception, or told event by event until `Ended`."""
         rooms = self._rooms
-        if not principal.may(Scope.CALL):
-            raise Forbidden(f"Key '{principal.name}' may not use models. Use a key with the scope 'call'.")
-        model = await rooms.models.get(request.model)
+        model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
-            functions = [tool for tool in request.tools if isinstance(tool, FunctionTool)]
-            table = table_of(functions, servers)
+            table = table_of(request.tools, servers)
             choice = choice_of(request.tool_choice, table)
             verdicts = await rooms.approvals.read(history, request.input, principal=principal)
             emit(events.Begun())
@@ -90,6 +92,24 @@ class Engine:
                 principal=principal,
             )
             emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
+
+    async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
+        """About how many tokens its first step would have the model read; refused as `respond` refuses."""
+        await self._model_for(request, principal)
+        async with self._servers(request, principal) as servers:
+            table = table_of(request.tools, servers)
+            choice_of(request.tool_choice, table)
+            await self._rooms.approvals.read(history, request.input, principal=principal)
+            said = (*history, *request.input)
+            items = told_to_model(said, tools=table, records=await self._records(said, principal))
+        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.specs))
+
+    async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
+        if not principal.may(Scope.CALL):
+            raise Forbidden(f"Key '{principal.name}' may not use models. Use a key with the scope 'call'.")
+        model = await self._rooms.models.get(request.model)
+        self._check_known(request)
+        return model
 
     async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
         runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
@@ -139,6 +159,18 @@ class Engine:
             if call is not None and may_see(principal, call):
                 found[call_id] = await made_whole(self._rooms.store, call)
         return found
+
+    def _check_known(self, request: CreateResponse) -> None:
+        """Tools that somebody else would run are left out, or refused where the config says so."""
+        unknown = [tool.type for tool in request.tools if isinstance(tool, HostedTool)]
+        if unknown and self._rooms.settings.unknown_tools == "refuse":
+            raise BadRequest(
+                f"There is no tool of the type '{unknown[0]}' here. Remove it from 'tools', or let such tools be left "
+                'out with [responses] unknown_tools = "ignore".',
+                param="tools",
+            )
+        if unknown:
+            log.info("left out of a request's tools, since they are not here: %s", ", ".join(unknown))
 
     def _limits(self, request: CreateResponse) -> Limits:
         settings = self._rooms.settings

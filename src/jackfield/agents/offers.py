@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.agents.choice import Choice
+from jackfield.agents.client_tools import client_tools
 from jackfield.agents.tools import Offered, ToolTable
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.globs import compiled
@@ -24,8 +26,8 @@ from jackfield.model.response_request import (
     AllowedTools,
     ApprovalRules,
     ChosenTool,
-    FunctionTool,
     McpTool,
+    RequestTool,
     ToolChoice,
     ToolSubset,
 )
@@ -98,43 +100,41 @@ async def chosen_of(entries: Sequence[Entry], patterns: Sequence[str]) -> tuple[
     return await asyncio.to_thread(of_catalog, entries, patterns)
 
 
-def table_of(functions: Sequence[FunctionTool], servers: Sequence[Server]) -> ToolTable:
-    """Every tool of the request under a name of its own; one that a label has twice is offered once."""
+def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolTable:
+    """Every tool of the request under a name of its own; one that a label has twice is offered once.
+
+    `clients` are those that the client runs; others of the request are passed over here.
+    """
     behind = {
         (server.label, bare_name(entry, is_private=server.is_private)): (server, entry)
         for server in servers
         for entry in server.offered
     }
-    wishes = Counter([function.name for function in functions])
+    own_tools = list(client_tools(clients))
+    wishes = Counter([tool.name for tool in own_tools])
     wishes.update(legal(bare) for _, bare in behind)
     taken = set(wishes)
-    offered = [
-        Offered(
-            name=function.name,
-            description=function.description or "",
-            parameters=function.parameters,
-            strict=function.strict,
-        )
-        for function in functions
-    ]
+    offered: dict[str, Offered] = {}
+    for tool in own_tools:
+        name = tool.name if tool.name not in offered else _derived(tool.namespace or "own", tool.bare_name, taken)
+        taken.add(name)
+        offered[name] = msgspec.structs.replace(tool, name=name)
     for (label, bare), (server, entry) in behind.items():
         own = legal(bare)
         is_ours = own in RESERVED_NAMES and entry.tool.source != BUILTIN_SOURCE
         name = own if wishes[own] == 1 and not is_ours else _derived(label, bare, taken)
         taken.add(name)
-        offered.append(
-            Offered(
-                name=name,
-                description=entry.tool.description,
-                parameters=entry.tool.input_schema,
-                entry=entry,
-                label=label,
-                bare_name=bare,
-                is_private=server.is_private,
-                asks_first=server.asks_first(entry),
-            )
+        offered[name] = Offered(
+            name=name,
+            description=entry.tool.description,
+            parameters=entry.tool.input_schema,
+            entry=entry,
+            label=label,
+            bare_name=bare,
+            is_private=server.is_private,
+            asks_first=server.asks_first(entry),
         )
-    return ToolTable(offered)
+    return ToolTable(offered.values())
 
 
 def _derived(label: str, bare: str, taken: set[str]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from jackfield.agents import events
+from jackfield.agents.client_tools import made_call
 from jackfield.agents.media import made_whole
 from jackfield.agents.outputs import Told, refused, told_failure, told_of
 from jackfield.agents.plan import RunPlan
@@ -22,7 +23,7 @@ from jackfield.calls.requests import CallRequest
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, Failed
 from jackfield.model.ids import new_id
-from jackfield.model.items import FunctionCall, McpApprovalRequest, McpCall
+from jackfield.model.items import ClientCall, McpApprovalRequest, McpCall
 from jackfield.store import Store
 
 APPROVAL_PREFIX = "mcpr_"
@@ -64,10 +65,9 @@ class CallRunner:
         assert call.tool is not None
         if call.tool.runs_here:
             return await self.run(call, place)
-        assert isinstance(call.item, FunctionCall)
+        assert isinstance(call.item, ClientCall)
         assert call.index is not None
-        done = msgspec.structs.replace(call.item, arguments=call.arguments, status="completed")
-        self._emit(events.ItemDone(call.index, done))
+        self._emit(events.ItemDone(call.index, made_call(call.item, call.arguments)))
         return None
 
     async def run(self, call: HeardCall, place: Callable[[], int]) -> Told:

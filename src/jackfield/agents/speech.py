@@ -11,10 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents import events
+from jackfield.agents.client_tools import begun_call
 from jackfield.agents.tools import Offered
 from jackfield.llm import base as llm
 from jackfield.model.ids import new_id
 from jackfield.model.items import (
+    ClientCall,
     FunctionCall,
     Item,
     McpCall,
@@ -50,7 +52,7 @@ class HeardCall(Struct, kw_only=True):
     refusal: str | None = None
     index: int | None = None
     """Its place in the output; None while it is not shown."""
-    item: FunctionCall | McpCall | None = None
+    item: ClientCall | McpCall | None = None
     pieces: list[str] = []
     """Its arguments as they came in."""
 
@@ -151,7 +153,7 @@ class Speech:
 
     def _more_arguments(self, call: HeardCall, text: str) -> None:
         call.pieces.append(text)
-        if call.index is not None and text:
+        if call.index is not None and text and isinstance(call.item, FunctionCall | McpCall):
             self._emit(events.ArgumentsDelta(call.index, text))
 
     def _add(self, item: Item) -> int:
@@ -161,7 +163,7 @@ class Speech:
         return index
 
 
-def begun_item(tool: Offered, call_id: str, *, step: int) -> FunctionCall | McpCall:
+def begun_item(tool: Offered, call_id: str, *, step: int) -> ClientCall | McpCall:
     """The item of a call that begins. One that the gateway runs carries the id that its record will have."""
     if tool.runs_here:
         return McpCall(
@@ -172,7 +174,7 @@ def begun_item(tool: Offered, call_id: str, *, step: int) -> FunctionCall | McpC
             status="in_progress",
             step=step,
         )
-    return FunctionCall(id=new_id("fc"), call_id=call_id, name=tool.name, arguments="", status="in_progress")
+    return begun_call(tool, call_id)
 
 
 def mcp_item_id(call_id: str) -> str:

@@ -4,12 +4,14 @@ Above: the loop and the engine. Below: the catalog's entries.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from jackfield.catalog.catalog import Entry
 from jackfield.llm.base import ToolSpec
+
+ClientKind = Literal["function", "custom", "tool_search"]
 
 
 class Offered(Struct, frozen=True, kw_only=True):
@@ -29,6 +31,9 @@ class Offered(Struct, frozen=True, kw_only=True):
     """It belongs to this request alone and is in nobody's catalog."""
     is_own: bool = False
     """It is of the agent's own servers, or lent to it, so that no list of tools has to name it."""
+    kind: ClientKind = "function"
+    """How a call is handed to the client, where the client runs it."""
+    namespace: str | None = None
     asks_first: bool = False
     """The request wants to be asked before it is called; the tool's own metadata may want that as well."""
 

@@ -79,6 +79,8 @@ class FunctionCall(Struct, frozen=True, kw_only=True, tag="function_call"):
     name: str
     arguments: str
     """JSON as the model wrote it, which need not parse."""
+    namespace: str | UnsetType = UNSET
+    """Which of the request's namespaces the function is in."""
     status: ItemStatus = "completed"
 
 
@@ -88,6 +90,48 @@ class FunctionCallOutput(Struct, frozen=True, kw_only=True, tag="function_call_o
     id: str = ""
     call_id: str
     output: str | tuple[OutputPart, ...]
+    status: ItemStatus = "completed"
+
+
+class CustomToolCall(Struct, frozen=True, kw_only=True, tag="custom_tool_call"):
+    """The model asks the client to run one of its tools that take plain text."""
+
+    id: str = ""
+    call_id: str
+    name: str
+    input: str
+    namespace: str | UnsetType = UNSET
+    status: ItemStatus = "completed"
+
+
+class CustomToolCallOutput(Struct, frozen=True, kw_only=True, tag="custom_tool_call_output"):
+    """The client's answer to a `CustomToolCall`."""
+
+    id: str = ""
+    call_id: str
+    output: str | tuple[OutputPart, ...]
+    status: ItemStatus = "completed"
+
+
+class ToolSearchCall(Struct, frozen=True, kw_only=True, tag="tool_search_call"):
+    """The model asks the client which other tools there are."""
+
+    id: str = ""
+    call_id: str = ""
+    execution: Literal["client", "server"] = "client"
+    arguments: Any = None
+    """The arguments themselves, not as text."""
+    status: ItemStatus = "completed"
+
+
+class ToolSearchOutput(Struct, frozen=True, kw_only=True, tag="tool_search_output"):
+    """The client's answer to a `ToolSearchCall`: tools that can be called from here on."""
+
+    id: str = ""
+    call_id: str = ""
+    execution: Literal["client", "server"] = "client"
+    tools: tuple[Any, ...] = ()
+    """As in the `tools` of a request."""
     status: ItemStatus = "completed"
 
 
@@ -194,6 +238,10 @@ Item = (
     Message
     | FunctionCall
     | FunctionCallOutput
+    | CustomToolCall
+    | CustomToolCallOutput
+    | ToolSearchCall
+    | ToolSearchOutput
     | Reasoning
     | McpListTools
     | McpCall
@@ -203,10 +251,19 @@ Item = (
     | ItemReference
 )
 
+ClientCall = FunctionCall | CustomToolCall | ToolSearchCall
+"""A call that the client runs."""
+ClientOutput = FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput
+"""What came of it."""
+
 ID_PREFIX: dict[type[Struct], str] = {
     Message: "msg",
     FunctionCall: "fc",
     FunctionCallOutput: "fco",
+    CustomToolCall: "ctc",
+    CustomToolCallOutput: "ctco",
+    ToolSearchCall: "tsc",
+    ToolSearchOutput: "tso",
     Reasoning: "rs",
     McpListTools: "mcpl",
     McpCall: "mcp",

@@ -11,6 +11,8 @@ from msgspec import UNSET, Struct, UnsetType
 from jackfield.model.items import Item
 
 ChoiceMode = Literal["auto", "none", "required"]
+EventNames = Literal["openai", "open-responses"]
+"""Whose names the events of a stream have, where the two differ."""
 
 
 class FunctionTool(Struct, frozen=True, kw_only=True, tag="function"):
@@ -20,6 +22,37 @@ class FunctionTool(Struct, frozen=True, kw_only=True, tag="function"):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+
+
+class CustomTool(Struct, frozen=True, kw_only=True, tag="custom"):
+    """A tool that the client runs and that takes plain text instead of arguments."""
+
+    name: str
+    description: str | None = None
+    format: dict[str, Any] | None = None
+    """`{"type": "text"}`, or a grammar: `{"type": "grammar", "syntax", "definition"}`."""
+
+
+class NamespaceTool(Struct, frozen=True, kw_only=True, tag="namespace"):
+    """Tools of the client under one name. Their calls say which namespace they are in."""
+
+    name: str
+    description: str | None = None
+    tools: tuple[FunctionTool | CustomTool, ...] = ()
+
+
+class ToolSearchTool(Struct, frozen=True, kw_only=True, tag="tool_search"):
+    """A search that the client runs for tools which it has not listed yet."""
+
+    execution: Literal["client"]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class HostedTool(Struct, frozen=True, kw_only=True):
+    """A tool that another provider would run and that is not here (`web_search`, …)."""
+
+    type: str
 
 
 class ToolSubset(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,13 +94,15 @@ class ExtensionTool(Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
 
-RequestTool = FunctionTool | McpTool | CatalogTool | ExtensionTool
+ClientTool = FunctionTool | CustomTool | ToolSearchTool
+"""A tool that the client runs."""
+RequestTool = ClientTool | NamespaceTool | McpTool | CatalogTool | ExtensionTool | HostedTool
 
 
 class ChosenTool(Struct, frozen=True, kw_only=True):
     """A tool that `tool_choice` names: a function by its name, or one tool of a server, or all of a server's."""
 
-    type: Literal["function", "mcp"]
+    type: Literal["function", "custom", "mcp"]
     name: str | None = None
     server_label: str | None = None
 
@@ -122,3 +157,5 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     store: bool = True
     stream: bool = False
     background: bool = False
+    event_names: EventNames | None = None
+    """None: as the config says."""

@@ -3,7 +3,7 @@
 Above: `loading.py`. Below: the model's words.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -38,6 +38,10 @@ class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout: Annotated[float, Meta(gt=0)] = 600
     retries: Annotated[int, Meta(ge=0, le=10)] = 0
     """How often a step is asked again whose model failed before it had said anything."""
+    event_names: Literal["openai", "open-responses"] = "openai"
+    """Whose names the events of a stream have, unless the request says so."""
+    unknown_tools: Literal["ignore", "refuse"] = "ignore"
+    """What becomes of tools in a request that another provider would run and this gateway has not."""
 
 
 class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ Above: the Responses door, which knows what the texts mean. Below: the named sta
 response is settled once; whoever comes second is told so.
 """
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,6 +16,10 @@ from jackfield.store.access import Read, Write
 from jackfield.store.moves import Script
 from jackfield.store.rows import Row
 
+SLACK_MS = 60_000
+"""How much later, or earlier, than an item its response may have its id from."""
+_LATEST = (1 << 48) - 1
+_MADE_ID = re.compile(r"[a-z_]{1,16}_(?P<ms>[0-9a-f]{12})[0-9a-f]{16}")
 EVENTS_AT_ONCE = 50
 """Rows of events that are read at a time."""
 
@@ -95,6 +100,23 @@ class Responses:
         """The response and all before it, the first first; the first has a link if what it continued is gone."""
         rows = await self._read(partial(moves.run, "response_chain", id=response_id))
         return [Turn(row["id"], row["previous_id"], row["input"], row["output"]) for row in rows]
+
+    async def with_item(self, item_id: str, *, principal: str, within_ms: int) -> Turn | None:
+        """The response of this key that has an item by an id which `new_id` made; it took `within_ms` at most."""
+        made = _MADE_ID.fullmatch(item_id)
+        if made is None:
+            return None
+        made_at = int(made["ms"], 16)
+        # An approved call has the id of when it was asked for, and may have run any time later.
+        until = _LATEST if item_id.startswith("mcp_") else made_at + SLACK_MS
+        values = {
+            "principal": principal,
+            "item": f'%"id":"{item_id}"%',
+            "first": f"resp_{max(0, made_at - within_ms - SLACK_MS):012x}",
+            "last": f"resp_{until:012x}g",
+        }
+        row = await self._read(partial(moves.one, "response_with_item", **values))
+        return None if row is None else Turn(row["id"], row["previous_id"], row["input"], row["output"])
 
     async def want_stopped(self, response_id: str) -> bool:
         """Ask whoever makes it to stop. False: it has ended."""

@@ -69,7 +69,13 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         throttle=Throttle(),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
-        responses=Desk(store=gateway.store, engine=engine or gateway.engine, gateway_id=gateway.id, streams=streams),
+        responses=Desk(
+            store=gateway.store,
+            engine=engine or gateway.engine,
+            gateway_id=gateway.id,
+            streams=streams,
+            settings=gateway.settings.responses,
+        ),
         streams=streams,
     )
     return Guard(reception, DOORS, SOCKET_DOORS)

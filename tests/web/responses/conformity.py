@@ -18,7 +18,12 @@ from pydantic import TypeAdapter
 from jackfield.web.responses.wire import TERMINAL
 
 SCHEMAS: dict[str, Any] = json.loads((Path(__file__).parent / "open-responses-2026-04-24.json").read_text())
-FOREIGN_ITEMS = ("mcp_list_tools", "mcp_call", "mcp_approval_request")
+FOREIGN_ITEMS = ("mcp_list_tools", "mcp_call", "mcp_approval_request", "custom_tool_call", "tool_search_call")
+OPENAIS_NAMES = {
+    "response.reasoning_text.delta": "response.reasoning.delta",
+    "response.reasoning_text.done": "response.reasoning.done",
+}
+"""The same events with the same fields, by the names that each of the two documents has for them."""
 _sdk_item: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 _sdk_event: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
@@ -57,6 +62,9 @@ def check_resource(resource: dict[str, Any], *, with_tools: bool = False) -> Non
 
 def check_event(event: dict[str, Any], *, with_tools: bool = False) -> None:
     """One event by its schema, or by the SDK's type where the spec has none."""
+    if event["type"] in OPENAIS_NAMES:
+        _sdk_event.validate_python(event)
+        event = {**event, "type": OPENAIS_NAMES[event["type"]]}
     name = _names().get(event["type"])
     if name is not None:
         validator(name, with_tools=with_tools).validate(event)
@@ -103,6 +111,12 @@ def _check_item(events: list[dict[str, Any]], response: dict[str, Any]) -> None:
 
 def _check_content(events: list[dict[str, Any]], done: dict[str, Any]) -> None:
     """Each part is wrapped by its own events, one part after the other."""
+    if done.get("summary"):
+        events = [{**event, "content_index": event["summary_index"]} for event in events]
+        events = [
+            {**event, "type": event["type"].replace("reasoning_summary_part", "content_part")} for event in events
+        ]
+        done = {"content": done["summary"]}
     assert [event["content_index"] for event in events] == sorted(event["content_index"] for event in events)
     for number, part in enumerate(done["content"]):
         own = [event for event in events if event["content_index"] == number]

@@ -89,6 +89,10 @@ class FakeEngine:
             self.stopped.set()
             raise
 
+    async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
+        del principal
+        return len(history) + len(request.input)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
@@ -110,10 +114,11 @@ class Scene:
         found: dict[str, Any] = answer.json()
         return found
 
-    async def stream(self, **body: Any) -> list[dict[str, Any]]:
-        """All events of a streamed response; that the stream ends as it must is checked."""
+    async def stream(self, *, names: str | None = None, **body: Any) -> list[dict[str, Any]]:
+        """All events of a streamed response; that the stream ends as it must is checked. `names`: whose names."""
         body = {"model": "demo", "input": "Hi", "stream": True, **body}
-        async with self.client.stream("POST", "/v1/responses", json=body) as answer:
+        headers = {} if names is None else {"jackfield-events": names}
+        async with self.client.stream("POST", "/v1/responses", json=body, headers=headers) as answer:
             assert answer.status_code == 200
             return events_of((await answer.aread()).decode())
 

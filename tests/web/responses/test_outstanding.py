@@ -72,22 +72,22 @@ def test_anything_else_is_refused_by_name(history: list[Item], given: list[Item]
 def test_a_reference_becomes_the_item_it_names() -> None:
     given: list[Item] = [HELLO, ItemReference(id="msg_1")]
 
-    assert resolve_references([], given) == (HELLO, HELLO)
+    assert resolve_references([], given, kept={}) == (HELLO, HELLO)
 
 
 def test_a_reference_to_what_is_continued_anyway_adds_nothing() -> None:
-    assert resolve_references([HELLO], [ItemReference(id="msg_1"), call("a")]) == (call("a"),)
+    assert resolve_references([HELLO], [ItemReference(id="msg_1"), call("a")], kept={}) == (call("a"),)
 
 
 def test_a_reference_to_nothing_is_refused() -> None:
     with pytest.raises(BadRequest, match="msg_2"):
-        resolve_references([HELLO], [ItemReference(id="msg_2")])
+        resolve_references([HELLO], [ItemReference(id="msg_2")], kept={})
 
 
 def test_twenty_thousand_calls_and_references_are_checked_within_a_second() -> None:
     history: list[Item] = [item for number in range(20_000) for item in (call(str(number)), output(str(number)))]
     given: list[Item] = [ItemReference(id=item.id) for item in history]
     began = time.perf_counter()
-    assert resolve_references(history, given) == ()
+    assert resolve_references(history, given, kept={}) == ()
     check_answers([], history)
     assert time.perf_counter() - began < 1

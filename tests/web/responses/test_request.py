@@ -143,7 +143,9 @@ def test_every_kind_of_tool_is_read() -> None:
     ("tools", "param"),
     [
         ([{"name": "x"}], "tools[0]"),
-        ([{"type": "telepathy"}], "tools[0].type"),
+        ([{"type": "custom", "name": "not a name"}], "tools[0].name"),
+        ([{"type": "namespace", "name": "n"}], "tools[0]"),
+        ([{"type": "namespace", "name": "n", "tools": [{"type": "function"}]}], "tools[0].tools[0].name"),
         ([{"type": "function"}], "tools[0].name"),
         ([{"type": "mcp"}], "tools[0].server_label"),
         ([ADD, ADD], "tools"),

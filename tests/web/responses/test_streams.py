@@ -82,11 +82,12 @@ def types_of(stream: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in stream]
 
 
-@requirement("CON-resp-sequence")
-async def test_a_streamed_message_follows_the_spec_event_by_event(here: Scene) -> None:
+@requirement("CON-resp-sequence", "PROG-event-names")
+@pytest.mark.parametrize(("names", "word"), [(None, "reasoning_text"), ("open-responses", "reasoning")])
+async def test_a_streamed_message_follows_the_spec_event_by_event(here: Scene, names: str | None, word: str) -> None:
     here.engine.plays(tells(*thought("Hm."), *message("Hello there.", number=1)))
 
-    stream = await here.stream()
+    stream = await here.stream(names=names)
 
     check_stream(stream)
     assert types_of(stream) == [
@@ -94,8 +95,8 @@ async def test_a_streamed_message_follows_the_spec_event_by_event(here: Scene) -
         "response.in_progress",
         "response.output_item.added",
         "response.content_part.added",
-        "response.reasoning.delta",
-        "response.reasoning.done",
+        f"response.{word}.delta",
+        f"response.{word}.done",
         "response.content_part.done",
         "response.output_item.done",
         "response.output_item.added",
@@ -110,12 +111,49 @@ async def test_a_streamed_message_follows_the_spec_event_by_event(here: Scene) -
     assert stream[-1]["response"] == await here.get(stream[0]["response"]["id"])
 
 
+@requirement("PROG-event-names")
+@pytest.mark.parametrize("names", ["openai", "open-responses"])
+async def test_who_asks_for_a_summary_gets_the_thoughts_as_one(here: Scene, names: str) -> None:
+    here.engine.plays(tells(*thought("Hm."), *message("Hello.", number=1)))
+
+    stream = await here.stream(names=names, reasoning={"summary": "auto"})
+
+    check_stream(stream)
+    assert types_of(stream)[3:7] == [
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_summary_part.done",
+    ]
+    reasoning = stream[-1]["response"]["output"][0]
+    assert (reasoning["summary"], reasoning["content"]) == ([{"type": "summary_text", "text": "Hm."}], [])
+
+
+@requirement("PROG-event-names")
+async def test_other_names_for_events_are_refused(here: Scene) -> None:
+    headers = {"jackfield-events": "mine"}
+    answer = await here.client.post("/v1/responses", json={"model": "demo", "input": "Hi"}, headers=headers)
+    assert answer.status_code == 400
+    assert "Use openai or open-responses." in answer.text
+
+
+@requirement("PROG-event-names")
+async def test_progress_is_told_only_to_who_asks_for_it(here: Scene) -> None:
+    here.engine.plays(tells(*ran(0)), tells(*ran(0)))
+
+    plain = types_of(await here.stream(tools=MCP))
+    told = types_of(await here.stream(tools=MCP, include=["jackfield.progress"]))
+
+    assert "jackfield:tool_progress" not in plain
+    assert [kind for kind in told if kind not in plain] == ["jackfield:tool_progress"]
+
+
 @requirement("CON-resp-sequence")
 async def test_five_tools_that_stream_at_once_share_one_sequence(here: Scene) -> None:
     told = [*listing(), *interleaved(*(ran(number) for number in range(1, 6))), *message("Done.", number=6)]
     here.engine.plays(tells(*told))
 
-    stream = await here.stream(tools=MCP)
+    stream = await here.stream(tools=MCP, include=["jackfield.progress"])
 
     check_stream(stream, with_tools=True)
     one = [event["type"] for event in stream if event.get("output_index") == 3]

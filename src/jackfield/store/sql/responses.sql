@@ -24,6 +24,12 @@ WITH RECURSIVE chain AS (
     FROM responses AS earlier JOIN chain ON earlier.id = chain.previous_id)
 SELECT id, previous_id, input, output FROM chain ORDER BY depth DESC
 
+-- name: response_with_item
+-- The newest response of a key that was begun in this time and has an item of this id.
+SELECT id, previous_id, input, output FROM responses
+WHERE id >= :first AND id <= :last AND principal = :principal AND (output LIKE :item OR input LIKE :item)
+ORDER BY id DESC LIMIT 1
+
 -- name: want_response_stopped
 UPDATE responses SET stop_wanted = 1 WHERE id = :id AND finished_at IS NULL RETURNING id
 

@@ -13,22 +13,27 @@ from msgspec import Raw, Struct
 
 from jackfield.errors import BadRequest, Conflict, PreviousResponseNotFound, ResponseNotFound
 from jackfield.model.ids import new_id
-from jackfield.model.items import Item, decode_items
+from jackfield.model.items import Item, ToolSearchOutput, decode_items
 from jackfield.model.principal import Principal
-from jackfield.model.response_request import CreateResponse
+from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
+from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
 from jackfield.store.responses import KeptResponse, stop_topic
+from jackfield.web.responses.compaction import opened
 from jackfield.web.responses.keeping import NoKeeper, Owner, RowKeeper
 from jackfield.web.responses.making import Engine, Making, is_whole
 from jackfield.web.responses.orphans import end_orphan, events_after
-from jackfield.web.responses.outstanding import check_answers, resolve_references
+from jackfield.web.responses.outstanding import check_answers, resolve_references, unknown_references
 from jackfield.web.responses.resource import Resource, decode_resource, new_resource
+from jackfield.web.responses.tools import loaded_tools
 from jackfield.web.responses.wire import TERMINAL
 from jackfield.web.sse import Message
 from jackfield.web.streams import Streams
 
 STOPS_WITHIN = 5.0
 """Seconds that a cancel waits for the response to have ended."""
+MOST_LOOKED_FOR = 200
+"""Responses that one request's references are looked for in."""
 LOOK_AGAIN = 5.0
 """Seconds after which a reader looks whether the gateway it reads from is still there."""
 
@@ -46,11 +51,21 @@ class Found(Struct, frozen=True, kw_only=True):
 class Desk:
     """Begins, finds, continues, stops and forgets responses."""
 
-    def __init__(self, *, store: Store, engine: Engine, gateway_id: str, streams: Streams) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine,
+        gateway_id: str,
+        streams: Streams,
+        settings: ResponsesSettings,
+    ) -> None:
         self._store = store
         self._engine = engine
         self._gateway_id = gateway_id
         self._streams = streams
+        self._event_names: EventNames = settings.event_names
+        self._longest = settings.timeout
         self._live: dict[str, Making] = {}
         store.bus.on_foreign(self._hear)
 
@@ -61,17 +76,37 @@ class Desk:
 
         Raises for what is wrong with the conversation; for the rest see `Making.begun`.
         """
-        history = tuple(earlier) if earlier is not None else await self._history(request, principal)
-        request = msgspec.structs.replace(request, input=resolve_references(history, request.input))
-        check_answers(history, request.input)
+        request, history = await self._with_history(request, principal, earlier)
         status = "queued" if request.background else "in_progress"
         resource = new_resource(request, id=new_id("resp"), created_at=_now(), status=status)
         keeper = self._keeper(request, principal)
+        request = msgspec.structs.replace(
+            request,
+            tools=_with_found_tools(request, history),
+            event_names=request.event_names or self._event_names,
+        )
         making = Making(request, resource, principal=principal, history=history, keeper=keeper)
         self._live[making.id] = making
         making.start(self._engine, self._streams.keep)
         making.task.add_done_callback(lambda _: self._live.pop(making.id, None))
         return making
+
+    async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
+        """About how many tokens the model would be given to read. Raises whatever making the response would."""
+        request, history = await self._with_history(request, principal, None)
+        tools = _with_found_tools(request, history)
+        asked = msgspec.structs.replace(request, input=opened(request.input), tools=tools)
+        return await self._engine.measure(asked, principal=principal, history=opened(history))
+
+    async def _with_history(
+        self, request: CreateResponse, principal: Principal, earlier: "Sequence[Item] | None"
+    ) -> tuple[CreateResponse, tuple[Item, ...]]:
+        """The request with every reference resolved, and what was said before it; raises for what does not fit."""
+        history = tuple(earlier) if earlier is not None else await self._history(request, principal)
+        kept = await self._kept_items(unknown_references(history, request.input), principal)
+        request = msgspec.structs.replace(request, input=resolve_references(history, request.input, kept=kept))
+        check_answers(history, request.input)
+        return request, history
 
     async def find(self, response_id: str, principal: Principal) -> Found:
         """The response as it is now; raises `ResponseNotFound`."""
@@ -167,6 +202,21 @@ class Desk:
             items += filter(is_whole, decode_items(turn.output))
         return tuple(items)
 
+    async def _kept_items(self, wanted: Sequence[str], principal: Principal) -> dict[str, Item]:
+        """Items of earlier responses of this key, by their ids; with each come the others of its response."""
+        found: dict[str, Item] = {}
+        looked = 0
+        for item_id in wanted:
+            if item_id in found or looked == MOST_LOOKED_FOR:
+                continue
+            looked += 1
+            turn = await self._store.responses.with_item(
+                item_id, principal=principal.name, within_ms=int(self._longest * 1000)
+            )
+            if turn is not None:
+                found |= {item.id: item for item in (*decode_items(turn.input), *decode_items(turn.output))}
+        return found
+
     async def _kept(self, response_id: str, principal: Principal) -> KeptResponse:
         kept = await self._read(response_id)
         if kept is None or not _may_see(principal, kept.principal):
@@ -203,6 +253,12 @@ class Desk:
         for making in tuple(self._live.values()):
             if topics is not None and stop_topic(making.id) in topics:
                 making.cancel()
+
+
+def _with_found_tools(request: CreateResponse, history: tuple[Item, ...]) -> tuple[RequestTool, ...]:
+    """The request's tools, with those that searches in this conversation have found."""
+    found = [item.tools for item in (*history, *request.input) if isinstance(item, ToolSearchOutput)]
+    return loaded_tools(found, request.tools) if found else request.tools
 
 
 def _no_previous(response_id: str) -> PreviousResponseNotFound:

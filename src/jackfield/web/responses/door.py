@@ -14,7 +14,7 @@ from jackfield.model.items import Item
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import ClientGone, read_object
 from jackfield.web.responses.making import Making
-from jackfield.web.responses.request import read_request
+from jackfield.web.responses.request import EVENTS_HEADER, read_event_names, read_request
 from jackfield.web.responses.resource import Resource
 from jackfield.web.responses.streaming import LiveStream, Reader
 from jackfield.web.sse import EventStream
@@ -49,6 +49,11 @@ class Deleted(Struct, frozen=True, kw_only=True):
     deleted: Literal[True] = True
 
 
+class CountedTokens(Struct, frozen=True, kw_only=True):
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
 class ModelEntry(Struct, frozen=True, kw_only=True):
     id: str
     object: Literal["model"] = "model"
@@ -63,11 +68,19 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 async def create_response(visit: Visit) -> Answer:
     """Make a response, as JSON or as a stream, now or in the background."""
-    request = read_request(await read_object(visit))
+    names = read_event_names(visit.header(EVENTS_HEADER))
+    request = read_request(await read_object(visit), event_names=names)
     making = await visit.reception.responses.begin(request, principal=visit.principal)
     if request.stream:
         return await _streamed(making, visit)
     return json_reply(await (_queued if request.background else until_ended)(making, visit))
+
+
+async def count_input_tokens(visit: Visit) -> Answer:
+    """About how many tokens the model would read for this request; nothing is made or kept."""
+    request = read_request(await read_object(visit))
+    counted = await visit.reception.responses.measure(request, principal=visit.principal)
+    return json_reply(CountedTokens(input_tokens=counted))
 
 
 async def show_response(visit: Visit) -> Answer:

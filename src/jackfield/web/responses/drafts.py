@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from jackfield.model.items import (
+    ClientCall,
     FunctionCall,
     Item,
     McpCall,
@@ -19,9 +20,10 @@ from jackfield.model.items import (
     Reasoning,
     ReasoningText,
     Refusal,
+    SummaryText,
 )
 
-PartKind = Literal["text", "refusal", "reasoning"]
+PartKind = Literal["text", "refusal", "reasoning", "summary"]
 NOT_LISTED = "The listing did not come to its end."
 
 
@@ -69,6 +71,8 @@ class Draft:
 
     def agreed(self, done: Item) -> Item:
         """The item as it stays, with the texts and arguments that were streamed."""
+        if isinstance(done, Reasoning) and self.parts and self.parts[0].kind == "summary":
+            return msgspec.structs.replace(done, content=(), summary=tuple(part.part for part in self.parts))
         if isinstance(done, Message | Reasoning) and self.parts:
             return msgspec.structs.replace(done, content=_agreed_parts(self.parts, done.content))
         if isinstance(done, FunctionCall | McpCall) and self.arguments:
@@ -80,7 +84,7 @@ class Draft:
         item = self.item
         if isinstance(item, McpListTools):
             return msgspec.structs.replace(item, error=NOT_LISTED)
-        if isinstance(item, Message | Reasoning | FunctionCall | McpCall):
+        if isinstance(item, Message | Reasoning | ClientCall | McpCall):
             return self.agreed(msgspec.structs.replace(item, status="incomplete"))
         return item
 
@@ -107,6 +111,8 @@ def kind_of(part: Part) -> PartKind | None:
 def made_part(kind: PartKind, text: str) -> Part:
     if kind == "refusal":
         return Refusal(refusal=text)
+    if kind == "summary":
+        return SummaryText(text=text)
     return ReasoningText(text=text) if kind == "reasoning" else OutputText(text=text)
 
 

@@ -57,6 +57,8 @@ def _in_one_form(item: dict[str, Any]) -> None:
         item["content"] = [{"type": part, "text": item["content"]}]
     if item["type"] == "mcp_call" and isinstance(item.get("error"), str):
         item["error"] = {"type": "mcp_tool_execution_error", "content": item["error"]}
+    if item["type"] in ("tool_search_call", "tool_search_output"):
+        item.setdefault("execution", "server")
     for name in ("content", "output", "summary"):
         if isinstance(item.get(name), list):
             item[name] = [_without_null(part) if isinstance(part, dict) else part for part in item[name]]

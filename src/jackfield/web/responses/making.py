@@ -13,7 +13,7 @@ import msgspec
 
 from jackfield.agents.events import Begun, Emit, Ended, LoopEvent, RunError
 from jackfield.errors import JackfieldError
-from jackfield.model.items import FunctionCall, Item
+from jackfield.model.items import ClientCall, Item
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
 from jackfield.web.responses.compaction import opened
@@ -44,6 +44,9 @@ class Engine(Protocol):
     ) -> None:
         """Refuse by raising before the first event, `Begun`; else tell everything, `Ended` last."""
 
+    async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
+        """About how many tokens the model would read. Refuses as `respond` does."""
+
 
 class Listener(Protocol):
     """Somebody who reads the stream as it is made."""
@@ -73,7 +76,8 @@ class Making:
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self._queued = resource
-        self._writer = EventWriter(resource, now=keeper.now)
+        names = request.event_names or "openai"
+        self._writer = EventWriter(resource, now=keeper.now, names=names, include=request.include)
         self._keeper = keeper
         self._listeners: list[Listener] = []
         self._ended: Ended | None = None
@@ -199,7 +203,7 @@ class Making:
 
 def is_whole(item: Item) -> bool:
     """A call whose arguments never came whole was not handed to the client, so nobody can answer it."""
-    return not isinstance(item, FunctionCall) or item.status == "completed"
+    return not isinstance(item, ClientCall) or item.status == "completed"
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -4,30 +4,39 @@ Above: the door, before anything runs. Below: the items. A conversation in which
 output no call, cannot be told to a model; so it is refused here, with the call's id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jackfield.errors import BadRequest
 from jackfield.model.items import (
-    FunctionCall,
-    FunctionCallOutput,
+    ClientCall,
+    ClientOutput,
     Item,
     ItemReference,
     McpApprovalRequest,
     McpApprovalResponse,
     McpCall,
+    ToolSearchCall,
 )
 
 
-def resolve_references(history: Sequence[Item], given: Sequence[Item]) -> tuple[Item, ...]:
-    """The input with every reference replaced by the item it names, which must have come before it."""
+def unknown_references(history: Sequence[Item], given: Sequence[Item]) -> list[str]:
+    """The ids of items that this conversation does not have so far."""
+    known = {item.id for item in (*history, *given) if not isinstance(item, ItemReference)}
+    return list(dict.fromkeys(item.id for item in given if isinstance(item, ItemReference) and item.id not in known))
+
+
+def resolve_references(history: Sequence[Item], given: Sequence[Item], *, kept: Mapping[str, Item]) -> tuple[Item, ...]:
+    """The input with every reference replaced by the item it names: one that came before it, or that is kept."""
     earlier = {item.id: item for item in history}
-    known: dict[str, Item] = {**earlier}
+    known: dict[str, Item] = {**kept, **earlier}
     found: list[Item] = []
     for item in given:
         if isinstance(item, ItemReference):
             if item.id not in known:
                 raise BadRequest(
-                    f"There is no item '{item.id}' in this conversation. Send the item itself.", param="input"
+                    f"There is no item '{item.id}' in this conversation or among the responses of this key. It may "
+                    "have been deleted, or made with 'store': false. Send the item itself.",
+                    param="input",
                 )
             # What the previous response brings is there already.
             if item.id not in earlier:
@@ -39,31 +48,35 @@ def resolve_references(history: Sequence[Item], given: Sequence[Item]) -> tuple[
 
 
 def check_answers(history: Sequence[Item], given: Sequence[Item]) -> None:
-    """Raise `BadRequest` unless every function call has one output, and every word on an approval its request."""
-    open_calls: dict[str, FunctionCall] = {}
+    """Raise `BadRequest` unless every call that the client runs has one output, and every approval its request."""
+    open_calls: dict[str, ClientCall] = {}
     answered: set[str] = set()
     for item in (*history, *given):
-        if isinstance(item, FunctionCall):
+        if isinstance(item, ClientCall) and item.call_id:
             if item.call_id in open_calls or item.call_id in answered:
                 raise _twice(item)
             open_calls[item.call_id] = item
-        elif isinstance(item, FunctionCallOutput):
+        elif isinstance(item, ClientOutput) and item.call_id:
             _check_wanted(item, open_calls, answered)
             del open_calls[item.call_id]
             answered.add(item.call_id)
     if open_calls:
-        names = ", ".join(f"'{call.call_id}' ({call.name})" for call in open_calls.values())
+        names = ", ".join(f"'{call.call_id}' ({_name(call)})" for call in open_calls.values())
         raise BadRequest(
             f"No function_call_output was given for {names}. Add one for each call to 'input'.", param="input"
         )
     _check_approvals(history, given)
 
 
-def _twice(call: FunctionCall) -> BadRequest:
+def _name(call: ClientCall) -> str:
+    return "tool_search" if isinstance(call, ToolSearchCall) else call.name
+
+
+def _twice(call: ClientCall) -> BadRequest:
     return BadRequest(f"Two function calls have the call_id '{call.call_id}'. Give each its own.", param="input")
 
 
-def _check_wanted(output: FunctionCallOutput, open_calls: dict[str, FunctionCall], answered: set[str]) -> None:
+def _check_wanted(output: ClientOutput, open_calls: dict[str, ClientCall], answered: set[str]) -> None:
     if output.call_id in answered:
         raise BadRequest(
             f"The function call '{output.call_id}' has its output already. Send each output once.", param="input"

@@ -4,18 +4,20 @@ Above: the doors. Below: `items.py` and `tools.py` for the parts with many spell
 clients of OpenAI's API send more than Open Responses knows; those that would change the answer are refused.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from jackfield.errors import BadRequest
-from jackfield.model.response_request import CreateResponse, ReasoningOptions, TextOptions
+from jackfield.model.response_request import CreateResponse, EventNames, ReasoningOptions, TextOptions
 from jackfield.web.responses.items import read_input
 from jackfield.web.responses.tools import read_choice, read_tools
 from jackfield.web.sentences import bad_value
 
 MAX_METADATA = 16
+EVENT_NAMES: tuple[EventNames, ...] = get_args(EventNames)
+EVENTS_HEADER = b"jackfield-events"
 _NOT_HERE = {
     "conversation": "Conversations are not kept. Continue one with 'previous_response_id'.",
     "prompt": "Prompts are not kept here. Send 'instructions' and 'input'.",
@@ -70,7 +72,17 @@ class ResponseBody(Struct, frozen=True, kw_only=True):
     background: bool | None = None
 
 
-def read_request(body: dict[str, Any]) -> CreateResponse:
+def read_event_names(header: str | None) -> EventNames | None:
+    """What the header `Jackfield-Events` asks for; raises `BadRequest`."""
+    for names in EVENT_NAMES:
+        if header == names:
+            return names
+    if header is not None:
+        raise BadRequest(f"The header Jackfield-Events is {header[:60]!r}. Use {' or '.join(EVENT_NAMES)}.")
+    return None
+
+
+def read_request(body: dict[str, Any], *, event_names: EventNames | None = None) -> CreateResponse:
     """What a body asks for; raises `BadRequest`."""
     for key, cure in _NOT_HERE.items():
         if body.get(key) is not None:
@@ -108,6 +120,7 @@ def read_request(body: dict[str, Any]) -> CreateResponse:
         store=asked.store is not False,
         stream=asked.stream is True,
         background=asked.background is True,
+        event_names=event_names,
     )
 
 

@@ -13,11 +13,11 @@ from jackfield.agents.events import Ended
 from jackfield.model.items import Item, Usage
 from jackfield.model.response_request import (
     AllowedTools,
-    CatalogTool,
     ChosenTool,
     CreateResponse,
     ExtensionTool,
-    FunctionTool,
+    HostedTool,
+    McpTool,
     ReasoningOptions,
     RequestTool,
     TextOptions,
@@ -83,7 +83,7 @@ def new_resource(request: CreateResponse, *, id: str, created_at: int, status: s
         model=request.model,
         previous_response_id=request.previous_response_id,
         instructions=request.instructions,
-        tools=tuple(_echoed_tool(tool) for tool in request.tools),
+        tools=tuple(_echoed_tool(tool) for tool in request.tools if not isinstance(tool, HostedTool)),
         tool_choice=_echoed_choice(request.tool_choice),
         truncation=request.truncation,
         parallel_tool_calls=request.parallel_tool_calls,
@@ -129,10 +129,9 @@ def _echoed_tool(tool: RequestTool) -> dict[str, Any]:
     if isinstance(tool, ExtensionTool):
         return {"type": tool.type}
     shown: dict[str, Any] = msgspec.to_builtins(tool)
-    if isinstance(tool, FunctionTool | CatalogTool):
-        return shown
-    shown.pop("headers")
-    shown.pop("authorization")
+    if isinstance(tool, McpTool):
+        shown.pop("headers")
+        shown.pop("authorization")
     return shown
 
 

@@ -34,6 +34,17 @@ RESPONSE_DOORS: tuple[Door, ...] = (
         refusals=(404, 409, 429),
     ),
     Door(
+        method="POST",
+        path="/v1/responses/input_tokens",
+        handler=door.count_input_tokens,
+        needs=Scope.CALL,
+        group="Responses",
+        summary="About how many tokens a request would have its model read; an estimate by one rule for all models",
+        body=ResponseBody,
+        answers={200: Body(says="The count", type=door.CountedTokens)},
+        refusals=(404, 409, 429),
+    ),
+    Door(
         method="GET",
         path="/v1/responses/{id}",
         handler=door.show_response,

@@ -18,7 +18,7 @@ from jackfield.web.answers import encode
 from jackfield.web.errors import ErrorBody, crash_body, error_type, http_status
 from jackfield.web.json_bodies import DEEPEST, check_depth
 from jackfield.web.responses.making import Making
-from jackfield.web.responses.request import read_request
+from jackfield.web.responses.request import EVENTS_HEADER, read_event_names, read_request
 from jackfield.web.responses.streaming import ENDS_WITHIN, Reader
 from jackfield.web.streams import stop
 from jackfield.web.visit import Visit
@@ -94,7 +94,8 @@ class _Talk:
         await self._end(making, body)
 
     async def _begin(self, body: dict[str, Any]) -> Making:
-        request = read_request(body)
+        names = read_event_names(self._visit.header(EVENTS_HEADER))
+        request = read_request(body, event_names=names)
         earlier = self._remembered.get(request.previous_response_id or "")
         return await self._visit.reception.responses.begin(request, principal=self._visit.principal, earlier=earlier)
 

@@ -1,7 +1,8 @@
 """The tools of a request and what it says about their use, from every accepted spelling into one form. Pure.
 
 Above: `request.py`. Below: the types of `model/response_request.py`. Seed 001's own spellings are taken too:
-`tool_choice: {"forced_tool": {…}}` and a top-level `allowed_tools` of names.
+`tool_choice: {"forced_tool": {…}}` and a top-level `allowed_tools` of names. Types that nobody here knows are kept as
+`HostedTool`: the engine leaves them out or refuses them, as the config says.
 """
 
 import re
@@ -18,11 +19,15 @@ from jackfield.model.response_request import (
     CatalogTool,
     ChoiceMode,
     ChosenTool,
+    CustomTool,
     ExtensionTool,
     FunctionTool,
+    HostedTool,
     McpTool,
+    NamespaceTool,
     RequestTool,
     ToolChoice,
+    ToolSearchTool,
     ToolSubset,
 )
 from jackfield.web.sentences import bad_value
@@ -32,16 +37,20 @@ MOST_SERVERS = 64
 """Tools of a request that stand for many: servers, the catalog, extensions."""
 _FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _EXTENSION = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_:-]+\Z")
-_KINDS = {"function": FunctionTool, "mcp": McpTool, "jackfield:catalog": CatalogTool}
-_HINT = "Use 'auto', 'none', 'required', a function or mcp tool, or allowed_tools."
+_KINDS = {"function": FunctionTool, "custom": CustomTool, "mcp": McpTool, "jackfield:catalog": CatalogTool}
+_KNOWN = ", ".join((*_KINDS, "namespace", "tool_search", "and 'provider:kind'"))
+_LONGEST_NAMESPACE = 128
+_HINT = "Use 'auto', 'none', 'required', a function, custom or mcp tool, or allowed_tools."
 
 
 def read_tools(given: list[Any]) -> tuple[RequestTool, ...]:
     """Every tool of a request. A name or a label counts once."""
-    tools = tuple(_tool(number, raw) for number, raw in enumerate(given))
-    _no_doubles("function", (tool.name for tool in tools if isinstance(tool, FunctionTool)))
+    tools = tuple(_tool(f"tools[{number}]", raw) for number, raw in enumerate(given))
+    _no_doubles("function", (tool.name for tool in tools if isinstance(tool, FunctionTool | CustomTool)))
+    _no_doubles("namespace", (tool.name for tool in tools if isinstance(tool, NamespaceTool)))
     _no_doubles("server", (tool.server_label for tool in tools if isinstance(tool, McpTool)))
-    if (others := sum(not isinstance(tool, FunctionTool) for tool in tools)) > MOST_SERVERS:
+    others = sum(isinstance(tool, McpTool | CatalogTool | ExtensionTool) for tool in tools)
+    if others > MOST_SERVERS:
         raise BadRequest(f"'tools' has {others} servers and catalogs; {MOST_SERVERS} are allowed.", param="tools")
     for number, tool in enumerate(tools):
         for key, patterns in _patterns(tool):
@@ -85,26 +94,64 @@ def read_choice(given: Any, *, allowed: tuple[str, ...]) -> ToolChoice:
     return choice
 
 
-def _tool(number: int, raw: Any) -> RequestTool:
-    where = f"tools[{number}]"
+def loaded_tools(listings: Iterable[tuple[Any, ...]], present: tuple[RequestTool, ...]) -> tuple[RequestTool, ...]:
+    """The tools of a request with those that the client's searches have found; of two with one name the newer holds."""
+    spaces = {tool.name: tool for tool in present if isinstance(tool, NamespaceTool)}
+    names = {tool.name for tool in present if isinstance(tool, FunctionTool | CustomTool)}
+    others: dict[str, RequestTool] = {}
+    for listing in listings:
+        for tool in read_tools(list(listing)):
+            if isinstance(tool, NamespaceTool):
+                spaces[tool.name] = _joined(spaces.get(tool.name), tool)
+            elif isinstance(tool, FunctionTool | CustomTool) and tool.name not in names:
+                others[tool.name] = tool
+    kept = (tool for tool in present if not isinstance(tool, NamespaceTool))
+    return (*kept, *spaces.values(), *others.values())
+
+
+def _joined(known: NamespaceTool | None, found: NamespaceTool) -> NamespaceTool:
+    tools = {tool.name: tool for space in (known, found) if space is not None for tool in space.tools}
+    return msgspec.structs.replace(found, tools=tuple(tools.values()))
+
+
+def _tool(where: str, raw: Any) -> RequestTool:
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
-        raise BadRequest(f"'{where}' needs a type. Known: {', '.join(_KINDS)}, and 'provider:kind'.", param=where)
+        raise BadRequest(f"'{where}' needs a type. Known: {_KNOWN}.", param=where)
     fields = {key: value for key, value in raw.items() if value is not None}
     kind = _KINDS.get(fields["type"])
     if kind is None:
-        if not _EXTENSION.match(fields["type"]):
-            raise BadRequest(
-                f"'{where}' has the type {fields['type'][:60]!r}. Known: {', '.join(_KINDS)}, and 'provider:kind'.",
-                param=f"{where}.type",
-            )
-        return ExtensionTool(type=fields.pop("type"), options=fields)
+        return _uncommon(fields, where)
     tool: RequestTool = _converted(fields, kind, where)
-    if isinstance(tool, FunctionTool) and not _FUNCTION_NAME.match(tool.name):
+    if isinstance(tool, FunctionTool | CustomTool) and not _FUNCTION_NAME.match(tool.name):
         raise BadRequest(
             f"'{where}' has the name {tool.name[:80]!r}. Use 1 to 64 letters, digits, '_' and '-'.",
             param=f"{where}.name",
         )
     return tool
+
+
+def _uncommon(fields: dict[str, Any], where: str) -> RequestTool:
+    """A namespace, a search, a registered type, or one that is not here."""
+    kind = fields["type"]
+    if kind == "namespace":
+        return _namespace(fields, where)
+    if kind == "tool_search" and fields.get("execution") == "client":
+        search: ToolSearchTool = _converted(fields, ToolSearchTool, where)
+        return search
+    if _EXTENSION.match(kind):
+        return ExtensionTool(type=fields.pop("type"), options=fields)
+    return HostedTool(type=kind[:60])
+
+
+def _namespace(fields: dict[str, Any], where: str) -> NamespaceTool:
+    inner, name = fields.get("tools"), fields.get("name")
+    if not isinstance(inner, list) or not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAMESPACE:
+        raise BadRequest(f"'{where}' is a namespace and needs a 'name' and a list of 'tools'.", param=where)
+    read = [_tool(f"{where}.tools[{number}]", raw) for number, raw in enumerate(inner)]
+    tools = tuple(tool for tool in read if isinstance(tool, FunctionTool | CustomTool))
+    _no_doubles("function", (tool.name for tool in tools))
+    about = fields.get("description")
+    return NamespaceTool(name=name, description=about if isinstance(about, str) else None, tools=tools)
 
 
 def _choice(given: Any) -> ToolChoice:
@@ -119,7 +166,7 @@ def _choice(given: Any) -> ToolChoice:
     kind = given.get("type")
     if kind == "allowed_tools":
         return _allowed(given)
-    if kind in ("function", "mcp"):
+    if kind in ("function", "custom", "mcp"):
         return _chosen(given, "tool_choice")
     return _mode(kind)
 
@@ -146,9 +193,9 @@ def _chosen(raw: Any, where: str) -> ChosenTool:
     if not isinstance(raw, dict):
         raise BadRequest(f"'{where}' must be an object like {{'type': 'function', 'name': …}}.", param=where)
     tool: ChosenTool = _converted({key: value for key, value in raw.items() if value is not None}, ChosenTool, where)
-    needed = tool.name if tool.type == "function" else tool.server_label
+    needed = tool.server_label if tool.type == "mcp" else tool.name
     if not needed:
-        missing = "name" if tool.type == "function" else "server_label"
+        missing = "server_label" if tool.type == "mcp" else "name"
         raise BadRequest(f"'{where}' needs the key '{missing}'. Add it.", param=f"{where}.{missing}")
     return tool
 

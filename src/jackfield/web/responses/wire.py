@@ -1,7 +1,8 @@
 """The events of a response's stream, as Open Responses and OpenAI's API spell them, one struct each.
 
 Above: the writer, which alone gives them their sequence numbers. Below: the items. Events about server-run tools are
-OpenAI's, and progress is our own extension event: neither is sent to a request without such tools.
+OpenAI's, and progress is our own extension event: neither is sent to a request without such tools, and progress only
+to one that asks for it. Where the two differ there is a struct for each.
 """
 
 from msgspec import Struct
@@ -126,6 +127,44 @@ class ReasoningDelta(_OfContent, frozen=True, kw_only=True, tag="response.reason
 
 class ReasoningDone(_OfContent, frozen=True, kw_only=True, tag="response.reasoning.done"):
     text: str
+
+
+class ReasoningTextDelta(_OfContent, frozen=True, kw_only=True, tag="response.reasoning_text.delta"):
+    """As OpenAI spells it."""
+
+    delta: str
+
+
+class ReasoningTextDone(_OfContent, frozen=True, kw_only=True, tag="response.reasoning_text.done"):
+    text: str
+
+
+class _OfSummary(_OfItem, frozen=True, kw_only=True):
+    summary_index: int
+
+
+class SummaryPartAdded(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_part.added"):
+    part: Part
+
+
+class SummaryPartDone(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_part.done"):
+    part: Part
+
+
+class SummaryDelta(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_text.delta"):
+    delta: str
+
+
+class SummaryDone(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_text.done"):
+    text: str
+
+
+class CustomInputDelta(_OfItem, frozen=True, kw_only=True, tag="response.custom_tool_call_input.delta"):
+    delta: str
+
+
+class CustomInputDone(_OfItem, frozen=True, kw_only=True, tag="response.custom_tool_call_input.done"):
+    input: str
 
 
 class FunctionArgumentsDelta(_OfItem, frozen=True, kw_only=True, tag="response.function_call_arguments.delta"):

@@ -5,14 +5,15 @@ Sequence numbers are given here and nowhere else, on one thread, in the order of
 and no repeat, however many tools stream at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.agents import events as loop
-from jackfield.model.items import FunctionCall, Item, McpCall, McpListTools
+from jackfield.model.items import CustomToolCall, FunctionCall, Item, McpCall, McpListTools
+from jackfield.model.response_request import EventNames
 from jackfield.web.responses import wire
 from jackfield.web.responses.drafts import Draft, PartKind, kind_of, made_part, text_in, unsaid_parts
 from jackfield.web.responses.resource import Resource, ended_resource
@@ -26,11 +27,34 @@ _LAST: dict[str, Callable[..., wire.Event]] = {
     "failed": wire.Failed,
     "cancelled": wire.Cancelled,
 }
-_DELTAS: dict[PartKind, Callable[..., wire.Event]] = {
-    "text": wire.TextDelta,
-    "refusal": wire.RefusalDelta,
-    "reasoning": wire.ReasoningDelta,
+
+
+class _Spelling(Struct, frozen=True):
+    """The events of one kind of part: it begins, grows, is whole, ends; and what its place is called."""
+
+    added: Callable[..., wire.Event]
+    delta: Callable[..., wire.Event]
+    whole: Callable[..., wire.Event]
+    done: Callable[..., wire.Event]
+    place: str = "content_index"
+    word: str = "text"
+
+
+_OPENAI: dict[PartKind, _Spelling] = {
+    "text": _Spelling(wire.PartAdded, wire.TextDelta, wire.TextDone, wire.PartDone),
+    "refusal": _Spelling(wire.PartAdded, wire.RefusalDelta, wire.RefusalDone, wire.PartDone, word="refusal"),
+    "reasoning": _Spelling(wire.PartAdded, wire.ReasoningTextDelta, wire.ReasoningTextDone, wire.PartDone),
+    "summary": _Spelling(
+        wire.SummaryPartAdded, wire.SummaryDelta, wire.SummaryDone, wire.SummaryPartDone, place="summary_index"
+    ),
 }
+_SPELLINGS: dict[EventNames, dict[PartKind, _Spelling]] = {
+    "openai": _OPENAI,
+    "open-responses": _OPENAI
+    | {"reasoning": _Spelling(wire.PartAdded, wire.ReasoningDelta, wire.ReasoningDone, wire.PartDone)},
+}
+PROGRESS = "jackfield.progress"
+"""What a request includes to be told how far server-run calls are."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -43,8 +67,20 @@ class Told(Struct, frozen=True, kw_only=True):
 class EventWriter:
     """One response's stream. `resource` is the response as it is now."""
 
-    def __init__(self, resource: Resource, *, now: Callable[[], int], told: Told | None = None) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        *,
+        now: Callable[[], int],
+        told: Told | None = None,
+        names: EventNames = "openai",
+        include: Container[str] = (),
+    ) -> None:
         self.resource = resource
+        self._spellings = _SPELLINGS[names]
+        self._tells_progress = PROGRESS in include
+        wants_summary = resource.reasoning is not None and resource.reasoning.summary is not None
+        self._thoughts: PartKind = "summary" if wants_summary else "reasoning"
         self.is_over = False
         self._now = now
         self._next = 0 if told is None else told.next
@@ -111,25 +147,25 @@ class EventWriter:
         self._say("reasoning", self._drafts[event.index], event.delta)
 
     def _say(self, kind: PartKind, draft: Draft, delta: str) -> None:
-        part = draft.open_part
+        if kind == "reasoning":
+            kind = self._thoughts
+        spelling, part = self._spellings[kind], draft.open_part
         if part is None or part.kind != kind:
             self._close_part(draft)
             part = draft.begin_part(kind)
-            self._tell(wire.PartAdded, draft, content_index=draft.content_index, part=made_part(kind, ""))
+            self._tell(spelling.added, draft, **{spelling.place: draft.content_index}, part=made_part(kind, ""))
         if delta:
             part.pieces.append(delta)
-            self._tell(_DELTAS[kind], draft, content_index=draft.content_index, delta=delta)
+            self._tell(spelling.delta, draft, **{spelling.place: draft.content_index}, delta=delta)
 
     def _close_part(self, draft: Draft) -> None:
         part, draft.open_part = draft.open_part, None
         if part is None:
             return
-        place = {"content_index": draft.content_index}
-        if part.kind == "refusal":
-            self._tell(wire.RefusalDone, draft, **place, refusal=part.text)
-        else:
-            self._tell(wire.TextDone if part.kind == "text" else wire.ReasoningDone, draft, **place, text=part.text)
-        self._tell(wire.PartDone, draft, **place, part=part.part)
+        spelling = self._spellings[part.kind]
+        place = {spelling.place: draft.content_index}
+        self._tell(spelling.whole, draft, **place, **{spelling.word: part.text})
+        self._tell(spelling.done, draft, **place, part=part.part)
 
     def _arguments(self, event: loop.ArgumentsDelta) -> None:
         self._say_arguments(self._drafts[event.index], event.delta)
@@ -167,7 +203,7 @@ class EventWriter:
 
     def _progress(self, event: loop.ToolProgress) -> None:
         draft = self._drafts.get(event.index)
-        if draft is not None:  # a tool may say how far it is after it was cut off
+        if draft is not None and self._tells_progress:  # a tool may say how far it is after it was cut off
             told = {"progress": event.progress, "total": event.total, "message": event.message}
             self._tell(wire.ToolProgress, draft, **told)
 
@@ -186,6 +222,10 @@ class EventWriter:
                 self._close_part(draft)
         if isinstance(done, FunctionCall | McpCall):
             self._close_arguments(draft, done.arguments)
+        elif isinstance(done, CustomToolCall):
+            if done.input:
+                self._tell(wire.CustomInputDelta, draft, delta=done.input)
+            self._tell(wire.CustomInputDone, draft, input=done.input)
         item = draft.agreed(done)
         self._tell_outcome(draft, item)
         self._done[draft.index] = item
