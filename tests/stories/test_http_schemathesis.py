@@ -27,7 +27,9 @@ ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream|(smart-)?s
 
 DEFINITIONS = frozenset({"/api/v1/tools", "/api/v1/tools/{name}", "/api/v1/sources/{name}/tools"})
 """They take tools, about which a JSON Schema cannot say all: that a url is one, that a schema within it is one."""
-CONVERSATIONS = frozenset({"/v1/responses", "/v1/responses/compact", "/v1/responses/{id}"})
+CONVERSATIONS = frozenset(
+    {"/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens", "/v1/responses/{id}"}
+)
 """They take items and tools in every spelling that clients use, and parameters that make sense only together."""
 
 AGENTS = frozenset({"/api/agents", "/api/agents/{id}", "/api/agents/{id}/goals", "/api/agents/{id}/plans"})
