@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,21 +12,25 @@ from jackfield.errors import Unavailable
 from jackfield.model.tool import Metadata
 from jackfield.store.preferences import Preference
 from tests.catalog.given import entry
+from tests.requirement import requirement
 
 ENABLED = (None, True, False)
 APPROVAL = (None, REQUIRE, SKIP)
 
 
-def preference(*, enabled: bool | None = None, approval: str | None = None, **fields: str) -> Preference:
+def preference(
+    *, enabled: bool | None = None, approval: str | None = None, by_admin: bool = False, **fields: str
+) -> Preference:
     usual = {"principal": "ops", "chat_id": "", "scenario": "acme", "tool": "weather"}
-    return Preference(**(usual | fields), enabled=enabled, approval=approval)
+    return Preference(**(usual | fields), enabled=enabled, approval=approval, by_admin=by_admin)
 
 
 def stands(
     everywhere: Preference | None, in_chat: Preference | None, *, enabled: bool = True, approval: bool = False
 ) -> Effective:
     tool = entry(metadata=Metadata(enabled_by_default=enabled, requires_approval=approval))
-    return effective(tool, everywhere=everywhere, in_chat=in_chat)
+    there = None if in_chat is None else msgspec.structs.replace(in_chat, chat_id="c1")
+    return effective(tool, weakest_first=(everywhere, there))
 
 
 @pytest.mark.parametrize("by_default", [True, False])
@@ -134,3 +139,18 @@ def test_while_the_preferences_are_not_known_nobody_is_answered() -> None:
     book.forget()
     with pytest.raises(Unavailable):
         book.effective(entry(), principal="ops", chat_id=None)
+
+
+@requirement("SAFE-admins-preferences")
+def test_what_an_administrator_says_goes_before_the_keys_own_word_field_by_field() -> None:
+    book, weather = PreferenceBook(), entry()
+    own = [preference(enabled=True, approval=SKIP), preference(enabled=True, approval=SKIP, chat_id="c1")]
+    book.load([*own, preference(enabled=False, by_admin=True, principal="")])
+    for chat in (None, "c1"):
+        found = book.effective(weather, principal="ops", chat_id=chat)
+        assert (found.enabled, found.requires_approval) == (False, False)
+    book.load([*own, preference(enabled=False, by_admin=True, principal=""), preference(enabled=True, by_admin=True)])
+    assert book.effective(weather, principal="ops", chat_id=None).enabled, "one key's word is more than everybody's"
+    assert not book.effective(weather, principal="ada", chat_id=None).enabled
+    book.load([*own, preference(approval=REQUIRE, by_admin=True)])
+    assert book.effective(weather, principal="ops", chat_id="c1").requires_approval

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, pending_house
 from tests.web.house import House, error_of
 
@@ -177,6 +178,53 @@ async def test_an_administrator_acts_for_another_key_and_nobody_else_does(at: De
     assert (await at.ask("POST", "/api/v1/tools/config", key="rival", json=body)).status_code == 403
     unknown = await at.ask("POST", "/api/v1/tools/config", json=body | {"key": "nobody"})
     assert (unknown.status_code, error_of(unknown)["param"]) == (404, "key")
+
+
+async def switch(at: Desk, *, on: bool, by: str = "admin", **more: Any) -> httpx2.Response:
+    return await at.ask("POST", "/api/v1/tools/config", key=by, json={**ADD, "enabled": on} | more)
+
+
+@requirement("SAFE-admins-preferences")
+async def test_a_key_cannot_undo_what_an_administrator_switched(at: Desk) -> None:
+    await switch(at, on=False, key="boss")
+    assert (await enable(at, "add", on=True, key="boss")).json()["tool"]["enabled"] is False
+    await enable(at, "add", on=True, chat="c1", key="boss")
+    assert (await at.execute("add", {"a": 1}, key="boss", chat_id="c1")).status_code == 403
+    reset = await at.ask("DELETE", "/api/v1/tools/config", key="boss", params=ADD)
+    assert reset.json()["tool"]["enabled"] is False
+    await override(at, "add", "require", whose="boss")
+    assert (await override(at, "add", "skip", key="boss", whose=None)).json()["tool"]["requires_approval"] is True
+    await at.ask("DELETE", "/api/v1/tools/config", params={**ADD, "key": "boss"})
+    assert await stands(at, "add", key="boss") == standing()
+
+
+@requirement("SAFE-admins-preferences")
+async def test_what_an_administrator_says_for_everybody_holds_for_every_key(at: Desk) -> None:
+    await enable(at, "add", on=True)
+    assert (await switch(at, on=False, scope="all")).status_code == 200
+    try:
+        for key in ("caller", "rival", "admin"):
+            refused = await at.execute("add", {"a": 1}, key=key)
+            assert (refused.status_code, error_of(refused)["code"]) == (403, "disabled")
+        await switch(at, on=True, key="rival")
+        assert (await at.execute("add", {"a": 1}, key="rival")).status_code == 200
+        for wrong in ({"key": "caller"}, {"chat_id": "c1"}):
+            assert (await switch(at, on=True, scope="all", **wrong)).status_code == 400
+        assert (await switch(at, on=True, by="boss", scope="all")).status_code == 403
+    finally:
+        for reset in ({"scope": "all"}, {"key": "rival"}):
+            assert (await at.ask("DELETE", "/api/v1/tools/config", params={**ADD, **reset})).status_code == 200
+    assert (await at.execute("add", {"a": 1})).status_code == 200
+
+
+@requirement("SAFE-admins-preferences")
+async def test_an_override_for_a_chat_counts_for_the_key_that_has_it_and_nobody_who_states_the_id(at: Desk) -> None:
+    assert (await override(at, "guarded", "skip", chat="c1", key="boss", whose=None)).status_code == 200
+    asked = {"amount": 1}
+    assert (await at.execute("guarded", asked, key="boss", chat_id="c1")).json()["status"] == "completed"
+    for key in ("caller", "rival", "admin"):
+        called = await at.execute("guarded", asked, key=key, chat_id="c1")
+        assert called.json()["status"] == "pending_approval"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a key prefers, over what a tool's metadata says: chat before everywhere before metadata, each field on its own.
 
+What an administrator says, for that key or for everybody, goes before what the key says for itself.
+
 Above: the pipeline and the consumer's doors. Below: rows of the store, read as a whole and kept here, so that a call
 asks no database. What is not known is refused: a book that could not be read answers nobody.
 """
@@ -15,6 +17,8 @@ from jackfield.store.preferences import Preference
 
 REQUIRE, SKIP = "require", "skip"
 EVERYWHERE = ""
+EVERYBODY = ""
+"""In place of a key's name, in what an administrator says."""
 
 
 class Origin(Enum):
@@ -40,10 +44,10 @@ class PreferenceBook:
     """All preferences of all keys, as last read."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str, str], Preference] | None = None
+        self._rows: dict[tuple[str, str, str, str, bool], Preference] | None = None
 
     def load(self, rows: Iterable[Preference]) -> None:
-        self._rows = {(row.principal, row.chat_id, row.scenario, row.tool): row for row in rows}
+        self._rows = {(row.principal, row.chat_id, row.scenario, row.tool, row.by_admin): row for row in rows}
 
     def forget(self) -> None:
         """The rows could not be read; until they can be, nobody knows what is allowed."""
@@ -55,10 +59,13 @@ class PreferenceBook:
             raise Unavailable("The preferences could not be read, so no call is allowed. Try again in a moment.")
         if not self._rows:
             return _by_metadata(entry)
-        key = (entry.tool.source, entry.tool.name)
-        everywhere = self._rows.get((principal, EVERYWHERE, *key))
-        in_chat = self._rows.get((principal, chat_id, *key)) if chat_id else None
-        return effective(entry, everywhere=everywhere, in_chat=in_chat)
+        source, tool = entry.tool.source, entry.tool.name
+        said = [self._rows.get((EVERYBODY, EVERYWHERE, source, tool, True))]
+        for by_admin in (True, False):
+            said.append(self._rows.get((principal, EVERYWHERE, source, tool, by_admin)))
+            said.append(self._rows.get((principal, chat_id, source, tool, by_admin)) if chat_id else None)
+        everybody, admin_everywhere, admin_in_chat, everywhere, in_chat = said
+        return effective(entry, weakest_first=(everywhere, in_chat, everybody, admin_everywhere, admin_in_chat))
 
     def enabled(self, entries: Sequence[Entry], *, principal: str, chat_id: str | None = None) -> tuple[Entry, ...]:
         """Those that are switched on: what a model is offered. Raises `Unavailable` as `effective` does."""
@@ -67,15 +74,18 @@ class PreferenceBook:
         return tuple(entry for entry in entries if self.effective(entry, principal=principal, chat_id=chat_id).enabled)
 
 
-def effective(entry: Entry, *, everywhere: Preference | None, in_chat: Preference | None) -> Effective:
-    """The precedence itself: chat, then everywhere, then metadata, for each of the two fields apart."""
+def effective(entry: Entry, *, weakest_first: Sequence[Preference | None]) -> Effective:
+    """The precedence itself, for each of the two fields apart: the last row that says something, else the metadata."""
     base = _by_metadata(entry)
     enabled, enabled_from = base.enabled, Origin.METADATA
     approval, approval_from = "", Origin.METADATA
-    for row, origin in ((everywhere, Origin.GLOBAL), (in_chat, Origin.CHAT)):
-        if row is not None and row.enabled is not None:
+    for row in weakest_first:
+        if row is None:
+            continue
+        origin = Origin.CHAT if row.chat_id else Origin.GLOBAL
+        if row.enabled is not None:
             enabled, enabled_from = row.enabled, origin
-        if row is not None and row.approval:
+        if row.approval:
             approval, approval_from = row.approval, origin
     requires = base.requires_approval if not approval else approval != SKIP
     return Effective(

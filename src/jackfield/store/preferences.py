@@ -12,7 +12,10 @@ PREFERENCES_TOPIC = "preferences"
 
 
 class Preference(Struct, frozen=True, kw_only=True):
-    """One row. None says nothing about that field; an empty `chat_id` means everywhere."""
+    """One row. None says nothing about that field; an empty `chat_id` means everywhere.
+
+    With `by_admin` it is what an administrator says for that key, or for an empty `principal` for everybody.
+    """
 
     principal: str
     chat_id: str
@@ -21,6 +24,7 @@ class Preference(Struct, frozen=True, kw_only=True):
     enabled: bool | None = None
     approval: str | None = None
     """`require` or `skip`."""
+    by_admin: bool = False
 
 
 class Preferences:
@@ -40,6 +44,7 @@ class Preferences:
                 tool=row["tool"],
                 enabled=None if row["enabled"] is None else bool(row["enabled"]),
                 approval=row["approval"],
+                by_admin=bool(row["by_admin"]),
             )
             for row in rows
         ]
@@ -51,6 +56,7 @@ class Preferences:
         chat_id: str,
         scenario: str,
         tool: str,
+        by_admin: bool = False,
         enabled: bool | UnsetType | None = UNSET,
         approval: str | UnsetType | None = UNSET,
     ) -> None:
@@ -60,6 +66,7 @@ class Preferences:
             "chat_id": chat_id,
             "scenario": scenario,
             "tool": tool,
+            "by_admin": int(by_admin),
             "enabled": None if enabled is UNSET or enabled is None else int(enabled),
             "approval": None if approval is UNSET else approval,
             "sets_enabled": int(enabled is not UNSET),
@@ -67,8 +74,14 @@ class Preferences:
         }
         await self._write(partial(moves.run, "put_preference", **values), wakes=PREFERENCES_TOPIC)
 
-    async def delete(self, *, principal: str, chat_id: str, scenario: str, tool: str) -> bool:
+    async def delete(self, *, principal: str, chat_id: str, scenario: str, tool: str, by_admin: bool = False) -> bool:
         """Forget both fields. False: there was nothing."""
-        values = {"principal": principal, "chat_id": chat_id, "scenario": scenario, "tool": tool}
+        values = {
+            "principal": principal,
+            "chat_id": chat_id,
+            "scenario": scenario,
+            "tool": tool,
+            "by_admin": int(by_admin),
+        }
         row = await self._write(partial(moves.one, "delete_preference", **values), wakes=PREFERENCES_TOPIC)
         return row is not None

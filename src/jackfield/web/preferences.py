@@ -1,18 +1,20 @@
 """The consumer's side of discovery: which tools are on, which ask first, and how their sources are.
 
 A preference belongs to a key, everywhere or in one chat; chat goes before everywhere, everywhere before the tool's own
-metadata. An administrator may act for another key. Names and bodies are those of seed 004's consumer.
+metadata. What an administrator says for another key, or for everybody, goes before what a key says for itself.
+Names and bodies are those of seed 004's consumer.
 Above: `routes.py`. Below: the store for what is kept, the catalog's book for what it means.
 """
 
 import time
 from typing import Annotated, Literal, TypedDict
 
+import msgspec
 from msgspec import Meta, Raw, Struct
 
 from jackfield.catalog.catalog import Entry
-from jackfield.catalog.preferences import EVERYWHERE, Origin
-from jackfield.errors import Forbidden, NotFound, ToolNotFound
+from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin
+from jackfield.errors import BadRequest, Forbidden, NotFound, ToolNotFound
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.times import iso_time
 from jackfield.model.tool import Category
@@ -35,6 +37,7 @@ Chat = Annotated[
     ),
 ]
 Override = Literal["", "require", "skip"]
+Reach = Annotated[Literal["all"], Meta(description="For an administrator: what is said holds for every key")]
 
 
 class ToolSetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +55,7 @@ class EnabledBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tool_name: str
     enabled: bool
     key: Name | None = None
+    scope: Reach | None = None
 
 
 class ApprovalBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +66,7 @@ class ApprovalBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tool_name: str
     approval_override: Override
     key: Name | None = None
+    scope: Reach | None = None
 
 
 class ResetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +76,7 @@ class ResetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool_name: str
     chat_id: Chat = EVERYWHERE
     key: Name | None = None
+    scope: Reach | None = None
 
 
 class EffectiveTool(Struct, frozen=True, kw_only=True):
@@ -182,32 +188,37 @@ async def show_scenarios(visit: Visit) -> Answer:
 async def set_enabled(visit: Visit) -> Answer:
     """Switch a tool on or off. Whether it asks first stays as it was."""
     body = await _enabled.read(visit)
-    whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
-    entry = find_tool(visit, whose, body.scenario, body.tool_name)
-    await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), enabled=body.enabled)
-    return await _changed(visit, entry, whose=whose, chat_id=chat_id)
+    meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
+    entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
+    await visit.gateway.store.preferences.put(**meant.row(entry), enabled=body.enabled)
+    return await _changed(visit, entry, meant)
 
 
 async def set_approval(visit: Visit) -> Answer:
     """Override whether a tool asks first. Whether it is on stays as it was."""
     body = await _approval.read(visit)
-    whose, chat_id = _whose(visit, body.key), body.chat_id or EVERYWHERE
-    entry = find_tool(visit, whose, body.scenario, body.tool_name)
-    await visit.gateway.store.preferences.put(**_row(entry, whose, chat_id), approval=body.approval_override or None)
-    return await _changed(visit, entry, whose=whose, chat_id=chat_id)
+    meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
+    entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
+    await visit.gateway.store.preferences.put(**meant.row(entry), approval=body.approval_override or None)
+    return await _changed(visit, entry, meant)
 
 
 async def reset_preference(visit: Visit) -> Answer:
-    """Forget both settings; a key that may not answer cannot take away that somebody is asked."""
+    """Forget both settings; a key that may not answer cannot take away that somebody is asked.
+
+    For another key an administrator forgets what was said for it and what it said itself.
+    """
     wanted = visit.query(ResetQuery)
-    whose = _whose(visit, wanted.key)
-    entry = find_tool(visit, whose, wanted.scenario, wanted.tool_name)
-    row = _row(entry, whose, wanted.chat_id)
-    if visit.principal.may(Scope.ANSWER):
-        await visit.gateway.store.preferences.delete(**row)
-    else:
-        await visit.gateway.store.preferences.put(**row, enabled=None)
-    return await _changed(visit, entry, whose=whose, chat_id=wanted.chat_id)
+    meant = _meant(visit, wanted.key, wanted.scope, wanted.chat_id)
+    entry = find_tool(visit, meant.whose, wanted.scenario, wanted.tool_name)
+    preferences = visit.gateway.store.preferences
+    if not visit.principal.may(Scope.ANSWER):
+        await preferences.put(**meant.row(entry), enabled=None)
+        return await _changed(visit, entry, meant)
+    await preferences.delete(**meant.row(entry))
+    if meant.by_admin and not meant.for_everybody:
+        await preferences.delete(**msgspec.structs.replace(meant, by_admin=False).row(entry))
+    return await _changed(visit, entry, meant)
 
 
 async def refresh_tools(visit: Visit) -> Answer:
@@ -254,15 +265,45 @@ class _Row(TypedDict):
     chat_id: str
     scenario: str
     tool: str
+    by_admin: bool
 
 
-def _row(entry: Entry, whose: Principal, chat_id: str) -> _Row:
-    return {"principal": whose.name, "chat_id": chat_id, "scenario": entry.tool.source, "tool": entry.tool.name}
+class _Meant(Struct, frozen=True, kw_only=True):
+    """Whose preferences are meant, and who speaks."""
+
+    whose: Principal
+    chat_id: str
+    by_admin: bool = False
+    for_everybody: bool = False
+
+    def row(self, entry: Entry) -> _Row:
+        return {
+            "principal": EVERYBODY if self.for_everybody else self.whose.name,
+            "chat_id": self.chat_id,
+            "scenario": entry.tool.source,
+            "tool": entry.tool.name,
+            "by_admin": self.by_admin,
+        }
 
 
-async def _changed(visit: Visit, entry: Entry, *, whose: Principal, chat_id: str) -> Answer:
+def _meant(visit: Visit, key: str | None, scope: str | None, chat_id: str) -> _Meant:
+    principal = visit.principal
+    if scope is None:
+        whose = _whose(visit, key)
+        return _Meant(whose=whose, chat_id=chat_id, by_admin=whose.name != principal.name)
+    if not principal.is_admin:
+        raise Forbidden(
+            f"Key '{principal.name}' may not say what holds for every key. Leave 'scope' out.", param="scope"
+        )
+    if key is not None or chat_id:
+        other = "key" if key is not None else "chat_id"
+        raise BadRequest(f"'scope': \"all\" means every key, everywhere. Leave '{other}' out.", param=other)
+    return _Meant(whose=principal, chat_id=EVERYWHERE, by_admin=True, for_everybody=True)
+
+
+async def _changed(visit: Visit, entry: Entry, meant: _Meant) -> Answer:
     await visit.gateway.reload_preferences()
-    return json_reply(_Changed(tool=_effective(visit, entry, whose=whose, chat_id=chat_id)))
+    return json_reply(_Changed(tool=_effective(visit, entry, whose=meant.whose, chat_id=meant.chat_id)))
 
 
 def _effective(visit: Visit, entry: Entry, *, whose: Principal, chat_id: str) -> _Effective:
