@@ -1,3 +1,4 @@
+import { useMemo } from "react";
 import useSWR, { type SWRResponse } from "swr";
 import { Client, GatewayError } from "@jackfield/react";
 
@@ -18,6 +19,8 @@ export interface CallRecord {
   tool: string;
   source: string;
   arguments: Record<string, unknown>;
+  /** What was asked for; an approval may have put other arguments in its place. */
+  asked_arguments?: Record<string, unknown>;
   principal: string;
   agent: string | null;
   space_id: string | null;
@@ -32,6 +35,9 @@ export interface CallRecord {
   callback_url: string | null;
   approval_url: string | null;
   answer_schema?: Record<string, unknown> | null;
+  decision?: "approved" | "rejected" | "expired" | null;
+  decided_by?: string | null;
+  decided_at?: string | null;
 }
 
 export interface SourceStatus {
@@ -45,7 +51,8 @@ export interface SourceStatus {
 export interface Readiness {
   status: string;
   store: string;
-  sources: SourceStatus[];
+  /** For whoever is signed in with more than a session of their own. */
+  sources?: SourceStatus[];
 }
 
 export interface ToolDefinition {
@@ -71,4 +78,11 @@ export interface AgentRecord {
   name: string;
   description: string;
   [field: string]: unknown;
+}
+
+/** Names of the tools that the gateway's own search finds for these words; empty while it looks, and without words. */
+export function useFoundTools(words: string): ReadonlySet<string> {
+  const wanted = words.trim().slice(0, 1000);
+  const { data } = useData<{ tools: ToolDefinition[] }>(wanted === "" ? null : `/api/v1/tools/search?q=${encodeURIComponent(wanted)}&limit=100`);
+  return useMemo(() => new Set(data?.tools.map((tool) => tool.name)), [data]);
 }

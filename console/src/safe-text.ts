@@ -4,8 +4,13 @@ const MOST = 20_000;
 
 /** Text of tools and models as it can be shown: what is hidden in it becomes visible, and there is an end to it. */
 export function safeText(text: string, most = MOST): string {
-  const cut = text.length > most ? `${text.slice(0, most)}… (${(text.length - most).toLocaleString()} characters more)` : text;
+  const cut = text.length > most ? `${text.slice(0, most)}… (${counted(text.length - most, "character")} more)` : text;
   return cut.replace(HIDDEN, (sign) => (sign === "\u200d" ? sign : `⟨U+${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`));
+}
+
+/** `1 call`, `2 calls`. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** Any value in one line, for titles and summaries. */

@@ -13,6 +13,8 @@ def call(number: int, status: str) -> CallRecord:
         id=f"call_{number}",
         tool="transfer",
         status=status,
+        principal="ada",
+        agent="planner",
         arguments={"amount": 5, "note": "\x1b[2J"},
         created_at=(NOW - timedelta(minutes=3)).isoformat(),
         deadline=(NOW + timedelta(seconds=20)).isoformat(),
@@ -25,9 +27,9 @@ def test_each_call_is_a_line_with_what_it_needs_its_age_its_time_left_and_its_ar
     words = [[word.strip() for word in line.split("  ") if word.strip()] for line in lines]
     arguments = '{"amount":5,"note":"\\u001b[2J"}'
     assert words == [
-        ["call_1", "permission", "transfer", "3 min old", "23 h left", arguments],
-        ["call_2", "an answer", "transfer", "3 min old", "23 h left", arguments],
-        ["call_3", "an answer now", "transfer", "3 min old", "20 s left", arguments],
+        ["call_1", "permission", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
+        ["call_2", "an answer", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
+        ["call_3", "an answer now", "transfer", "by planner for ada", "3 min old", "20 s left", arguments],
     ]
 
 

@@ -146,3 +146,16 @@ def test_what_arrives_while_nobody_looks_is_there_when_somebody_comes_back(visit
     husam.go("/spaces/lobby")
     expect(husam.card("displayChart").locator(".recharts-bar-rectangle")).to_have_count(2)
     expect(husam.page.locator(".message", has_text="to whoever comes")).to_have_count(1)
+
+
+def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways_finds(visit: Visit) -> None:
+    husam = visit(HUSAM_KEY)
+    page = husam.go("/tools")
+    for words in ("city", "wether"):  # a parameter's name, and a letter too few
+        page.get_by_label("Search tools").fill(words)
+        expect(page.get_by_role("region", name="Tools").get_by_role("link", name="get_weather")).to_be_visible()
+    page.get_by_label("Search tools").fill("nothing like it")
+    expect(page.get_by_text("No tool has")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("city")
+    expect(page.get_by_role("option").filter(has_text="get_weather")).to_be_visible()

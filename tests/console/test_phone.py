@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from tests.console.scene import HUSAM_KEY, call_of, execute
 from tests.console.visitor import PHONE, Visitor
+from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually
 
 Visit = Callable[..., Visitor]
@@ -24,6 +25,7 @@ def test_the_waiting_page_gives_the_link_as_a_qr_code(visit: Visit, stage: Runni
     husam.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Only this machine can open it")
     link = husam.evaluate("() => navigator.clipboard.readText()")
     assert link == f"{stage.url}/#{answer_place(call_of(stage, call_id))}"
 
@@ -35,6 +37,7 @@ def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
     stranger = visit("", size=PHONE)
     page = stranger.go(answer_place(call_of(stage, call_id)))
     expect(page.get_by_role("heading", name="Allow this call?")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("admin wants to run send_invoice")
     expect(page.locator("dl.tree")).to_contain_text("ACME")
     expect(page.locator("dl.tree")).to_contain_text("7")
     assert stranger.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
@@ -42,7 +45,28 @@ def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
     expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
     eventually(lambda: call_of(stage, call_id)["result"] == "7 euros asked of ACME")
     page.reload()
+    expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
     expect(page.get_by_role("button")).to_have_count(0)
+    expect(page.locator("main")).not_to_contain_text("ACME")
+
+
+@requirement("SAFE-approval-link", "CON-approvals-on-record")
+def test_nothing_of_what_would_run_is_folded_and_the_run_says_who_decided(visit: Visit, stage: RunningGateway) -> None:
+    long = "A" * 3_000 + " THE END"
+    call_id = execute(stage, "send_invoice", {"customer": long, "amount": 7})
+    page = visit("", size=PHONE).go(answer_place(call_of(stage, call_id)))
+    expect(page.locator("dl.tree")).to_contain_text("THE END")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Arguments").fill('{"customer": "ACME", "amount": 1}')
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
+    eventually(lambda: call_of(stage, call_id)["result"] == "1 euros asked of ACME")
+    boss = visit(stage.key)
+    boss.go(f"/runs/{call_of(stage, call_id)['run_id']}")
+    card = boss.card("send_invoice")
+    expect(card).to_contain_text("Approved by signed link")
+    expect(card).to_contain_text("with other arguments than were asked for")
+    expect(card.locator(".decided .tree")).to_contain_text("AAAA")
 
 
 def test_a_question_is_answered_by_its_link_with_the_form_of_its_tool(visit: Visit, stage: RunningGateway) -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from jackfield.model.call import MOVES, Call, CallStatus, Delivery, Done, Failed, done
+from jackfield.model.call import MOVES, Call, CallStatus, Decision, Delivery, Done, Failed, done
 from jackfield.store import CallFilter, Login, Moved, Store, moves
 from jackfield.store.base import Claim
 from jackfield.store.statements import make_statement
@@ -159,6 +159,40 @@ async def test_an_approved_call_is_claimed_by_one_gateway(store: Store) -> None:
     assert kept.attempt == 1
     assert kept.deadline is not None
     assert await store.unclaimed_calls() == []
+
+
+@requirement("CON-approvals-on-record")
+@pytest.mark.parametrize("runs_here", [True, False])
+async def test_who_allowed_a_call_when_and_what_was_asked_is_kept(store: Store, *, runs_here: bool) -> None:
+    as_asked, edited = [await started(store, a_call_for_approval()) for _ in range(2)]
+    before = await store.now_ms()
+    await store.approve(as_asked.id, runs_here=runs_here, decided_by="ada")
+    await store.approve(edited.id, runs_here=runs_here, arguments='{"text":"less"}', decided_by="bob")
+    for asked, decider, kept_apart in ((as_asked, "ada", None), (edited, "bob", edited.arguments)):
+        kept = await store.get_call(asked.id)
+        assert kept is not None
+        assert (kept.decision, kept.decided_by) == (Decision.APPROVED, decider)
+        assert kept.decided_at is not None
+        assert kept.decided_at >= before
+        assert kept.asked_arguments == kept_apart
+
+
+@requirement("CON-approvals-on-record")
+async def test_who_refused_a_call_is_kept_and_that_nobody_decided_in_time(store: Store) -> None:
+    refused = await started(store, a_call_for_approval())
+    await store.settle_rejected(refused.id, Failed("rejected", "no"), decided_by="ada")
+    forgotten, approved = [await started(store, a_call_for_approval(expires_in_ms=-1)) for _ in range(2)]
+    await store.approve(approved.id, runs_here=False, decided_by="ada")
+    for call in (forgotten, approved):
+        assert (await store.settle_expired(call.id, Failed("expired", "too late"))).moved
+    for call, decision, decider in (
+        (refused, Decision.REJECTED, "ada"),
+        (forgotten, Decision.EXPIRED, None),
+        (approved, Decision.APPROVED, "ada"),
+    ):
+        kept = await store.get_call(call.id)
+        assert kept is not None
+        assert (kept.decision, kept.decided_by, kept.decided_at is None) == (decision, decider, False)
 
 
 async def test_an_approved_call_of_somebody_else_waits_for_the_answer(store: Store) -> None:

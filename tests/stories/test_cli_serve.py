@@ -151,3 +151,14 @@ def test_a_gateway_that_is_told_to_hang_up_says_when_its_config_is_read_and_goes
         eventually(lambda: "Got SIGHUP" in gateway.log)
         assert "is read at the next start" in gateway.log
         assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"
+
+
+def test_a_link_that_other_devices_cannot_open_is_said_where_they_are_meant_to(tmp_path: Path) -> None:
+    said = "Other devices cannot open this link"
+    with running_gateway(tmp_path, '[server]\nhost = "0.0.0.0"\n') as gateway:
+        eventually(lambda: said in gateway.log)
+        assert "[server] public_url" in gateway.log
+    (tmp_path / "gateway.log").unlink()
+    with running_gateway(tmp_path, '[server]\nhost = "0.0.0.0"\npublic_url = "http://10.0.0.1:8420"\n') as gateway:
+        eventually(lambda: "#code=" in gateway.log)
+        assert said not in gateway.log

@@ -201,3 +201,49 @@ async def test_an_approved_call_without_an_agent_is_in_the_record(at: Desk, till
     call = (await at.execute("charge", {"path": str(till), "amount": 3})).json()
     await decide(at, call["call_id"], "approve")
     assert (await at.settled(call["call_id"]))["result"] == 3
+
+
+@requirement("CON-approvals-on-record")
+async def test_the_record_says_who_decided_when_and_what_was_asked(at: Desk, till: Path) -> None:
+    asked = {"path": str(till), "amount": 500}
+    edited = {"path": str(till), "amount": 50}
+    call = (await at.execute("charge", asked)).json()
+    open_record = await at.record(call["call_id"])
+    assert (open_record["asked_arguments"], open_record["arguments"]) == (asked, asked)
+    assert (open_record["decision"], open_record["decided_by"], open_record["decided_at"]) == (None, None, None)
+    told = (await decide(at, call["call_id"], "approve", arguments=edited)).json()["call"]
+    kept = await at.settled(call["call_id"])
+    for record in (told, kept):
+        assert (record["asked_arguments"], record["arguments"]) == (asked, edited)
+        assert (record["decision"], record["decided_by"]) == ("approved", "answerer")
+        assert record["created_at"] <= record["decided_at"]
+    other = (await at.execute("charge", asked)).json()
+    await decide(at, other["call_id"], "reject", key="boss")
+    kept = await at.record(other["call_id"])
+    assert (kept["decision"], kept["decided_by"], kept["asked_arguments"]) == ("rejected", "boss", asked)
+    bare = (await at.execute("add", {"a": 1})).json()
+    kept = await at.record(bare["call_id"])
+    assert (kept["asked_arguments"], kept["decision"]) == ({"a": 1}, None)
+
+
+@requirement("CON-approvals-on-record", "SAFE-approval-link")
+async def test_a_signed_link_says_who_asks_in_whose_name_and_nothing_of_it_when_it_is_decided(
+    at: Desk, till: Path
+) -> None:
+    asked = {"path": str(till), "amount": 5}
+    for agent in ("ada", None):
+        call = (await at.execute("charge", asked, agent=agent)).json()
+        record = await at.record(call["call_id"])
+        url = record["approval_url"]
+        shown = (await at.ask("GET", url, key=None)).json()
+        assert (shown["agent"], shown["principal"], shown["arguments"]) == (agent, record["principal"], asked)
+        assert (await at.ask("POST", url, key=None, json={"approve": True})).status_code == 200
+        kept = await at.settled(call["call_id"])
+        assert (kept["decision"], kept["decided_by"]) == ("approved", "signed link")
+        over = (await at.ask("GET", url, key=None)).json()
+        assert (over["arguments"], over["answer_schema"], over["status"]) == (None, None, "completed")
+    answered = (await at.execute("ext_job", {})).json()
+    url = (await at.record(answered["call_id"]))["callback_url"]
+    assert (await at.ask("GET", url, key=None)).json()["arguments"] is not None
+    assert (await at.ask("POST", url, key=None, json=1)).status_code == 200
+    assert (await at.ask("GET", url, key=None)).json()["arguments"] is None

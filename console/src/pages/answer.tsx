@@ -3,14 +3,15 @@ import { ToolUI, type ToolCallData } from "@jackfield/react";
 import { client } from "../data";
 import { Fault, Loading } from "../parts/states";
 import { ApprovalForm } from "../parts/approval";
-import { Tree } from "../parts/tree";
 import { safeText } from "../safe-text";
 
 interface Asked {
   purpose: "callback" | "approval";
   tool: string;
   agent: string | null;
-  arguments: Record<string, unknown>;
+  principal: string;
+  /** Only while it can be answered. */
+  arguments: Record<string, unknown> | null;
   status: string;
   expires_at: string | null;
   answer_schema: Record<string, unknown> | null;
@@ -50,23 +51,23 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
       <div>
         <h1>{isApproval ? "Allow this call?" : "You are asked"}</h1>
         <p className="quiet">
-          {asked.agent === null ? "Somebody" : safeText(asked.agent, 80)} {isApproval ? "wants to run" : "asks by"} <code>{safeText(asked.tool, 80)}</code>
+          <Asker agent={asked.agent} principal={asked.principal} /> {isApproval ? "wants to run" : "asks by"} <code>{safeText(asked.tool, 80)}</code>
         </p>
       </div>
-      <div className="card-body card">
-        {isApproval ? (
-          <ApprovalForm
-            args={asked.arguments}
-            canAnswer={isOpen}
-            onApprove={(args) => send(args === null ? { approve: true } : { approve: true, arguments: args })}
-            onReject={(reason) => send(reason === "" ? { approve: false } : { approve: false, reason })}
-          />
-        ) : isOpen ? (
-          <ToolUI call={asCall(asked)} canAnswer submit={send} isSending={isBusy} />
-        ) : (
-          <Tree value={asked.arguments} />
-        )}
-      </div>
+      {isOpen && (
+        <div className="card-body card">
+          {isApproval ? (
+            <ApprovalForm
+              args={asked.arguments}
+              canAnswer
+              onApprove={(args) => send(args === null ? { approve: true } : { approve: true, arguments: args })}
+              onReject={(reason) => send(reason === "" ? { approve: false } : { approve: false, reason })}
+            />
+          ) : (
+            <ToolUI call={asCall(asked)} canAnswer submit={send} isSending={isBusy} />
+          )}
+        </div>
+      )}
       {!isOpen && (
         <p role="status">
           <strong>{isApproval && APPROVED.includes(asked.status) ? "Approved. You can close this page." : (ENDS[asked.status] ?? asked.status)}</strong>
@@ -74,6 +75,16 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
       )}
       {fault !== null && <Fault error={fault} />}
     </main>
+  );
+}
+
+/** Who made the call, and in whose name: an agent acts for the key that it belongs to or was called with. */
+function Asker({ agent, principal }: { agent: string | null; principal: string }): ReactNode {
+  if (agent === null || agent === principal) return <strong>{safeText(principal, 80)}</strong>;
+  return (
+    <>
+      <strong>{safeText(agent, 80)}</strong>, in the name of <strong>{safeText(principal, 80)}</strong>,
+    </>
   );
 }
 
@@ -91,7 +102,7 @@ function isStillOpen({ purpose, status }: Asked): boolean {
 }
 
 function asCall(asked: Asked): ToolCallData {
-  const call: ToolCallData = { type: "tool_call", toolCallId: "", toolName: asked.tool, args: asked.arguments, result: null, status: "requires_action", runId: null };
+  const call: ToolCallData = { type: "tool_call", toolCallId: "", toolName: asked.tool, args: asked.arguments ?? {}, result: null, status: "requires_action", runId: null };
   if (asked.answer_schema !== null) call.answerSchema = asked.answer_schema;
   return call;
 }

@@ -5,7 +5,7 @@ import { client, useData, type CallRecord } from "../data";
 import { CallCard, shownRecord } from "../parts/call-card";
 import { Empty, Fault, Loading } from "../parts/states";
 import { LongText, Tree } from "../parts/tree";
-import { inOneLine, safeText } from "../safe-text";
+import { counted, inOneLine, safeText } from "../safe-text";
 import { clock, took } from "../time";
 
 interface RunRecord {
@@ -169,7 +169,7 @@ function Timeline({ run, calls }: { run: WholeRun; calls: CallRecord[] }): React
   const whole = Math.max(end - start, 1);
   const percent = (moment: number): number => Math.min(100, Math.max(0, ((moment - start) / whole) * 100));
   return (
-    <figure className="timeline" aria-label={`Timeline of ${calls.length} calls in ${took(whole)}`}>
+    <figure className="timeline" aria-label={`Timeline of ${counted(calls.length, "call")} in ${took(whole)}`}>
       {lanesOf(run, calls, end).map((lane) => (
         <a key={lane.key} href={`#${lane.key}`} onClick={(event) => (event.preventDefault(), document.getElementById(lane.key)?.scrollIntoView({ block: "center" }))}>
           <span className="lane-name">{lane.name}</span>

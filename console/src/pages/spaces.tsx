@@ -6,7 +6,7 @@ import { useMay } from "../identity";
 import { Composer } from "../parts/composer";
 import { Messages } from "../parts/messages";
 import { Empty, Fault, Loading } from "../parts/states";
-import { safeText } from "../safe-text";
+import { counted, safeText } from "../safe-text";
 import { clock } from "../time";
 
 export function SpacesPage(): ReactNode {
@@ -104,7 +104,7 @@ function Members({ path }: { path: string }): ReactNode {
   const members = data?.members ?? [];
   return (
     <details className="members">
-      <summary>{members.length === 1 ? "1 member" : `${members.length} members`}</summary>
+      <summary>{counted(members.length, "member")}</summary>
       <ul>
         {members.map((member) => (
           <li key={member.entityId}>

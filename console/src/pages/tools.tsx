@@ -1,13 +1,13 @@
 import { lazy, Suspense, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { VList } from "virtua";
-import { client, useData, type CallRecord, type ToolDefinition } from "../data";
+import { client, useData, useFoundTools, type CallRecord, type ToolDefinition } from "../data";
 import { CallCard, shownRecord } from "../parts/call-card";
 import { Copy } from "../parts/copy";
 import { Empty, Fault, Loading } from "../parts/states";
 import { Tree } from "../parts/tree";
 import { useMay } from "../identity";
-import { safeText } from "../safe-text";
+import { counted, safeText } from "../safe-text";
 
 const TryIt = lazy(() => import("../parts/try-it"));
 
@@ -33,12 +33,13 @@ type Row = { heading: string; count: number } | EffectiveTool;
 function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
   const [words, setWords] = useState("");
   const wanted = useDeferredValue(words.trim().toLowerCase());
-  const rows = useMemo(() => grouped(tools.filter((one) => fits(one.tool, wanted))), [tools, wanted]);
+  const found = useFoundTools(wanted);
+  const rows = useMemo(() => grouped(tools.filter(({ tool }) => fits(tool, wanted) || found.has(tool.name))), [tools, wanted, found]);
   return (
     <div className="page tall">
       <header className="page-head">
         <h1>Tools</h1>
-        <input type="search" aria-label="Search tools" placeholder={`Search ${tools.length} tools`} value={words} onChange={(event) => setWords(event.target.value)} />
+        <input type="search" aria-label="Search tools" placeholder={`Search ${counted(tools.length, "tool")}`} value={words} onChange={(event) => setWords(event.target.value)} />
       </header>
       {tools.length === 0 && (
         <Empty title="No tool yet">

@@ -37,7 +37,7 @@ export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalP
   return (
     <div className="approval">
       {edited === null ? (
-        <Tree value={args} />
+        <Tree value={args} whole />
       ) : (
         <>
           <label htmlFor={`${id}-args`}>Arguments</label>

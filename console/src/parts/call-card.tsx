@@ -2,9 +2,10 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { ToolUI, useToolResult, type ToolCallData } from "@jackfield/react";
 import { client, type CallRecord } from "../data";
-import { left, took, useNow } from "../time";
+import { clock, left, took, useNow } from "../time";
 import { isMine, useWaiting } from "../waiting-list";
 import { ApprovalForm } from "./approval";
+import { Tree } from "./tree";
 import { safeText } from "../safe-text";
 
 /** All that a card needs to know, wherever the call is shown. */
@@ -13,6 +14,15 @@ export interface ShownCall extends ToolCallData {
   tookMs?: number | null;
   until?: string | null;
   by?: string | null;
+  decided?: Decided;
+}
+
+/** What a person said about it; `asked` only where they changed what was asked for. */
+interface Decided {
+  decision: string;
+  by: string | null;
+  at: string | null;
+  asked?: Record<string, unknown>;
 }
 
 const WORDS: Record<string, string> = { running: "running", requires_action: "waiting", complete: "done", error: "failed" };
@@ -45,6 +55,7 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
             {error.message}
           </p>
         )}
+        {call.decided !== undefined && <DecisionLine decided={call.decided} />}
       </div>
     </article>
   );
@@ -65,6 +76,21 @@ function Approval({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }):
       onApprove={(args) => client.post(`${path}/approve`, args === null ? {} : { arguments: args })}
       onReject={(reason) => client.post(`${path}/reject`, reason === "" ? {} : { reason })}
     />
+  );
+}
+
+/** Who allowed or refused it, when, and what had been asked where that was changed. */
+function DecisionLine({ decided: { decision, by, at, asked } }: { decided: Decided }): ReactNode {
+  const who = decision === "expired" ? "Nobody decided in time" : `${decision === "approved" ? "Approved" : "Rejected"} by ${safeText(by ?? "somebody", 80)}`;
+  return (
+    <div className="decided quiet">
+      <p>
+        {who}
+        {at === null ? "" : `, ${clock(at)}`}
+        {asked === undefined ? "" : ", with other arguments than were asked for:"}
+      </p>
+      {asked !== undefined && <Tree value={asked} />}
+    </div>
   );
 }
 
@@ -104,5 +130,14 @@ export function shownRecord(record: CallRecord): ShownCall {
     by: record.agent ?? record.principal,
   };
   if (record.error !== null) shown.error = record.error.message;
+  const decided = decidedOf(record);
+  if (decided !== undefined) shown.decided = decided;
   return shown;
+}
+
+function decidedOf({ decision, decided_by, decided_at, asked_arguments, arguments: ran }: CallRecord): Decided | undefined {
+  if (decision === undefined || decision === null) return undefined;
+  const decided: Decided = { decision, by: decided_by ?? null, at: decided_at ?? null };
+  if (asked_arguments !== undefined && JSON.stringify(asked_arguments) !== JSON.stringify(ran)) decided.asked = asked_arguments;
+  return decided;
 }

@@ -1,6 +1,6 @@
-import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { useLocation } from "wouter";
-import { useData, type SpaceRecord, type ToolDefinition } from "../data";
+import { useData, useFoundTools, type SpaceRecord, type ToolDefinition } from "../data";
 import { inOneLine } from "../safe-text";
 
 interface Place {
@@ -57,7 +57,12 @@ function Search({ onDone }: { onDone: () => void }): ReactNode {
     ],
     [spaces, tools, agents],
   );
-  const found = useMemo(() => places.filter(({ name }) => name.toLowerCase().includes(words.toLowerCase())).slice(0, 12), [places, words]);
+  const meant = useFoundTools(useDeferredValue(words));
+  const found = useMemo(() => {
+    const named = places.filter(({ name }) => name.toLowerCase().includes(words.trim().toLowerCase()));
+    const others = places.filter((place) => place.kind === "tool" && meant.has(place.name) && !named.includes(place));
+    return [...named, ...others].slice(0, 12);
+  }, [places, words, meant]);
   const open = (place: Place | undefined): void => {
     if (place === undefined) return;
     go(place.path);

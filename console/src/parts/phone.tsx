@@ -15,6 +15,12 @@ export function Phone({ call }: { call: CallRecord }): ReactNode {
           <QrCode text={link} />
           <div>
             <p>Whoever has this link can answer this one call, once. It shows exactly what is asked.</p>
+            {isLoopback(link) && (
+              <p className="fault" role="alert">
+                Only this machine can open it: {new URL(link).hostname} is every device's name for itself. For other devices, set <code>host = "0.0.0.0"</code> and{" "}
+                <code>public_url</code> to an address of this machine, both under <code>[server]</code> in jackfield.toml, and restart the gateway.
+              </p>
+            )}
             <Copy text={link}>Copy the link</Copy>
           </div>
         </div>
@@ -23,10 +29,21 @@ export function Phone({ call }: { call: CallRecord }): ReactNode {
   );
 }
 
-/** The page for one call; the signed token stays behind the `#`, so that no server's log has it. */
-export function answerLink(callback: string): string {
+/**
+ * The page for one call; the signed token stays behind the `#`, so that no server's log has it. A gateway that knows only
+ * its own loopback address is reached by the one that this page came from.
+ */
+export function answerLink(callback: string, here: string = location.origin): string {
   const token = callback.slice(callback.lastIndexOf("/") + 1);
-  return `${callback.slice(0, callback.indexOf("/api/"))}/#/answer/${token}`;
+  const gateway = callback.slice(0, callback.indexOf("/api/"));
+  return `${isLoopback(gateway) && !isLoopback(here) ? here : gateway}/#/answer/${token}`;
+}
+
+/** Whether a url leads every device to itself. */
+export function isLoopback(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { hostname } = new URL(url);
+  return hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
 function QrCode({ text }: { text: string }): ReactNode {

@@ -1,44 +1,45 @@
 import { useState, type ReactNode } from "react";
-import { safeText } from "../safe-text";
+import { counted, safeText } from "../safe-text";
 
 const FOLDED = 12;
 const LONG = 600;
 const MOST = 200_000;
 const PIECE = 1_000;
 
-/** A value of JSON, readable: short ones at once, long ones folded. All of it is text. */
-export function Tree({ value, depth = 0 }: { value: unknown; depth?: number }): ReactNode {
+/** A value of JSON, readable: short ones at once, long ones folded unless it is shown whole. All of it is text. */
+export function Tree({ value, depth = 0, whole = false }: { value: unknown; depth?: number; whole?: boolean }): ReactNode {
   if (value === null) return <span className="json-word">null</span>;
-  if (typeof value === "string") return <LongText text={value} />;
+  if (typeof value === "string") return whole ? <span className="text">{pieces(safeText(value, Infinity))}</span> : <LongText text={value} />;
   if (typeof value !== "object") return <span className="json-word">{String(value)}</span>;
   const entries: [string, unknown][] = Array.isArray(value) ? value.map((item, place) => [String(place), item]) : Object.entries(value);
   if (entries.length === 0) return <span className="json-word">{Array.isArray(value) ? "[ ]" : "{ }"}</span>;
-  return <Branch entries={entries} isList={Array.isArray(value)} depth={depth} />;
+  return <Branch entries={entries} isList={Array.isArray(value)} depth={depth} whole={whole} />;
 }
 
-function Branch({ entries, isList, depth }: { entries: [string, unknown][]; isList: boolean; depth: number }): ReactNode {
-  const [shown, setShown] = useState(FOLDED);
+function Branch({ entries, isList, depth, whole }: { entries: [string, unknown][]; isList: boolean; depth: number; whole: boolean }): ReactNode {
+  const [unfolded, setUnfolded] = useState(FOLDED);
+  const shown = whole ? entries.length : unfolded;
   const rows = (
     <dl className="tree">
       {entries.slice(0, shown).map(([key, item]) => (
         <div key={key} className={isBranch(item) ? "branch" : "leaf"}>
-          <dt>{safeText(key, 200)}</dt>
+          <dt>{safeText(key, whole ? Infinity : 200)}</dt>
           <dd>
-            <Tree value={item} depth={depth + 1} />
+            <Tree value={item} depth={depth + 1} whole={whole} />
           </dd>
         </div>
       ))}
       {entries.length > shown && (
-        <button type="button" className="plain" onClick={() => setShown(shown + 100)}>
+        <button type="button" className="plain" onClick={() => setUnfolded(shown + 100)}>
           {entries.length - shown} more
         </button>
       )}
     </dl>
   );
-  if (depth < 2) return rows;
+  if (whole || depth < 2) return rows;
   return (
     <details>
-      <summary>{isList ? `${entries.length} items` : `${entries.length} fields`}</summary>
+      <summary>{counted(entries.length, isList ? "item" : "field")}</summary>
       {rows}
     </details>
   );

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import type { ToolProps } from "@jackfield/react";
 import { Tree } from "../parts/tree";
-import { inOneLine, safeText } from "../safe-text";
+import { counted, inOneLine, safeText } from "../safe-text";
 
 const FIRST = 20;
 const MOST_COLUMNS = 12;
@@ -63,7 +63,7 @@ export function Table({ columns, rows }: Rows): ReactNode {
       </div>
       {rows.length > shown && (
         <button type="button" className="plain" onClick={() => setShown(shown + 200)}>
-          {(rows.length - shown).toLocaleString()} more rows
+          {counted(rows.length - shown, "more row")}
         </button>
       )}
     </>

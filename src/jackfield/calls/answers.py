@@ -27,7 +27,7 @@ from jackfield.errors import (
     Forbidden,
     Refused,
 )
-from jackfield.model.call import Call, CallStatus, Done, Failed, done
+from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
 from jackfield.sources.base import Progress
@@ -102,7 +102,9 @@ class Answers:
             await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.tool.answered_by_others
-        moved = await self._store.approve(call_id, runs_here=runs_here, arguments=edited)
+        moved = await self._store.approve(
+            call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal)
+        )
         approved = _moved(moved, call_id)
         self._executor.events.tell(events.APPROVED, approved, at=now_ms())
         if runs_here:
@@ -113,7 +115,8 @@ class Answers:
     async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
         await self._waiting_for_a_person(call_id, principal)
-        return self._settled(await self._store.settle_rejected(call_id, texts.rejected(reason)), call_id)
+        no = texts.rejected(reason)
+        return self._settled(await self._store.settle_rejected(call_id, no, decided_by=_decider(principal)), call_id)
 
     async def progress(self, call_id: str, progress: Progress, *, principal: Principal, attempt: int = 0) -> Call:
         """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing.
@@ -202,6 +205,10 @@ class Answers:
 def outcome_of(result: Any, error: str | None) -> Done | Failed:
     """What was submitted. `null` is a result; an error is one too."""
     return done(result) if error is None else texts.submitted_error(error)
+
+
+def _decider(principal: Principal | None) -> str:
+    return SIGNED_LINK if principal is None else principal.name
 
 
 def _moved(moved: Moved, call_id: str) -> Call:

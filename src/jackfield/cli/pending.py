@@ -18,7 +18,7 @@ from jackfield.sdk import CallEvent, CallNotFound, CallRecord, Client
 
 DESCRIPTION = """\
 Show the calls that wait: for a person to allow them, or for somebody's answer. Newest first: id, what it needs, tool,
-age, time left, arguments."""
+who asks, age, time left, arguments."""
 EXAMPLES = """\
   jackfield pending
   jackfield pending --watch              (what waits now and from now on, and what stops waiting, until Ctrl-C)
@@ -96,13 +96,20 @@ def table_lines(calls: Sequence[CallRecord], *, now: datetime) -> list[str]:
             call.id,
             NEEDS.get(call.status, call.status),
             harmless(call.tool),
+            f"by {asker(call)}",
             f"{span(now - made)} old" if (made := moment(call.created_at)) else "",
             f"{span(end - now)} left" if (end := moment(ends_at(call))) else "",
             compact(call.arguments),
         )
         for call in calls
     ]
-    return columns(rows, styles=("bold", "yellow", "", "dim", "dim"))
+    return columns(rows, styles=("bold", "yellow", "", "", "dim", "dim"))
+
+
+def asker(call: CallRecord) -> str:
+    """`ada`, or `planner for ada` where an agent acts in the name of another key."""
+    owner = call.principal or "nobody"
+    return harmless(owner if call.agent in (None, owner) else f"{call.agent} for {owner}")
 
 
 def next_lines(calls: Sequence[CallRecord]) -> Iterator[str]:

@@ -74,6 +74,15 @@ class Delivery(Enum):
     """It is an event `tr:<call>` in the agent's inbox."""
 
 
+class Decision(Enum):
+    """What became of a call that a person had to allow."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    """Nobody decided in time."""
+
+
 class FirstReply(Enum):
     """What the inline slot says when the outcome goes to the inbox."""
 
@@ -105,6 +114,8 @@ class Pending(Struct, frozen=True, tag="pending"):
 Outcome = Done | Failed | Pending
 
 NULL = Raw(b"null")
+SIGNED_LINK = "signed link"
+"""Who decided, where that was whoever held the call's approval url."""
 
 
 def done(value: Any) -> Done:
@@ -154,6 +165,12 @@ class Call(Struct, frozen=True, kw_only=True):
     """The tool server that has it, by its own id."""
     offers: int = 0
     answered_by: str | None = None
+    decision: Decision | None = None
+    decided_by: str | None = None
+    """The key that allowed or refused it, or `SIGNED_LINK`."""
+    decided_at: int | None = None
+    asked_arguments: Raw | None = None
+    """What was asked, where the approval put other arguments in its place."""
     shown: str | None = None
     """Whether its space sees it: `whole`, or `without_result` where the tool's output is sensitive."""
     created_at: int = 0

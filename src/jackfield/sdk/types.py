@@ -115,6 +115,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     source: str | None = None
     tool_version: str | None = None
     arguments: dict[str, Any] = {}
+    asked_arguments: dict[str, Any] = {}
+    """What was asked for; an approval may have put other `arguments` in its place."""
     principal: str | None = None
     agent: str | None = None
     space_id: str | None = None
@@ -130,6 +132,11 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     deadline: str | None = None
     expires_at: str | None = None
     execution_time_ms: float | None = None
+
+    decision: str | None = None
+    """What became of a call that a person had to allow: `approved`, `rejected` or `expired`."""
+    decided_by: str | None = None
+    decided_at: str | None = None
 
     @property
     def is_settled(self) -> bool:

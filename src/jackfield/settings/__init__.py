@@ -4,7 +4,15 @@ Everything is checked here, once, at the start. A config that cannot be used rai
 sentence that names file, key and cure; after that no other room sees raw config.
 """
 
-from jackfield.settings.loading import LocalGateway, Secrets, Settings, find_config, load_local, load_settings
+from jackfield.settings.loading import (
+    LocalGateway,
+    Secrets,
+    Settings,
+    find_config,
+    is_for_all,
+    load_local,
+    load_settings,
+)
 from jackfield.settings.sections import KeySettings, ResponsesSettings, ScenarioSettings, ServerSettings
 from jackfield.settings.tools import RESERVED_SOURCES, ToolOverride, ToolSettings, is_source_name, parse_tool
 
@@ -20,6 +28,7 @@ __all__ = [
     "ToolOverride",
     "ToolSettings",
     "find_config",
+    "is_for_all",
     "is_source_name",
     "load_local",
     "load_settings",

@@ -200,8 +200,13 @@ def url_of(server: ServerSettings) -> str:
     """Where a gateway with this `[server]` is found."""
     if server.public_url:
         return server.public_url.rstrip("/")
-    host = "127.0.0.1" if server.host in ("0.0.0.0", "::", "") else server.host  # noqa: S104 - read, not bound
+    host = "127.0.0.1" if is_for_all(server) else server.host
     return f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
+
+
+def is_for_all(server: ServerSettings) -> bool:
+    """Whether the gateway listens on every address of the machine."""
+    return server.host in ("0.0.0.0", "::", "")  # noqa: S104 - read, not bound
 
 
 def find_config(given: str | Path | None, *, environment: Mapping[str, str] | None = None) -> Path | None:

@@ -163,9 +163,9 @@ class Store(ABC):
         """T2 by whoever answers a call that somebody else executes."""
         return await self._settle("settle_submitted", call_id, outcome, answered_by=answered_by)
 
-    async def settle_rejected(self, call_id: str, outcome: Failed) -> Moved:
+    async def settle_rejected(self, call_id: str, outcome: Failed, *, decided_by: str | None = None) -> Moved:
         """T2 by a person who says no."""
-        return await self._settle("settle_rejected", call_id, outcome)
+        return await self._settle("settle_rejected", call_id, outcome, decided_by=decided_by)
 
     async def settle_cancelled(self, call_id: str, outcome: Failed) -> Moved:
         """T2 by whoever stops it."""
@@ -230,10 +230,13 @@ class Store(ABC):
         rows = await self._read(partial(moves.run, "settled_among", ids=_json_list(call_ids)))
         return [str(row["id"]) for row in rows]
 
-    async def approve(self, call_id: str, *, runs_here: bool, arguments: str | None = None) -> Moved:
+    async def approve(
+        self, call_id: str, *, runs_here: bool, arguments: str | None = None, decided_by: str | None = None
+    ) -> Moved:
         """T4: a person said yes, perhaps to other arguments."""
         statement = "approve_to_run" if runs_here else "approve_to_wait"
-        return await self._write(partial(moves.approve, statement, call_id, arguments=arguments), wakes=call_id)
+        script = partial(moves.approve, statement, call_id, arguments=arguments, decided_by=decided_by)
+        return await self._write(script, wakes=call_id)
 
     async def claim(self, call_id: str, *, owner: str) -> Moved:
         """T5: this gateway runs an approved call."""

@@ -209,9 +209,9 @@ def _released() -> Script[list[str]]:
     return sorted({str(row["tool"]) for row in rows})
 
 
-def approve(statement: str, call_id: str, *, arguments: str | None) -> Script[Moved]:
+def approve(statement: str, call_id: str, *, arguments: str | None, decided_by: str | None) -> Script[Moved]:
     """T4, perhaps with other arguments than were asked for."""
-    return (yield from _shown_move(statement, call_id, arguments=arguments))
+    return (yield from _shown_move(statement, call_id, arguments=arguments, decided_by=decided_by))
 
 
 def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:

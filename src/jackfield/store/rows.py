@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
+from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
 
 Row = Mapping[str, Any]
 
@@ -46,6 +46,10 @@ def call_from(row: Row) -> Call:
         offered_to=row["offered_to"],
         offers=row["offers"],
         answered_by=row["answered_by"],
+        decision=Decision(row["decision"]) if row["decision"] else None,
+        decided_by=row["decided_by"],
+        decided_at=row["decided_at"],
+        asked_arguments=_raw(row["asked_arguments"]) if row["asked_arguments"] is not None else None,
         shown=row["shown"],
         created_at=row["created_at"],
         finished_at=row["finished_at"],

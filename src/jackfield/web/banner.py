@@ -9,6 +9,7 @@ from msgspec import json
 
 from jackfield.app import Gateway
 from jackfield.catalog.catalog import Entry
+from jackfield.settings import is_for_all
 from jackfield.sources.keeper import SourceState
 
 _SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
@@ -23,6 +24,11 @@ def banner(gateway: Gateway) -> str:
         f"  open  {settings.url}/#code={keyring.new_code(keyring.host)}",
         f"  key   {keyring.key_file or 'as configured'}",
     ]
+    if is_for_all(settings.server) and not settings.server.public_url:
+        lines.append(
+            "  note  Other devices cannot open this link: they need an address of this machine in place of 127.0.0.1. "
+            "Set [server] public_url to it, and links and QR codes lead there."
+        )
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
     lines += _chat(gateway)

@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct, field
 from jackfield.calls import texts
 from jackfield.calls.events import CallEvent
 from jackfield.calls.slots import Slot, slot_of
-from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply
+from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
 from jackfield.model.times import iso_time
 from jackfield.sources.base import LogNote, Progress
 
@@ -39,6 +39,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     source: str
     tool_version: str
     arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    asked_arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    """What was asked for; an approval may have put other `arguments` in its place."""
     principal: str
     agent: str | None
     space_id: str | None
@@ -53,6 +55,11 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     deadline: Time | None
     expires_at: Time | None
     execution_time_ms: float | None
+    decision: Decision | None
+    """What became of it, if a person had to allow it: `approved`, `rejected`, or `expired` when nobody did in time."""
+    decided_by: str | None
+    """The key that allowed or refused it; `signed link` for whoever held its approval url."""
+    decided_at: Time | None
     callback_url: str | None
     """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
     approval_url: str | None = None
@@ -138,6 +145,7 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         source=call.source,
         tool_version=call.tool_version,
         arguments=call.arguments,
+        asked_arguments=call.arguments if call.asked_arguments is None else call.asked_arguments,
         principal=call.principal,
         agent=call.agent,
         space_id=call.space_id,
@@ -152,6 +160,9 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         deadline=_maybe_time(call.deadline),
         expires_at=expires_at,
         execution_time_ms=_took(call, until=call.finished_at),
+        decision=call.decision,
+        decided_by=call.decided_by,
+        decided_at=_maybe_time(call.decided_at),
         callback_url=callback_url,
         tool_call_id=call.id,
         agent_entity_id=call.agent,

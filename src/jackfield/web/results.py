@@ -66,12 +66,14 @@ class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What a signed url is about."""
+    """What a signed url is about. What was asked is told only while it can be answered."""
 
     purpose: Purpose
     tool: str
     agent: str | None
-    arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    principal: str
+    """In whose name the call is made: the key's."""
+    arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None
     status: CallStatus
     expires_at: Time | None
     answer_schema: dict[str, Any] | None
@@ -84,6 +86,11 @@ class Decided(Struct, frozen=True, kw_only=True):
     status: CallStatus
 
 
+_OPEN: dict[Purpose, frozenset[CallStatus]] = {
+    "approval": frozenset({CallStatus.PENDING_APPROVAL}),
+    "callback": frozenset({CallStatus.WAITING, CallStatus.PENDING}),
+}
+"""While a signed url of this purpose is good for anything."""
 _decision = BodyReader(DecisionBody)
 _result = BodyReader(ResultBody)
 _progress = BodyReader(ProgressBody)
@@ -120,15 +127,17 @@ async def show_by_callback(visit: Visit) -> Answer:
     call = await visit.gateway.store.get_call(call_id)
     if call is None:
         raise CallNotFound("The record of this call is gone.")
+    is_open = call.status in _OPEN[purpose]
     return json_reply(
         Asked(
             purpose=purpose,
             tool=call.tool,
             agent=call.agent,
-            arguments=call.arguments,
+            principal=call.principal,
+            arguments=call.arguments if is_open else None,
             status=call.status,
             expires_at=None if call.expires_at is None else iso_time(call.expires_at),
-            answer_schema=answer_schema(visit, call),
+            answer_schema=answer_schema(visit, call) if is_open else None,
         )
     )
 

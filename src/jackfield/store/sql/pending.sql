@@ -135,8 +135,8 @@ SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'fa
 -- What events tell of calls. Arguments and results may be large and are left out.
 SELECT id, run_id, tool, source, tool_version, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id, step,
     idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
-    sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, shown, created_at,
-    finished_at, duration_ms
+    sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
+    decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms
 FROM calls WHERE id IN (each_of(:ids))
 
 -- name: push_event

@@ -33,7 +33,8 @@ RETURNING *
 -- name: settle_rejected
 -- T2 by a person who says no.
 UPDATE calls SET status = 'rejected', result = :result, error_code = :error_code, error_message = :error_message,
-    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(),
+    decision = 'rejected', decided_by = :decided_by, decided_at = clock_ms()
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
 
@@ -47,7 +48,9 @@ RETURNING *
 -- name: settle_expired
 -- T2 by the sweeper, when nobody answered.
 UPDATE calls SET status = 'expired', result = :result, error_code = :error_code, error_message = :error_message,
-    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(),
+    decision = CASE WHEN status = 'pending_approval' THEN 'expired' ELSE decision END,
+    decided_at = CASE WHEN status = 'pending_approval' THEN clock_ms() ELSE decided_at END
 WHERE id = :id AND status IN ('pending', 'pending_approval') AND expires_at <= clock_ms()
 RETURNING *
 
@@ -71,13 +74,17 @@ RETURNING *
 
 -- name: approve_to_run
 -- T4 for tools that a gateway runs.
-UPDATE calls SET status = 'running', attempt = 0, arguments = COALESCE(:arguments, arguments)
+UPDATE calls SET status = 'running', attempt = 0, arguments = COALESCE(:arguments, arguments),
+    asked_arguments = NULLIF(arguments, COALESCE(:arguments, arguments)),
+    decision = 'approved', decided_by = :decided_by, decided_at = clock_ms()
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
 
 -- name: approve_to_wait
 -- T4 for tools that somebody else answers.
-UPDATE calls SET status = 'pending', arguments = COALESCE(:arguments, arguments), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
+UPDATE calls SET status = 'pending', arguments = COALESCE(:arguments, arguments), expires_at = clock_ms() + NULLIF(expires_in_ms, 0),
+    asked_arguments = NULLIF(arguments, COALESCE(:arguments, arguments)),
+    decision = 'approved', decided_by = :decided_by, decided_at = clock_ms()
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
 
