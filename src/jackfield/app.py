@@ -26,6 +26,7 @@ from jackfield.building import (
     household_of,
     models_of,
     own_servers_of,
+    public_settings,
     sessions_of,
 )
 from jackfield.calls.answers import Answers
@@ -278,14 +279,7 @@ class Gateway:
         )
 
     def _public_settings(self) -> dict[str, Any]:
-        """What in-process tools may know of the settings: no key, no secret, no header."""
-        settings = self.settings
-        return {
-            "url": settings.url,
-            "scenario": msgspec.to_builtins(settings.scenario),
-            "categories": msgspec.to_builtins(settings.categories),
-            "sources": [{"name": source.name, "kind": source.kind} for source in settings.sources],
-        }
+        return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
 
     def _principal_called(self, name: str) -> Principal | None:
         """Whose calls go under this name: a key's, or an agent's."""

@@ -3,9 +3,11 @@
 Above: `app.py`, which starts and stops them. Below: the rooms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.agents.approvals import Approvals
@@ -14,10 +16,11 @@ from jackfield.agents.cycles import Household
 from jackfield.agents.engine import Engine, Rooms
 from jackfield.agents.living import Rooms as LivingRooms
 from jackfield.agents.own_servers import OwnServers
+from jackfield.agents.persona import Persona
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
-from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.pins import Pins
 from jackfield.errors import ConfigError
@@ -146,3 +149,36 @@ def sessions_of(
     )
     terms = terms_of(parts.settings, workshop=parts.workshop, redact=redact)
     return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring)
+
+
+def public_settings(settings: Settings, *, agents: Iterable[Persona], entries: Iterable[Entry]) -> dict[str, Any]:
+    """What in-process tools may know of the settings: names and public fields, nothing secret."""
+    return {
+        "url": settings.url,
+        "scenario": msgspec.to_builtins(settings.scenario),
+        "categories": msgspec.to_builtins(settings.categories),
+        "models": [
+            {"name": name, "provider": table.get("provider"), "model": table.get("model")}
+            for name, table in settings.models.items()
+        ],
+        "agents": [
+            {
+                "id": agent.id,
+                "name": agent.name,
+                "description": agent.settings.description,
+                "model": agent.settings.model,
+                "spaces": list(agent.settings.spaces),
+            }
+            for agent in agents
+        ],
+        "sources": [{"name": source.name, "kind": source.kind} for source in settings.sources],
+        "tools": [
+            {
+                "name": entry.name,
+                "source": entry.tool.source,
+                "description": entry.tool.description,
+                "category": entry.tool.category,
+            }
+            for entry in entries
+        ],
+    }

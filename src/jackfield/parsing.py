@@ -36,6 +36,19 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+
+
+def is_semver(version: str) -> bool:
+    """Whether this is a semantic version: `1.4.0`, `2.0.0-rc.1`, `1.0.0+build.5`."""
+    return len(version) <= 100 and _SEMVER.fullmatch(version) is not None  # noqa: PLR2004 - nobody reads a longer one
+
+
 def snake_keys(value: dict[str, Any]) -> dict[str, Any]:
     """The same object with its own keys (not those of inner objects) in snake_case."""
     return {snake_case(key): inner for key, inner in value.items()}

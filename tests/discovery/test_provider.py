@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from jackfield import discovery
-from jackfield.discovery import Category, Provider, Reply, ServedTool
+from jackfield.discovery import Category, Provider, Reply, ServedTool, ToolSet
 from tests.requirement import requirement
 
 TOOLS = "/api/v1/tools"
@@ -303,3 +303,62 @@ def test_what_cannot_be_a_tool_is_said_when_it_is_given(given: Any, says: str) -
 def test_an_empty_key_is_no_key() -> None:
     with pytest.raises(ValueError, match="the key is empty"):
         Provider([add], name="maths", key="")
+
+
+def names_in(given: Provider) -> list[str]:
+    return [tool["name"] for tool in msgspec.json.decode(given.manifest.body)["tools"]]
+
+
+@requirement("DISC-provider-registry", "DISC-provider-name", "DISC-provider-tools", "DISC-provider-categories")
+async def test_a_service_gathers_the_tools_of_several_named_providers() -> None:
+    given = Provider([add], name="maths", version="1.2.3-rc.1")
+    moving = Category(id="moving", name="Moving")
+    given.register(ToolSet("moves", [ServedTool(function=move, category="moving")], [moving]))
+    given.register(ToolSet("faults", {"fail": boom}))
+    assert names_in(given) == ["add", "move", "fail"]
+    manifest = msgspec.json.decode(given.manifest.body)
+    assert [category["id"] for category in manifest["categories"]] == ["moving"]
+    assert (await execute(given, "move", {"point": {"x": 1}, "on": "2026-01-05"}))[1]["result"]["x"] == 2
+    given.register(ToolSet("faults", [nothing]))
+    assert names_in(given) == ["add", "move", "nothing"], "the same name takes the other's place"
+    given.unregister("moves")
+    assert names_in(given) == ["add", "nothing"]
+    with pytest.raises(KeyError):
+        given.unregister("moves")
+
+
+@requirement("DISC-provider-registry")
+async def test_what_a_provider_offers_is_asked_for_anew_and_faults_leave_everything_as_it_was() -> None:
+    class Growing:
+        name = "growing"
+
+        def __init__(self) -> None:
+            self.offered: list[Any] = [boom]
+
+        def tools(self) -> list[Any]:
+            return self.offered
+
+        def categories(self) -> tuple[Category, ...]:
+            return ()
+
+    part = Growing()
+    given = Provider(name="maths")
+    given.register(part)
+    part.offered = [boom, nothing]
+    assert names_in(given) == ["boom"]
+    given.refresh()
+    assert names_in(given) == ["boom", "nothing"]
+    with pytest.raises(TypeError, match="'boom' is offered by both 'growing' and 'other'"):
+        given.register(ToolSet("other", [boom]))
+    group = Category(id="g", name="One")
+    given.register(ToolSet("first", [], [group]))
+    with pytest.raises(TypeError, match="the category 'g' differently"):
+        given.register(ToolSet("second", [], [Category(id="g", name="Two")]))
+    assert names_in(given) == ["boom", "nothing"]
+
+
+@requirement("DISC-scenario-version")
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-", "newest", "1.0.0 "])
+def test_a_version_that_is_no_semantic_version_is_refused(version: str) -> None:
+    with pytest.raises(ValueError, match="no semantic version"):
+        Provider([add], name="maths", version=version)

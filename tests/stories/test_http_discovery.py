@@ -326,3 +326,54 @@ def test_a_tools_version_changes_with_its_definition_and_only_then(tmp_path: Pat
         (tmp_path / "tools" / "a.py").write_text(text.replace("Second.", "Another."))
         eventually(lambda: versions()["two"] != before["two"])
         assert versions()["one"] == before["one"]
+
+
+PUBLIC = """
+[discovery]
+public = {public}
+
+[sources.local]
+kind = "files"
+path = "tools/*.py"
+"""
+TWO = {f"tools/{name}.py": f'def {name}() -> int:\n    """Say {name}."""\n    return 1\n' for name in ("one", "two")}
+
+
+@requirement("DISC-public")
+@pytest.mark.parametrize(("public", "shown"), [("true", ["one", "two"]), ('["o*"]', ["one"])])
+def test_a_consumer_without_a_key_reads_the_manifest_where_the_operator_says_so(
+    tmp_path: Path, public: str, shown: list[str]
+) -> None:
+    with (
+        running_gateway(tmp_path, PUBLIC.format(public=public), files=TWO) as gateway,
+        httpx2.Client(base_url=gateway.url) as nobody,
+    ):
+        manifest = nobody.get("/api/v1/tools")
+        assert [tool["name"] for tool in manifest.json()["tools"]] == shown
+        etag = {"if-none-match": manifest.headers["etag"]}
+        assert nobody.get("/api/v1/tools", headers=etag).status_code == 304
+        assert nobody.get("/api/v1/tools/one").json()["name"] == "one"
+        assert [tool["name"] for tool in nobody.get("/api/v1/tools/search").json()["tools"]] == shown
+        assert nobody.get("/api/v1/tools/two").status_code == (200 if "two" in shown else 404)
+        with nobody.stream("GET", "/api/v1/tools/changes") as changes:
+            assert changes.status_code == 200
+        assert nobody.get("/api/v1/tools", headers={"x-api-key": "wrong-key-0001"}).status_code == 401
+        for method, path in [
+            ("POST", "/api/v1/tools/one/execute"),
+            ("GET", "/api/v1/tools/set"),
+            ("GET", "/api/v1/tools/scenarios"),
+            ("GET", "/api/v1/tools/one/diff"),
+            ("POST", "/api/v1/tools/refresh"),
+            ("POST", "/api/v1/tools"),
+            ("GET", "/api/v1/calls"),
+            ("GET", "/api/agents"),
+        ]:
+            assert nobody.request(method, path).status_code == 401, path
+
+
+@requirement("DISC-public")
+@pytest.mark.parametrize("public", ["false", "[]"])
+def test_without_that_word_the_manifest_needs_a_key(tmp_path: Path, public: str) -> None:
+    with running_gateway(tmp_path, PUBLIC.format(public=public), files=TWO) as gateway:
+        for path in ("", "/one", "/search", "/changes"):
+            assert httpx2.get(f"{gateway.url}/api/v1/tools{path}").status_code == 401

@@ -1,5 +1,6 @@
 """Tool files while the gateway runs: edited, added, broken, removed; and what they see of the gateway."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,26 @@ def names(gateway: RunningGateway) -> list[str]:
 def call(gateway: RunningGateway, tool: str, **arguments: Any) -> Any:
     url = f"{gateway.url}/api/v1/tools/{tool}/execute"
     return httpx2.post(url, headers=gateway.headers, json={"arguments": arguments}).json()
+
+
+@requirement("WORK-inprocess-settings")
+def test_the_settings_have_models_agents_sources_and_tools_and_no_secret(tmp_path: Path) -> None:
+    config = (
+        CONFIG
+        + '[models.demo]\nprovider = "openai"\nbase_url = "http://127.0.0.1:1/hush-url/v1"\nmodel = "m1"\n'
+        + 'api_key = "hush-key"\n[agents.ada]\nmodel = "demo"\ninstructions = "hush-words"\nspaces = ["lobby"]\n'
+        + '[sources.far]\nkind = "manifest"\nurl = "http://127.0.0.1:1"\nheaders = { Authorization = "hush-header" }\n'
+    )
+    tell = 'def tell(ctx) -> dict:\n    """Tell."""\n    return ctx.settings\n'
+    with running_gateway(tmp_path, config, files={"tools/tell.py": tell}) as gateway:
+        told = call(gateway, "tell")["result"]
+    assert told["models"] == [{"name": "demo", "provider": "openai", "model": "m1"}]
+    assert [(agent["id"], agent["model"], agent["spaces"]) for agent in told["agents"]] == [("ada", "demo", ["lobby"])]
+    assert told["sources"] == [{"name": "local", "kind": "files"}, {"name": "far", "kind": "manifest"}]
+    assert [(tool["name"], tool["source"], tool["description"]) for tool in told["tools"]] == [
+        ("tell", "local", "Tell.")
+    ]
+    assert "hush" not in json.dumps(told)
 
 
 @requirement("CON-file-changes")

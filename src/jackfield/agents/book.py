@@ -37,6 +37,10 @@ class AgentBook:
         """The agent, if there is one and it is not switched off."""
         return self._personas.get(agent_id)
 
+    def all(self) -> tuple[Persona, ...]:
+        """Every agent that is not switched off."""
+        return tuple(self._personas.values())
+
     async def look_up(self, agent_id: str) -> Persona | None:
         """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
         kept = await self._store.minds.get_agent(agent_id)

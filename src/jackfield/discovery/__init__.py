@@ -17,9 +17,9 @@ is light.
 
 from jackfield.catalog.manifest import Manifest
 from jackfield.discovery.mounting import mount
-from jackfield.discovery.provider import Provider, manifest
+from jackfield.discovery.provider import Provider, ToolProvider, ToolSet, manifest
 from jackfield.discovery.replies import Reply
 from jackfield.model.tool import Category
 from jackfield.sdk.functions import ServedTool
 
-__all__ = ["Category", "Manifest", "Provider", "Reply", "ServedTool", "manifest", "mount"]
+__all__ = ["Category", "Manifest", "Provider", "Reply", "ServedTool", "ToolProvider", "ToolSet", "manifest", "mount"]

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jackfield.discovery.provider import MAX_BODY, PATH, Provider
+from jackfield.discovery.provider import MAX_BODY, PATH, Provider, ToolProvider
 from jackfield.model.tool import Category
 from jackfield.sdk.functions import Servable
 
@@ -17,7 +17,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 def mount(
     app: Starlette,
-    tools: Mapping[str, Servable] | Iterable[Servable],
+    tools: Mapping[str, Servable] | Iterable[Servable] = (),
     *,
     name: str,
     version: str = "1.0.0",
@@ -25,6 +25,7 @@ def mount(
     base_url: str | None = None,
     categories: Iterable[Category] = (),
     key: str | None = None,
+    providers: Iterable[ToolProvider] = (),
 ) -> Provider:
     """Give `app` the endpoints of these tools, before the routes that it has. `Provider` says what the rest means.
 
@@ -33,6 +34,8 @@ def mount(
     provider = Provider(
         tools, name=name, version=version, description=description, base_url=base_url, categories=categories, key=key
     )
+    for part in providers:
+        provider.register(part)
 
     async def answer(request: Request, *below: str) -> Response:
         path = "/".join((PATH, *(quote(part, safe="") for part in below)))

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -28,7 +28,7 @@ from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
 from jackfield.model.journey import TIMEOUT_HEADER
 from jackfield.model.tool import Category, Metadata, Tool
-from jackfield.parsing import nearest
+from jackfield.parsing import is_semver, nearest
 from jackfield.sdk.functions import Callee, Servable, callees_of
 from jackfield.settings import ScenarioSettings
 from jackfield.web.answers import etag_matches
@@ -70,6 +70,40 @@ class _Offered(Struct, frozen=True, kw_only=True):
     arguments: ArgumentChecker
 
 
+class ToolProvider(Protocol):
+    """A part of a service that brings tools of its own (seed 004's ToolProvider)."""
+
+    @property
+    def name(self) -> str:
+        """Which part it is, among those of the service."""
+
+    def tools(self) -> Mapping[str, Servable] | Iterable[Servable]:
+        """What it offers now."""
+
+    def categories(self) -> Iterable[Category]:
+        """The groups that its tools name, and no other part describes otherwise."""
+
+
+class ToolSet:
+    """A `ToolProvider` whose tools are known from the start."""
+
+    def __init__(
+        self,
+        name: str,
+        tools: Mapping[str, Servable] | Iterable[Servable],
+        categories: Iterable[Category] = (),
+    ) -> None:
+        self.name = name
+        self._tools = dict(tools) if isinstance(tools, Mapping) else list(tools)
+        self._categories = tuple(categories)
+
+    def tools(self) -> Mapping[str, Servable] | Iterable[Servable]:
+        return self._tools
+
+    def categories(self) -> Iterable[Category]:
+        return self._categories
+
+
 _decode_body = msgspec.json.Decoder(ExecuteBody).decode
 
 
@@ -92,13 +126,14 @@ def manifest(
 class Provider:
     """The tools of one service, and the answers to all that is asked about them.
 
-    `tools` are functions, or `ServedTool`s that say more about one. `key`: whoever asks must bring it, as
-    `Authorization: Bearer`, `X-Api-Key` or `X-Secret-Key`; None: nobody is asked.
+    `tools` are functions, or `ServedTool`s that say more about one; parts of a service that bring tools of their own
+    are registered beside them. `key`: whoever asks must bring it, as `Authorization: Bearer`, `X-Api-Key` or
+    `X-Secret-Key`; None: nobody is asked.
     """
 
     def __init__(
         self,
-        tools: Mapping[str, Servable] | Iterable[Servable],
+        tools: Mapping[str, Servable] | Iterable[Servable] = (),
         *,
         name: str,
         version: str = "1.0.0",
@@ -109,27 +144,55 @@ class Provider:
     ) -> None:
         if key is not None and not key:
             raise ValueError("the key is empty, so that nobody could be let in or everybody; give one, or None")
+        if not is_semver(version):
+            raise ValueError(f"the version '{version}' is no semantic version; write it like 1.0.0")
         self._scenario = ScenarioSettings(
             name=name, version=version, description=description or f"Tools of {name}", base_url=base_url
         )
-        self._categories = tuple(categories)
         self._key = key
-        self.replace(tools)
+        self._own = ToolSet(name=name, tools=tools, categories=categories)
+        self._providers: dict[str, ToolProvider] = {}
+        self._publish(self._own, self._providers)
 
     def replace(self, tools: Mapping[str, Servable] | Iterable[Servable]) -> None:
-        """From now on, these are all. Raises `TypeError` for what cannot be a tool."""
-        given = dict(tools) if isinstance(tools, Mapping) else list(tools)
-        callees = callees_of(given) if given else {}
-        offered = {name: _offered(callee, source=self._scenario.name) for name, callee in callees.items()}
-        known = {category.id for category in self._categories}
+        """From now on, these are all of the service's own. Raises `TypeError` for what cannot be a tool."""
+        self._publish(ToolSet(name=self._own.name, tools=tools, categories=self._own.categories()), self._providers)
+
+    def register(self, provider: "ToolProvider") -> None:
+        """Offer the tools of one more part of the service; one under a known name takes the other's place."""
+        self._publish(self._own, {**self._providers, provider.name: provider})
+
+    def unregister(self, name: str) -> None:
+        """A part of the service offers nothing any more. Raises `KeyError` for one that is not there."""
+        rest = dict(self._providers)
+        del rest[name]
+        self._publish(self._own, rest)
+
+    def refresh(self) -> None:
+        """Ask every part anew what it offers."""
+        self._publish(self._own, self._providers)
+
+    def _publish(self, own: "ToolSet", providers: "dict[str, ToolProvider]") -> None:
+        """Offer all that these offer. Raises `TypeError`, and then everything stays as it was."""
+        offered: dict[str, _Offered] = {}
+        owners: dict[str, str] = {}
+        categories: dict[str, Category] = {}
+        for provider in (own, *providers.values()):
+            for category in provider.categories():
+                if categories.setdefault(category.id, category) != category:
+                    raise TypeError(f"two providers describe the category '{category.id}' differently")
+            for name, callee in _callees(provider.tools()).items():
+                if name in offered:
+                    raise TypeError(f"'{name}' is offered by both '{owners[name]}' and '{provider.name}'; rename one")
+                offered[name], owners[name] = _offered(callee, source=self._scenario.name), provider.name
         for one in offered.values():
-            if one.tool.category is not None and one.tool.category not in known:
+            if one.tool.category is not None and one.tool.category not in categories:
                 raise TypeError(f"'{one.tool.name}' is in the category '{one.tool.category}', which is not given")
-        self._offered = offered
+        self._own, self._providers, self._offered = own, providers, offered
         self.manifest = assemble(
             (one.shown for one in offered.values()),
             scenario=self._scenario,
-            categories=self._categories,
+            categories=tuple(categories.values()),
             generated_at=datetime.now(UTC),
         )
 
@@ -205,6 +268,11 @@ class Provider:
         if offered is None:
             raise ToolNotFound(f"There is no tool '{name[:100]}'.{nearest(name[:100], list(self._offered))}")
         return offered
+
+
+def _callees(tools: Mapping[str, Servable] | Iterable[Servable]) -> Mapping[str, Callee]:
+    given = dict(tools) if isinstance(tools, Mapping) else list(tools)
+    return callees_of(given) if given else {}
 
 
 def _parts(path: str) -> list[str]:

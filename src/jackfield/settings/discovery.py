@@ -1,12 +1,15 @@
 """The operator's words about services that are not named one by one: `[discovery]`.
 
-Above: `settings.py`, which reads the file; `services.py`, which finds them. Below: nothing.
+Above: `settings.py`, which reads the file; `services.py`, which finds them. Below: the principal.
 """
 
 import re
 from collections.abc import Collection, Mapping
 
+import msgspec
 from msgspec import Struct
+
+from jackfield.model.principal import Principal, Scope
 
 SUFFIX = "_API_URL"
 OURS = "JACKFIELD"
@@ -14,12 +17,22 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[discovery]`: where to look for services that publish a manifest."""
+    """`[discovery]`: where to look for services that publish a manifest, and who may read ours."""
 
     env: bool | tuple[str, ...] = False
     """Take the urls in `<NAME>_API_URL` variables: all of them, or those of these services."""
     folder: str | None = None
     """A folder in which services leave a small file each, with their `url`; relative to the config."""
+    public: bool | tuple[str, ...] = False
+    """Whether the manifest is read without a key: all of it, or the tools that fit these names and globs."""
+
+    @property
+    def reader(self) -> Principal | None:
+        """Whoever asks without a key, where that is allowed: reads what a key without a limit of its own would."""
+        if not self.public:
+            return None
+        reader = Principal(name="nobody", scopes=frozenset({Scope.READ.value}))
+        return reader if self.public is True else msgspec.structs.replace(reader, tools=self.public)
 
 
 def services_in(

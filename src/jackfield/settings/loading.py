@@ -18,7 +18,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
-from jackfield.parsing import nearest, parse_config
+from jackfield.parsing import is_semver, nearest, parse_config
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.settings.discovery import DiscoverySettings, services_in
 from jackfield.settings.models import with_environment_model
@@ -145,6 +145,7 @@ def load_settings(
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _fill_in(_read(path), secrets, str(path), "") if path else {}
     document = parse_config(raw, _Document, where=f"{path or 'the configuration'}:")
+    _check_scenario(document.scenario, path)
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     store_url, store_from = _store(document.store.url, path, env, given)
     settings = Settings(
@@ -287,6 +288,14 @@ def _lookup(name: str, secrets: Secrets, path: str, key: str, *, unset: str | No
             f"Set the environment variable {name}, or write it in secrets.toml in the data folder."
         )
     return value
+
+
+def _check_scenario(scenario: ScenarioSettings, path: Path | None) -> None:
+    if not is_semver(scenario.version):
+        raise ConfigError(
+            f"{path}: scenario.version is '{scenario.version[:50]}', which is no semantic version. "
+            "Write it as MAJOR.MINOR.PATCH, for example 1.0.0."
+        )
 
 
 def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, str | int]) -> ServerSettings:

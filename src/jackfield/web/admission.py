@@ -7,6 +7,7 @@ import hmac
 
 from jackfield.errors import BadRequest, Forbidden, Unauthenticated
 from jackfield.model.principal import Principal, Scope
+from jackfield.web.door import Door, SocketDoor
 from jackfield.web.logins import login_in
 from jackfield.web.needs import Need
 from jackfield.web.visit import Visit
@@ -16,9 +17,12 @@ _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
-async def admit(visit: Visit, *, needs: Scope | Need, what: str, for_sessions: bool = False) -> Principal:
+async def admit(visit: Visit, door: Door | SocketDoor, *, needs: Scope | Need) -> Principal:
     """The principal who asks, if its key is good for this door."""
+    what, for_sessions = door.name, door.for_sessions
     principal = await recognise(visit)
+    if principal is None and door.is_discovery:
+        principal = visit.gateway.settings.discovery.reader
     if principal is None:
         raise Unauthenticated(f"{what} needs a key. {_HOW}")
     if isinstance(needs, Need):

@@ -52,6 +52,8 @@ class Door(Struct, frozen=True, kw_only=True):
     """The scope a key must hold, or the rule it must fit; None: the door is open to all."""
     for_sessions: bool = False
     """A session's key passes too; behind the door it finds what is lent to that session."""
+    is_discovery: bool = False
+    """Open without a key where `[discovery] public` says so."""
     takes_key: bool = False
     """Open, but a key that is given is read."""
     operation: str | None = None
@@ -89,6 +91,7 @@ class SocketDoor(Struct, frozen=True, kw_only=True):
     handler: SocketHandler
     needs: Scope = Scope.READ
     for_sessions: bool = False
+    is_discovery: bool = False
 
     @property
     def name(self) -> str:

@@ -122,7 +122,7 @@ class Doorway:
             if not (door.always_open or visit.gateway.ready):
                 raise NotReady("The gateway is starting or stopping. Try again in a moment.")
             if door.needs is not None:
-                visit.principal = await admit(visit, needs=door.needs, what=door.name, for_sessions=door.for_sessions)
+                visit.principal = await admit(visit, door, needs=door.needs)
             answer = await door.handler(visit)
         await answer(scope, receive, send)
 
@@ -145,7 +145,7 @@ class SocketDoorway:
         if not visit.gateway.ready:
             raise NotReady("The gateway is starting or stopping. Try again in a moment.")
         door = self._door
-        visit.principal = await admit(visit, needs=door.needs, what=door.name, for_sessions=door.for_sessions)
+        visit.principal = await admit(visit, door, needs=door.needs)
         await self._door.handler(visit, send)
 
 

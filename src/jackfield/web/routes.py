@@ -76,6 +76,7 @@ DOORS: tuple[Door, ...] = (
         path="/api/v1/tools",
         handler=tools.list_tools,
         for_sessions=True,
+        is_discovery=True,
         group="Tools",
         summary="The manifest of all tools that the key may see",
         headers=(HeaderParameter(name="If-None-Match", says="The ETag of the manifest that you have"),),
@@ -89,6 +90,7 @@ DOORS: tuple[Door, ...] = (
         path="/api/v1/tools/search",
         handler=tools.search_tools,
         for_sessions=True,
+        is_discovery=True,
         group="Tools",
         summary="Find tools by words",
         query=tools.SearchQuery,
@@ -99,6 +101,7 @@ DOORS: tuple[Door, ...] = (
         path="/api/v1/tools/changes",
         handler=changes.stream_changes,
         for_sessions=True,
+        is_discovery=True,
         group="Tools",
         summary="Changes of the catalog, live (also as WebSocket)",
         answers={200: Body(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
@@ -111,6 +114,7 @@ DOORS: tuple[Door, ...] = (
         path_takes_slashes=True,
         handler=tools.show_tool,
         for_sessions=True,
+        is_discovery=True,
         group="Tools",
         summary="One tool",
         answers={200: Body(says="The tool", type=tools.ToolEntry)},
@@ -292,6 +296,6 @@ DOORS: tuple[Door, ...] = (
 )
 
 SOCKET_DOORS = (
-    SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes, for_sessions=True),
+    SocketDoor(path="/api/v1/tools/changes", handler=changes.socket_changes, for_sessions=True, is_discovery=True),
     *RESPONSE_SOCKETS,
 )

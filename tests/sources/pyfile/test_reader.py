@@ -300,6 +300,22 @@ def test_a_file_whose_main_block_calls_anything_else_is_run_as_a_script(text: st
     assert reading_of(text).runs_as_script is True
 
 
+@requirement("WORK-main-no-tool")
+@pytest.mark.parametrize(
+    ("text", "tools"),
+    [
+        ("def add(): ...\ndef main(): ...\n\nif __name__ == '__main__':\n    main()", ["add"]),
+        ("from ot_sdk import worker_main\n\ndef add(): ...\ndef main():\n    worker_main()", ["add"]),
+        ("import asyncio\nasync def main(): ...\n\nif __name__ == '__main__':\n    asyncio.run(main())", []),
+        ("def add(): ...\ndef main(): ...", ["add", "main"]),
+        ("__all__ = ['main']\ndef main(): ...\n\nif __name__ == '__main__':\n    main()", ["main"]),
+        ("def add(): ...\n\nif __name__ == '__main__':\n    print(add())", ["add"]),
+    ],
+)
+def test_a_main_that_starts_the_file_as_a_program_is_no_tool(text: str, tools: list[str]) -> None:
+    assert names_of(text) == tools
+
+
 def test_a_malformed_script_block_skips_the_file() -> None:
     reading = reading_of("# /// script\n# = 1\n# ///\ndef tool(): ...\n")
 

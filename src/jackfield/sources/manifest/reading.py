@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
 from jackfield.model.tool import EMPTY_SCHEMA, Category, Tool
-from jackfield.parsing import snake_keys
+from jackfield.parsing import is_semver, snake_keys
 from jackfield.sources.base import About, Listing
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.manifest.metadata import metadata_of, shown, text_of
@@ -72,12 +72,15 @@ def manifest_of(body: bytes, rules: Rules) -> Manifest:
     faults: list[str] = []
     generated_at = _moment(document.generated_at, faults)
     tools = _tools(document, rules, faults)
+    about = _about(document.scenario)
+    if about is not None and about.version and not is_semver(about.version):
+        faults.append(f"The service says its version is {shown(about.version)}, which is no semantic version.")
     return Manifest(
         listing=Listing(
             tools=tuple(_followable(tool, tools, faults) for tool in tools.values()),
             categories=_categories(document.categories, faults),
             faults=tuple(faults),
-            about=_about(document.scenario),
+            about=about,
         ),
         generated_at=generated_at,
     )

@@ -91,9 +91,27 @@ def _read_tree(tree: ast.Module, label: str, header: Header | None) -> FileReadi
 
 def _runs_as_script(tree: ast.Module, names: Names) -> bool:
     """Whether `if __name__ == "__main__":` calls anything but `worker_main`."""
+    return any(not _is_worker_main(function, names) for function in _called_at_start(tree))
+
+
+def _called_at_start(tree: ast.Module) -> list[ast.expr]:
+    """What the main block calls."""
     blocks = [node.body for node in tree.body if isinstance(node, ast.If) and _asks_for_main(node.test)]
-    calls = [node for block in blocks for statement in block for node in ast.walk(statement)]
-    return any(not _is_worker_main(node.func, names) for node in calls if isinstance(node, ast.Call))
+    return [call.func for block in blocks for statement in block for call in _calls_in(statement)]
+
+
+def _calls_in(node: ast.AST) -> list[ast.Call]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+
+
+def _entry_point(tree: ast.Module, names: Names) -> FunctionNode | None:
+    """A `def main()` that starts the file as a program, as files of the seed's era have: it is no tool."""
+    defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
+    main = defined.get("main")
+    if main is None:
+        return None
+    is_started = any(isinstance(function, ast.Name) and function.id == "main" for function in _called_at_start(tree))
+    return main if is_started or any(_is_worker_main(call.func, names) for call in _calls_in(main)) else None
 
 
 def _asks_for_main(test: ast.expr) -> bool:
@@ -130,7 +148,8 @@ def _chosen(tree: ast.Module, names: Names) -> tuple[list[FunctionNode], list[_F
     """The functions that are tools: those in `__all__`, or else the public ones. A second definition replaces."""
     defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
     if "__all__" not in names.assigned:
-        return [node for name, node in defined.items() if not name.startswith("_")], []
+        starts = _entry_point(tree, names)
+        return [node for name, node in defined.items() if not name.startswith("_") and node is not starts], []
     where = _statement_of(tree, "__all__")
     exported = names.value(names.assigned["__all__"])
     if not isinstance(exported, list) or not all(isinstance(name, str) for name in exported):
