@@ -138,6 +138,21 @@ class Source(Protocol):
         """Free what `open` took. Called once, also after a failed `open`."""
 
 
+@runtime_checkable
+class TalkativeSource(Protocol):
+    """A source that can say more of itself than that it is up or down."""
+
+    @property
+    def open_seconds(self) -> float:
+        """How long its next `open` and first `refresh` may take."""
+
+    def doing(self) -> str | None:
+        """What it is busy with while it is not up, in a sentence for its operator."""
+
+    def last_words(self) -> tuple[str, ...]:
+        """The newest lines that its process said on stderr, or of requests that failed. Without secrets."""
+
+
 class Begun(Struct, frozen=True):
     """Work was begun and goes on at the tool's owner."""
 

@@ -19,7 +19,16 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Outcome
-from jackfield.sources.base import About, ElicitAnswer, ElicitRequest, Invocation, Listing, OperatingSource, Source
+from jackfield.sources.base import (
+    About,
+    ElicitAnswer,
+    ElicitRequest,
+    Invocation,
+    Listing,
+    OperatingSource,
+    Source,
+    TalkativeSource,
+)
 
 log = logging.getLogger("jackfield.sources")
 
@@ -27,6 +36,7 @@ OPEN_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
+SAID_LINES = 10
 NEEDED_PAUSE = 1.0
 """The longest pause between attempts while calls come that need the source."""
 
@@ -50,6 +60,12 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...]
     calls: int
     """How many run now."""
+    doing: str | None = None
+    """What it is busy with while it is not up."""
+    last_words: tuple[str, ...] = ()
+    """The newest lines that it said on stderr; for its operator alone."""
+    since: int | None = None
+    """Since when it is as it is."""
     checked_at: int | None = None
     """When its tools were last read or tried to be, in milliseconds since 1970; None: not yet."""
 
@@ -64,6 +80,8 @@ class Keeper:
         self.listing = Listing()
         self.running = 0
         self.checked_at: int | None = None
+        self.since = _now_ms()
+        self._talkative = source if isinstance(source, TalkativeSource) else None
         self.settled = asyncio.Event()
         """Set when the first attempt has ended, well or badly."""
         self._on_listing = on_listing
@@ -110,6 +128,7 @@ class Keeper:
         await self._close_source()
 
     def status(self) -> SourceStatus:
+        talkative = self._talkative
         return SourceStatus(
             name=self.source.name,
             kind=self.source.kind,
@@ -118,8 +137,15 @@ class Keeper:
             tools=len(self.listing.tools),
             faults=self.listing.faults,
             calls=self.running,
+            doing=None if talkative is None or self.state is SourceState.UP else talkative.doing(),
+            last_words=() if talkative is None else talkative.last_words(),
+            since=self.since,
             checked_at=self.checked_at,
         )
+
+    @property
+    def _open_seconds(self) -> float:
+        return OPEN_SECONDS if self._talkative is None else max(OPEN_SECONDS, self._talkative.open_seconds)
 
     def _try_for_a_call(self) -> None:
         """A source that somebody needs now does not rest for long."""
@@ -130,7 +156,7 @@ class Keeper:
         pause = FIRST_PAUSE
         while True:
             try:
-                async with asyncio.timeout(OPEN_SECONDS):
+                async with asyncio.timeout(self._open_seconds):
                     await self.source.open()
                     await self._read()
                 pause = FIRST_PAUSE
@@ -146,13 +172,14 @@ class Keeper:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(self._open_seconds):
                 await self._read()
 
     async def _read(self) -> None:
         listing = await self.source.refresh()
         changed = listing != self.listing or self.state is not SourceState.UP
-        self.listing, self.state, self.error = listing, SourceState.UP, None
+        self.listing, self.error = listing, None
+        self._is(SourceState.UP)
         if changed:
             for fault in listing.faults:
                 log.warning("source %s: %s", self.source.name, fault)
@@ -163,13 +190,24 @@ class Keeper:
         self._wanted.clear()  # whoever asked before has had this try; the next one waits for its time
         self.error = _sentence(fault)
         if self.state is not SourceState.DOWN:
-            log.warning("source %s is down: %s", self.source.name, self.error, exc_info=_unexpected(fault))
-        self.state = SourceState.DOWN
+            log.warning(
+                "source %s is down: %s%s", self.source.name, self.error, self._said(), exc_info=_unexpected(fault)
+            )
+        self._is(SourceState.DOWN)
         self._on_listing()
         self._tried()
 
+    def _is(self, state: SourceState) -> None:
+        if state is not self.state:
+            self.state, self.since = state, _now_ms()
+
+    def _said(self) -> str:
+        """The end of what it said, for the log: the line with the cause is the last, not the first."""
+        lines = () if self._talkative is None else self._talkative.last_words()[-SAID_LINES:]
+        return "".join(f"\n    {line}" for line in lines)
+
     def _tried(self) -> None:
-        self.checked_at = time.time_ns() // 1_000_000
+        self.checked_at = _now_ms()
         self._tried_at = time.monotonic()
         self.settled.set()
         self._refreshed.set()
@@ -330,6 +368,10 @@ class Panel:
         if keeper is None:
             raise SourceUnavailable(f"Source '{source}' of tool '{tool}' is gone. List the tools anew.")
         return keeper
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _tell_nobody() -> None:

@@ -20,6 +20,9 @@ logger = logging.getLogger("jackfield.workers")
 MOST_LINES = 1_000
 LONGEST_LINE = 8_192
 """Bytes of a line that are kept; the rest is left out, and said to be."""
+MARGIN = 4_096
+"""Bytes read beyond that, so that a secret at the end is known as one before the line is cut."""
+MOST_CHUNKS = 16
 TOLD_PER_SECOND = 20
 """Lines of one worker that the gateway's own log gets; all the others are in the worker's log only."""
 _CHUNK = 65_536
@@ -52,7 +55,9 @@ class WorkerLog:
         return [line for line in self._lines if line.number > after][-limit:]
 
     def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
-        text = self._redact(raw.decode(errors="replace").rstrip("\r"))
+        whole = self._redact(raw.decode(errors="replace").rstrip("\r"))
+        text = whole[:LONGEST_LINE]
+        left_out += len(whole) - len(text)
         if left_out:
             text += f" … [{left_out} bytes left out]"
         span = None if left_out else _span(text)
@@ -90,21 +95,27 @@ class LogPipe:
 
     def close(self) -> None:
         """Take what is still in the pipe, and no more."""
-        if self._fd >= 0:
-            self._readable()
+        self.drain()
         if self._fd >= 0:
             self._end()
 
-    def _readable(self) -> None:
+    def drain(self) -> None:
+        """Take what is in the pipe now, within bounds."""
+        for _ in range(MOST_CHUNKS):
+            if self._fd < 0 or not self._readable():
+                return
+
+    def _readable(self) -> bool:
+        """Take a chunk; False: there is none now, or never again."""
         try:
             chunk = os.read(self._fd, _CHUNK)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             chunk = b""
         if not chunk:
             self._end()
-            return
+            return False
         *whole, rest = chunk.split(b"\n")
         if len(whole) > MOST_LINES:  # of which none before these would be left
             self._drop_line()
@@ -114,9 +125,10 @@ class LogPipe:
             self._take(part)
             self._finish()
         self._take(rest)
+        return True
 
     def _take(self, part: bytes) -> None:
-        room = LONGEST_LINE - len(self._line)
+        room = LONGEST_LINE + MARGIN - len(self._line)
         self._line += part[:room]
         self._left_out += max(0, len(part) - room)
 

@@ -53,14 +53,14 @@ class Workshop:
         self.supervisor = Supervisor()
         self.sandboxes = Sandboxes(self.supervisor, base=Path() if base is None else base, hidden=hidden)
         self._environments = Environments(folder, supervisor=self.supervisor)
-        self._redact = redact
+        self.redact = redact
         self._records: dict[tuple[str, str], FileRecord] = {}
 
     def pool(self, spec: FileSpec) -> WorkerPool:
         """A pool for this version of a file. No process is started."""
         record = self._records.get((spec.source, spec.label))
         if record is None:
-            log = WorkerLog(Path(spec.label).stem, redact=self._redact)
+            log = WorkerLog(Path(spec.label).stem, redact=self.redact)
             record = self._records[spec.source, spec.label] = FileRecord(spec.source, spec.label, log)
         record.error = None  # whatever it was, it was another text's
         record.pool = WorkerPool(

@@ -1,6 +1,9 @@
 """An MCP server on stdio in plain Python, which starts at once and behaves as its first argument says.
 
-    python plain.py good|silent|late|exits|crashes|mute|lying|huge|old|unknown|loud
+    python plain.py good|silent|late|exits|crashes|mute|lying|huge|old|unknown|loud|modern|brittle|raises
+
+`modern` is of 2026-07-28 alone; `brittle` ends when it is asked for that; `raises` ends with a long traceback.
+START in the environment: seconds before it reads anything.
 
 Run, not imported.
 """
@@ -77,9 +80,22 @@ def called(number: Any, name: str, arguments: dict[str, Any]) -> None:
     send({"id": number, "result": {"content": [{"type": "text", "text": answer}]}})
 
 
+def shook_hands(mode: str, number: Any, method: str) -> None:
+    if mode == "brittle" and method == "server/discover":
+        sys.exit(1)
+    if method == "server/discover":
+        send({"id": number, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}})
+    elif mode == "modern":
+        send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+    else:
+        answered("good", {"id": number, "method": method})
+
+
 def answered(mode: str, message: dict[str, Any]) -> None:
     number, method, params = message.get("id"), message.get("method"), message.get("params", {})
-    if method == "initialize":
+    if method in ("server/discover", "initialize") and mode in ("brittle", "modern"):
+        shook_hands(mode, number, method)
+    elif method == "initialize":
         revision = REVISIONS.get(mode, "2025-06-18")
         result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": mode}}
         send({"id": number, "result": result})
@@ -100,8 +116,12 @@ def main() -> None:
     mode = sys.argv[1]
     with Path("starts").open("a", encoding="utf-8") as starts:
         starts.write(f"{os.getpid()}\n")
+    time.sleep(float(os.environ.get("START", "0")))
     if mode == "exits":
         sys.exit(7)
+    if mode == "raises":
+        sys.stderr.write("".join(f"  File 'x.py', line {number}\n" for number in range(200)))
+        sys.exit(f"ValueError: no such account for {os.environ.get('TOKEN')}")
     if mode == "loud":
         sys.stderr.write("".join(f"line {number}\n" for number in range(1_000)) + "y" * 100_000 + "\n")
         sys.stderr.flush()

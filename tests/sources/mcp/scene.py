@@ -91,6 +91,7 @@ class Scene:
 
     def __init__(self, folder: Path, outgoing: Outgoing, workshop: Workshop, options: dict[str, Any]) -> None:
         self.changes = asyncio.Event()
+        self.given = options
         self.surroundings = surroundings_in(
             folder, outgoing=outgoing, changed=self._changed, ask_model=_model, workshop=workshop
         )

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from jackfield.sources.keeper import SourceState
+from jackfield.sources.mcp import options
 from jackfield.sources.mcp.errors import McpError
+from jackfield.sources.mcp.options import parse_options
+from jackfield.sources.mcp.source import McpSource
 from tests.requirement import requirement
 from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene
 
@@ -103,8 +106,66 @@ async def test_a_server_that_cannot_be_talked_to_is_said_to_be_so_and_leaves_no_
                 await far.source.open()
 
         assert str(caught.value) == sentence
-        pid = int((tmp_path / "starts").read_text())
-        await eventually(lambda: not lives(pid))
+        pids = map(int, (tmp_path / "starts").read_text().split())
+        await eventually(lambda: not any(map(lives, pids)))
+
+
+@requirement("SAFE-mcp-slow-start")
+async def test_a_modern_server_that_is_slow_to_start_comes_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("modern"), env={"START": "1"}, connect_timeout=2.4) as far:
+        assert await far.result("echo", text="late") == "late"
+        assert len((tmp_path / "starts").read_text().split()) == 1
+
+
+@requirement("SAFE-mcp-slow-start")
+async def test_an_old_server_that_is_slow_to_start_comes_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("old"), env={"START": "1"}, connect_timeout=2.4) as far:
+        assert await far.result("echo", text="late") == "late"
+
+
+@requirement("SAFE-mcp-dies-on-probe")
+async def test_a_server_that_ends_when_it_is_asked_for_the_newer_era_is_started_again_for_the_older(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, command=plain("brittle")) as far:
+        assert await far.result("echo", text="old") == "old"
+        assert len((tmp_path / "starts").read_text().split()) == 2
+
+
+@requirement("SAFE-mcp-dies-on-probe")
+async def test_with_era_handshake_nothing_newer_is_asked(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("brittle"), era="handshake") as far:
+        assert await far.result("echo", text="old") == "old"
+        assert len((tmp_path / "starts").read_text().split()) == 1
+
+
+@requirement("SAFE-mcp-slow-start")
+async def test_a_first_start_has_longer_and_says_what_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "CONNECT_SECONDS", 0.5)
+    async with scene(tmp_path, command=plain("good"), env={"START": "1.5"}) as far:
+        panel = await far.keep()
+        said = "it has 120 s. Its command may be installing it."
+        await eventually(lambda: said in (panel.statuses()[0].doing or ""))
+        await far.state(SourceState.UP)
+        assert panel.statuses()[0].doing is None
+
+
+@requirement("SAFE-causes-are-shown")
+async def test_the_end_of_what_a_failing_server_says_is_kept_without_secrets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = "hunter22-hunter22"  # known to the workshop of these scenes as a secret
+    async with scene(tmp_path, command=plain("raises"), env={"TOKEN": token}) as far:
+        far.surroundings.workshop.redact = lambda text: text.replace(token, "[redacted]")
+        far.source = McpSource("far", parse_options(far.given, where="sources.far"), far.surroundings)
+        panel = await far.keep()
+        await far.state(SourceState.DOWN)
+        (status,) = panel.statuses()
+        assert status.error == "The server's process exited (code 1)."
+        assert len(status.last_words) == 50
+        assert status.last_words[-1] == "ValueError: no such account for [redacted]"
+        assert "ValueError: no such account for [redacted]" in caplog.text
+        assert token not in caplog.text
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

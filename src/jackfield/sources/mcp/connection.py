@@ -89,9 +89,15 @@ class Connection:
     def _is_modern(self) -> bool:
         return self._agreement is not None and self._agreement.is_modern
 
-    async def open(self, *, probe_seconds: float) -> None:
+    async def open(self, *, probe_seconds: float, handshake_only: bool = False) -> None:
         await self._wire.open()
-        agreement = await agree(self._wire, self._ask, capabilities=self._capabilities, probe_seconds=probe_seconds)
+        agreement = await agree(
+            self._wire,
+            self._ask,
+            capabilities=self._capabilities,
+            probe_seconds=probe_seconds,
+            handshake_only=handshake_only,
+        )
         if self._broken is not None:
             raise self._broken
         self._agreement = agreement

@@ -5,7 +5,8 @@ server of this era leads to `initialize`. A silent server costs a bounded time, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -63,35 +64,72 @@ class _Initialized(Struct):
     capabilities: _Capabilities = _Capabilities()
 
 
-async def agree(wire: Wire, ask: Ask, *, capabilities: dict[str, Any], probe_seconds: float) -> Agreement:
+async def agree(
+    wire: Wire, ask: Ask, *, capabilities: dict[str, Any], probe_seconds: float, handshake_only: bool = False
+) -> Agreement:
     """Find a common revision. Raises `McpError` when there is none, or no server. `capabilities` are ours."""
-    agreement = None if wire.legacy_only else await _discover(ask, MODERN_REVISIONS[-1], probe_seconds)
-    if agreement is None:
-        agreement = await _initialize(wire, ask, capabilities)
-        wire.agreed(agreement.revision, is_modern=False)
-        await wire.notify("notifications/initialized", Raw(b"{}"))
+    initialize = partial(_initialize, wire, ask, capabilities)
+    if handshake_only or wire.legacy_only:
+        agreement = await initialize()
     else:
-        wire.agreed(agreement.revision, is_modern=True)
+        agreement = await _either(_discover(ask, MODERN_REVISIONS[-1]), initialize, probe_seconds)
+    wire.agreed(agreement.revision, is_modern=agreement.is_modern)
+    if not agreement.is_modern:
+        await wire.notify("notifications/initialized", Raw(b"{}"))
     return agreement
 
 
-async def _discover(ask: Ask, revision: str, seconds: float, *, again: bool = True) -> Agreement | None:
+async def _either(
+    discover: Coroutine[Any, Any, Agreement | None],
+    initialize: Callable[[], Coroutine[Any, Any, Agreement]],
+    probe_seconds: float,
+) -> Agreement:
+    """The newer way, and the older one as soon as the newer has failed or is late.
+
+    A late server may be one of the older era, some of which say nothing to what they do not know, or one that is only
+    slow to start. So both are waited for then, and the first good answer holds.
+    """
+    probe = asyncio.ensure_future(discover)
+    tasks: list[asyncio.Future[Any]] = [probe]
+    try:
+        await asyncio.wait((probe,), timeout=probe_seconds)
+        if probe.done():
+            return probe.result() or await initialize()
+        shaking = asyncio.ensure_future(initialize())
+        tasks.append(shaking)
+        while not (probe.done() and shaking.done()):
+            await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+            found = _good(probe) or _good(shaking)
+            if found is not None:
+                return found
+        return shaking.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _good(task: "asyncio.Future[Any]") -> Agreement | None:
+    if not task.done() or task.exception() is not None:
+        return None
+    found: Agreement | None = task.result()
+    return found
+
+
+async def _discover(ask: Ask, revision: str, *, again: bool = True) -> Agreement | None:
     """None: not a server of this era."""
     wanted = Agreement(revision=revision, is_modern=True, tells_of_changes=False)
     method, params = "server/discover", {"_meta": wanted.meta({})}
     try:
-        async with asyncio.timeout(seconds):
-            raw = await ask(method, encoded(params), routing_headers(revision, method))
+        raw = await ask(method, encoded(params), routing_headers(revision, method))
         found = msgspec.json.decode(raw, type=_Discovered)
-    except TimeoutError:
-        return None  # some servers of the older era say nothing to what they do not know
     except msgspec.DecodeError:
         return None
     except RpcError as error:
         supported = _supported(error)
         common = _common(supported, MODERN_REVISIONS)
         if common is not None and again:
-            return await _discover(ask, common, seconds, again=False)
+            return await _discover(ask, common, again=False)
         if supported and _common(supported, HANDSHAKE_REVISIONS) is None:
             raise McpError(f"The server speaks only revisions of MCP that we do not: {', '.join(supported)}.") from None
         return None

@@ -3,7 +3,7 @@
 Above: `source.py`, and later the agents' config. Below: nothing. Pure.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -17,6 +17,8 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 CallSeconds = Annotated[float, Meta(gt=0)]
 HTTP, SSE, STDIO = "http", "sse", "stdio"
 OURS = (HTTP, SSE, STDIO)
+CONNECT_SECONDS = 15.0
+FIRST_START_SECONDS = 120.0
 
 
 class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +35,10 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For another package's transport, which is given them together with `url` and `headers`."""
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
-    connect_timeout: Seconds = 15
+    connect_timeout: Seconds | None = None
+    """15; a process that has not been up yet gets 120, since its command may have to install it first."""
+    era: Literal["auto", "handshake"] = "auto"
+    """`handshake`: only `initialize` is tried, for servers that cannot stand to be asked anything newer."""
     call_timeout: CallSeconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
     sampling: bool | str = False
@@ -43,6 +48,15 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def carrier(self) -> str:
         """The transport that is meant: what is said, else what fits."""
         return self.transport or (STDIO if self.command is not None else HTTP)
+
+    @property
+    def connect_seconds(self) -> float:
+        return self.connect_timeout or CONNECT_SECONDS
+
+    @property
+    def first_seconds(self) -> float:
+        """How long it may take to come up for the first time."""
+        return self.connect_timeout or (FIRST_START_SECONDS if self.carrier == STDIO else CONNECT_SECONDS)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -103,6 +117,7 @@ class _Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     headers: dict[str, str] = {}
+    era: Literal["auto", "handshake"] = "auto"
 
 
 class _Servers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,11 +21,13 @@ from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_op
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.sampling import Sample, sampler
 from jackfield.sources.mcp.sse import SseWire
-from jackfield.sources.mcp.stdio import StdioWire
+from jackfield.sources.mcp.stdio import ServerLog, StdioWire
 from jackfield.sources.mcp.streamable import StreamableHttp
-from jackfield.sources.mcp.upstream import Upstream
+from jackfield.sources.mcp.upstream import Terms, Upstream
 from jackfield.sources.mcp.wires import GROUP, ForeignWire, Listener, TransportFactory, Wire
 from jackfield.sources.outgoing import OutgoingError
+
+SLACK_SECONDS = 5.0
 
 
 def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "McpSource":
@@ -57,10 +59,18 @@ class McpSource:
         self._rules = Rules(
             source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
+        self._options = options
+        make_wire = wire_maker(name, options, surroundings, from_config=from_config)
+        self._server_log = make_wire.log
         self._upstream = Upstream(
             name,
-            wire_maker(name, options, surroundings, from_config=from_config),
-            connect_seconds=options.connect_timeout,
+            make_wire,
+            terms=Terms(
+                seconds=options.connect_seconds,
+                first_seconds=options.first_seconds,
+                is_process=options.carrier == STDIO,
+                handshake_only=options.era == "handshake",
+            ),
             changed=self._ask_for_refresh,
             sample=_sampler(options, surroundings),
         )
@@ -74,6 +84,21 @@ class McpSource:
         self._offer = offer_of(await self._upstream.list_tools(), self._rules)
         self._names = frozenset(tool.name for tool in self._offer.listing.tools)
         return self._offer.listing
+
+    @property
+    def open_seconds(self) -> float:
+        return self._upstream.patience + self._options.connect_seconds + SLACK_SECONDS
+
+    def doing(self) -> str | None:
+        """That it is being started, how long that has taken, and what may take so long."""
+        busy = self._upstream.opening_for
+        if busy is None or self._options.carrier != STDIO:
+            return None
+        hint = " Its command may be installing it." if self._options.first_seconds == self._upstream.patience else ""
+        return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {self._upstream.patience:g} s.{hint}"
+
+    def last_words(self) -> tuple[str, ...]:
+        return self._server_log.last_words()
 
     def can_execute(self, tool: Tool) -> bool:
         return tool.source == self.name and tool.name in self._names
@@ -158,6 +183,8 @@ class _WireMaker:
         self._from_config = from_config
         self._options = options
         self._surroundings = surroundings
+        self.log = ServerLog(name, redact=surroundings.workshop.redact)
+        """What the server's processes say, one after the other."""
         carrier = options.carrier
         self._foreign: TransportFactory | None = None
         if carrier not in OURS:
@@ -175,6 +202,7 @@ class _WireMaker:
                 cwd=lent.folder / Path(options.cwd).expanduser(),
                 supervisor=lent.supervisor,
                 listener=listener,
+                log=self.log,
             )
         assert options.url is not None
         wire = SseWire if options.carrier == SSE else StreamableHttp

@@ -7,8 +7,7 @@ PATH, HOME and what the config names as its environment, nothing else; what it s
 import asyncio
 import logging
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,6 +26,7 @@ GOODBYE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.5
 """How long we still read from a server that has exited: a process it started may hold its stdout open."""
 LINES_PER_SECOND = 20
+LAST_LINES = 50
 
 
 class StdioWire:
@@ -43,8 +43,10 @@ class StdioWire:
         cwd: Path,
         supervisor: Supervisor,
         listener: Listener,
+        log: "ServerLog",
     ) -> None:
         self._name = name
+        self._log = log
         self._command = command
         self._env = environment(env)
         self._cwd = cwd
@@ -71,7 +73,7 @@ class StdioWire:
         finally:
             for theirs in (theirs_in, theirs_out, theirs_err):
                 os.close(theirs)
-        self._stderr = LogPipe(ours_err, ServerLog(self._name), worker=self._child.pid)
+        self._stderr = LogPipe(ours_err, self._log, worker=self._child.pid)
         self._stdin = _Stdin()
         await self._stdin.open(ours_in)
         stdout = await _reader(ours_out)
@@ -135,6 +137,8 @@ class StdioWire:
             exited.cancel()
         code = child.returncode
         child.kill()
+        if self._stderr is not None:
+            self._stderr.drain()  # its last words say why
         self._gone(
             "The server closed its stdout." if code is None else f"The server's process exited ({_manner(code)})."
         )
@@ -146,24 +150,23 @@ class StdioWire:
 
 
 class ServerLog(WorkerLog):
-    """What a server says on stderr, in the gateway's log, in moderation."""
+    """What a server says on stderr: its newest lines, and in moderation in the gateway's log."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, redact=str)
+    def __init__(self, name: str, *, redact: Callable[[str], str]) -> None:
+        super().__init__(name, redact=redact)
         self._logger = logging.getLogger(f"jackfield.mcp.{name}")
-        self._since = 0.0
-        self._lines_since = 0
 
-    def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
-        now = time.monotonic()
-        if now - self._since >= 1:
-            self._since, self._lines_since = now, 0
-        self._lines_since += 1
-        if self._lines_since <= LINES_PER_SECOND:
-            more = f" … [{left_out} bytes left out]" if left_out else ""
-            self._logger.info("[%d] %s%s", worker, raw.decode(errors="replace").rstrip("\r"), more)
-        elif self._lines_since == LINES_PER_SECOND + 1:
-            self._logger.info("[%d] says more than is shown here", worker)
+    def last_words(self, most: int = LAST_LINES) -> tuple[str, ...]:
+        return tuple(line.text for line in self.lines(limit=most))
+
+    def _pass_on(self, text: str, *, is_span: bool, second: int) -> None:  # noqa: ARG002 - a server writes no spans
+        if second != self._second:
+            self._second, self._told = second, 0
+        self._told += 1
+        if self._told <= LINES_PER_SECOND:
+            self._logger.info("%s", text)
+        elif self._told == LINES_PER_SECOND + 1:
+            self._logger.info("says more than is shown here; see: jackfield sources %s", self._name)
 
 
 class _Stdin(asyncio.Protocol):

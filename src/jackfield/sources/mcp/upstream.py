@@ -4,11 +4,12 @@ Above: `source.py`. Below: `connection.py`.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from jackfield.sources.mcp.connection import Connection, Talk
 from jackfield.sources.mcp.errors import (
@@ -26,6 +27,20 @@ SHORT_LIFE, BREATH = 1.0, 0.4
 """After a connection that held no longer than this, the next one waits a little: the server may be one that crashes."""
 
 
+PROBE_SECONDS = 5.0
+"""After so long without an answer a server is asked in the older way, too."""
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """How a server is connected to."""
+
+    seconds: float
+    first_seconds: float
+    """How long it may take to come up for the first time."""
+    is_process: bool = False
+    handshake_only: bool = False
+
+
 class Upstream:
     """One server. `make_wire` is called for each new connection; `changed` when the tools should be read anew."""
 
@@ -34,21 +49,36 @@ class Upstream:
         name: str,
         make_wire: Callable[[Listener], Wire],
         *,
-        connect_seconds: float,
+        terms: Terms,
         changed: Callable[[], None],
         sample: Sample | None = None,
     ) -> None:
         self.name = name
+        self._log = logging.getLogger(f"jackfield.mcp.{name}")
+        self._terms = terms
+        self._handshake_only = terms.handshake_only
+        self._was_up = False
+        """Whether it has ever answered; until then it may be being installed."""
         self._sample = sample
         self._make_wire = make_wire
-        self._connect_seconds = connect_seconds
         self._changed = changed
         self._connecting = asyncio.Lock()
         self._connection: Connection | None = None
         self._buried: set[asyncio.Task[None]] = set()
         """The ends of lost connections, until they have come."""
+        self._opening_since: float | None = None
         self._not_before = 0.0
         self._why = ""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the next connection may take."""
+        return self._terms.seconds if self._was_up else self._terms.first_seconds
+
+    @property
+    def opening_for(self) -> float | None:
+        """Seconds since a connection is being made; None: none is."""
+        return None if self._opening_since is None else time.monotonic() - self._opening_since
 
     async def connect(self) -> "Connection":
         """The connection, made if there is none. Raises `McpError`; then nothing is left behind."""
@@ -61,30 +91,63 @@ class Upstream:
     async def _opened(self) -> "Connection":
         if time.monotonic() < self._not_before:
             raise UpstreamLost(self._why)
+        seconds, self._opening_since = self.patience, time.monotonic()
+        slow = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._say_that_it_is_slow, seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                connection = await self._either_era()
+        except TimeoutError:
+            self._was_up = False  # its next start may have to install it anew
+            raise UpstreamLost(f"The server did not answer within {seconds:g} s.") from None
+        finally:
+            slow.cancel()
+            self._opening_since = None
+        self._connection, self._was_up = connection, True
+        return connection
+
+    async def _either_era(self) -> "Connection":
+        """A process that ends when it is asked for the newer era is started again, and asked for the older alone."""
+        try:
+            return await self._connected()
+        except UpstreamLost as fault:
+            if self._handshake_only or not self._terms.is_process:
+                raise
+            self._log.info("it ended before it answered, so it is started again and asked by `initialize` alone")
+            try:
+                connection = await self._connected(handshake_only=True)
+            except UpstreamLost:
+                raise fault from None
+            self._handshake_only = True
+            return connection
+
+    async def _connected(self, *, handshake_only: bool = False) -> "Connection":
         connection = Connection(self.name, self._make_wire, lost=self._lost, changed=self._changed, sample=self._sample)
         try:
-            async with asyncio.timeout(self._connect_seconds):
-                await connection.open(probe_seconds=self._connect_seconds / 3)
-        except TimeoutError:
-            await connection.close()
-            raise UpstreamLost(f"The server did not answer within {self._connect_seconds:g} s.") from None
+            await connection.open(
+                probe_seconds=min(PROBE_SECONDS, self._terms.seconds / 3),
+                handshake_only=handshake_only or self._handshake_only,
+            )
         except BaseException:
             await connection.close()
             raise
-        self._connection = connection
         return connection
+
+    def _say_that_it_is_slow(self, seconds: float) -> None:
+        hint = " Its command may be installing it." if self._terms.is_process and not self._was_up else ""
+        self._log.info("it has not answered for %g s; it has %g s.%s", PROBE_SECONDS, seconds, hint)
 
     async def list_tools(self) -> list[Raw]:
         """The raw definitions of all tools, page by page. A lost connection is made anew first."""
         try:
-            async with asyncio.timeout(self._connect_seconds):
+            connection = await self.connect()
+            async with asyncio.timeout(self._terms.seconds):
                 try:
-                    return await (await self.connect()).list_tools()
+                    return await connection.list_tools()
                 except SessionLost:
                     self._drop(self._connection)
                     return await (await self.connect()).list_tools()
         except TimeoutError:
-            raise UpstreamLost(f"The server did not list its tools within {self._connect_seconds:g} s.") from None
+            raise UpstreamLost(f"The server did not list its tools within {self._terms.seconds:g} s.") from None
 
     async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: Talk) -> Raw:
         """The raw answer to one `tools/call`. Raises `McpError`."""
