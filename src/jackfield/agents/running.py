@@ -125,8 +125,7 @@ class CallRunner:
                 made = await self._pipeline.call(request, call_id=call_id)
             return await made_whole(self._store, made)
         except InvalidArguments as refusal:
-            details = "; ".join(fault["message"] for fault in refusal.details)
-            return refused(f"{refusal.message} {details}".strip())
+            return refused(refusal.message)
         except Refused as refusal:
             return told_failure(Failed(refusal.code, refusal.message))
         except asyncio.CancelledError:

@@ -23,7 +23,7 @@ from jackfield.agents.tools import Offered
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.catalog.catalog import Catalog
-from jackfield.errors import InvalidArguments, Refused
+from jackfield.errors import Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpCall, Usage
@@ -132,9 +132,6 @@ class StepTaker:
             if is_builtin(call.tool):
                 return await self._builtin(call, call.tool, arguments, space_id=space_id, now=now)
             return await self._prepared(call, call.tool, arguments, space_id=space_id)
-        except InvalidArguments as refusal:
-            details = "; ".join(fault["message"] for fault in refusal.details)
-            return self._over(call, arguments, Failed(refusal.code, f"{refusal.message} {details}".strip()))
         except Refused as refusal:
             return self._over(call, arguments, Failed(refusal.code, refusal.message))
 

@@ -90,6 +90,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """All, held or not."""
     categories: tuple[Category, ...] = ()
     notices: tuple[Notice, ...] = ()
+    unoffered: dict[str, str] = {}
+    """Of tools that their source knows and cannot offer: why."""
     version: str = ""
     """A digest: equal where names, definitions and categories are equal."""
     checked: dict[Identity, Checked] = {}
@@ -143,6 +145,7 @@ def merge(
         by_identity=by_identity,
         categories=all_categories,
         notices=(*naming.notices, *notices, *told),
+        unoffered=_unoffered(listings, prefixes or {}),
         version=_version(entries, all_categories),
         checked=checked,
     )
@@ -170,6 +173,16 @@ def _held_as_new(
     }
     unseen = {identity for identity in foreign if pins.holds_new(identity)}
     return frozenset(waiting | intruding | unseen)
+
+
+def _unoffered(listings: Listings, prefixes: Mapping[str, str]) -> dict[str, str]:
+    """By the name that each would have if nobody else had it."""
+    return {
+        legal(f"{prefixes.get(source, '')}{name}"): one.why
+        for source, listing in listings
+        for one in listing.unoffered
+        for name in one.names
+    }
 
 
 def check(tool: Tool, override: ToolOverride | None, judge: Judge = fault_in) -> Checked:

@@ -98,6 +98,8 @@ class View:
             if entry.name in self._by_name:
                 return entry
         self._refuse_held(name)
+        if self._sight.is_whole and (why := self.snapshot.unoffered.get(name)) is not None:
+            raise ToolNotFound(f"Tool '{shown(name)}' cannot be used now. {why}")
         hint = nearest(name, neighbours(name, tuple(self._by_name))) if len(name) <= MAX_HINTED else ""
         raise ToolNotFound(f"There is no tool '{shown(name)}'.{hint} 'jackfield tools' lists those this key may see.")
 

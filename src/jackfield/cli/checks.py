@@ -213,7 +213,7 @@ async def try_sources(settings: Settings) -> list[Finding]:
 def check_source(report: SourceReport) -> Iterator[Finding]:
     """One source as it came up, here or in the running gateway."""
     subject = f"source {report.name}"
-    if report.status == "up":
+    if report.status in ("up", "faulty"):
         if report.tools or report.name not in RESERVED_SOURCES:
             yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}")
     elif report.status == "down":

@@ -125,7 +125,7 @@ def trouble_lines(readiness: Readiness) -> list[str]:
     lines = []
     for source in readiness.sources:
         if source.status != "up":
-            why = f": {harmless(source.error)}" if source.error else ""
+            why = f": {harmless(source.error)}" if source.error and source.status != "faulty" else ""
             lines.append(f"{paint(f'{source.name} is {source.status}', 'red')}{why}")
         lines += [f"{paint(source.name, 'yellow')}: {harmless(fault)}" for fault in source.faults]
     lines += [f"{paint('note', 'yellow')}: {harmless(notice.message)}" for notice in readiness.notices]

@@ -314,11 +314,8 @@ def told(result: Any) -> Message:
 
 
 def _words(error: Message) -> str:
-    """What a model can do something with: the sentence, and which arguments are wrong."""
-    data = error.get("data")
-    details = data.get("details") if isinstance(data, dict) else None
-    faults = [str(fault.get("message")) for fault in details or [] if isinstance(fault, dict)]
-    return " ".join([str(error.get("message")), *faults])
+    """What a model can do something with. The sentence names the arguments that are wrong, so `data` is left out."""
+    return str(error.get("message"))
 
 
 def note(text: str) -> None:

@@ -25,6 +25,16 @@ class About(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
+class Unoffered(Struct, frozen=True, kw_only=True):
+    """Tools that a source knows of and cannot offer, by their names as far as these are known."""
+
+    names: tuple[str, ...] = ()
+    why: str
+    """For whoever calls one of them: what is wrong, to what, and what to do."""
+    is_broken: bool = False
+    """Something of the operator's own has to be mended: the source is shown as faulty."""
+
+
 class Listing(Struct, frozen=True, kw_only=True):
     """What a source offers at one moment, and what is wrong with the parts it cannot offer."""
 
@@ -32,6 +42,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     categories: tuple[Category, ...] = ()
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
+    unoffered: tuple[Unoffered, ...] = ()
+    """What calls of tools that are not offered are told; `faults` has the same for people."""
     about: About | None = None
     """Who offers them, where that is a service of its own."""
     accepts_changes: bool = False

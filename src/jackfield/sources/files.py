@@ -7,6 +7,7 @@ functions of a plain file, `workerfile.py` those of a file with PEP 723 metadata
 import asyncio
 import io
 import itertools
+import re
 import tokenize
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar
@@ -18,7 +19,7 @@ from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.parsing import parse_config
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.base import Invocation, Listing, Surroundings, Unoffered
 from jackfield.sources.context import Lent
 from jackfield.sources.globs import Globs, Stamp
 from jackfield.sources.inprocess import FileVersion, InProcessTool
@@ -31,6 +32,9 @@ from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
 Seconds = Annotated[float, Meta(gt=0)]
 IdleSeconds = Annotated[float, Meta(ge=0.05)]
 """A shorter period could end before the call that a worker was started for is given to it, again and again."""
+_FUNCTIONS = re.compile(r"^(?:async[ \t]+)?def[ \t]+([A-Za-z]\w*)", re.MULTILINE)
+_PACK = re.compile(r"""^pack[ \t]*=[ \t]*["'](\w+)["']""", re.MULTILINE)
+"""What a file's tools are called, as far as that can be read where Python cannot read the file."""
 _NO_BLOCK = (
     "has no '# /// script' block, so it would run in the gateway's process and not in the sandbox. "
     "Begin it with one, or move it to a source without sandbox."
@@ -142,7 +146,8 @@ class FilesSource:
         offers, clashes = named_apart({label: file.reading for label, file in scan.files.items()})
         self._take_over(scan.files, offers)
         faults = (*scan.faults, *(fault for file in scan.files.values() for fault in file.reading.faults), *clashes)
-        return Listing(tools=tuple(self._tool(offer) for offer in offers), faults=faults)
+        broken = tuple(_broken(file) for file in scan.files.values() if file.reading.is_broken)
+        return Listing(tools=tuple(self._tool(offer) for offer in offers), faults=faults, unoffered=broken)
 
     def can_execute(self, tool: Tool) -> bool:
         return tool.source == self.name and tool.name in self._tools
@@ -258,6 +263,14 @@ class FilesSource:
             visible=False,
             timeout_ms=self._timeout_ms,
         )
+
+
+def _broken(file: "_File") -> Unoffered:
+    """A file that offers nothing as it is, with the names that its functions would have."""
+    pack = _PACK.search(file.text)
+    prefix = f"{pack.group(1)}_" if pack else ""
+    names = tuple(prefix + name for name in _FUNCTIONS.findall(file.text))
+    return Unoffered(names=names, why=" ".join(file.reading.faults), is_broken=True)
 
 
 class Offer(Struct, frozen=True):

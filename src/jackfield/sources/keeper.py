@@ -37,6 +37,7 @@ CLOSE_SECONDS = 10.0
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SAID_LINES = 10
+MOST_TOLD = 3
 NEEDED_PAUSE = 1.0
 """The longest pause between attempts while calls come that need the source."""
 
@@ -47,6 +48,12 @@ class SourceState(Enum):
     STARTING = "starting"
     UP = "up"
     DOWN = "down"
+    FAULTY = "faulty"
+    """Up, but a part of it is broken and cannot be offered."""
+
+    @property
+    def takes_calls(self) -> bool:
+        return self in (SourceState.UP, SourceState.FAULTY)
 
 
 class SourceStatus(Struct, frozen=True, kw_only=True):
@@ -129,11 +136,13 @@ class Keeper:
 
     def status(self) -> SourceStatus:
         talkative = self._talkative
+        broken = [one.why for one in self.listing.unoffered if one.is_broken]
+        is_faulty = self.state is SourceState.UP and bool(broken)
         return SourceStatus(
             name=self.source.name,
             kind=self.source.kind,
-            status=self.state,
-            error=self.error,
+            status=SourceState.FAULTY if is_faulty else self.state,
+            error=" ".join(broken[:MOST_TOLD]) if is_faulty else self.error,
             tools=len(self.listing.tools),
             faults=self.listing.faults,
             calls=self.running,

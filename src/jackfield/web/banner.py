@@ -36,7 +36,8 @@ def banner(gateway: Gateway) -> str:
         if source.status is SourceState.DOWN:
             lines.append(f"  down  source '{source.name}': {source.error}")
         if source.status is SourceState.STARTING:
-            lines.append(f"  wait  source '{source.name}' is still starting; its tools come when it is up")
+            doing = f" {source.doing}" if source.doing else ""
+            lines.append(f"  wait  source '{source.name}' is still starting; its tools come when it is up.{doing}")
         lines += [f"  fault source '{source.name}': {fault}" for fault in source.faults]
     lines += [f"  note  {notice.message}" for notice in gateway.catalog.notices]
     return "\n".join(lines) + "\n"

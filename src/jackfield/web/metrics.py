@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from jackfield import __version__
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
-from jackfield.sources.keeper import SourceState, SourceStatus
+from jackfield.sources.keeper import SourceStatus
 
 Shows = Callable[[str], bool]
 """Whether the key that asks may see this tool."""
@@ -26,7 +26,7 @@ def metrics_text(counters: Counters, sources: Iterable[SourceStatus], *, shows: 
         *_metric("jackfield_call_duration_seconds", "histogram", "How long executed calls took."),
         *_durations(counters, shows),
         *_metric("jackfield_source_up", "gauge", "Whether a source is up."),
-        *(_sample("jackfield_source_up", int(s.status is SourceState.UP), source=s.name, kind=s.kind) for s in sources),
+        *(_sample("jackfield_source_up", int(s.status.takes_calls), source=s.name, kind=s.kind) for s in sources),
         *_metric("jackfield_source_tools", "gauge", "Tools that a source offers."),
         *(_sample("jackfield_source_tools", s.tools, source=s.name, kind=s.kind) for s in sources),
     ]

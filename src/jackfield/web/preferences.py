@@ -19,7 +19,7 @@ from jackfield.model.principal import Principal, Scope
 from jackfield.model.times import iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES
-from jackfield.sources.keeper import SourceState, SourceStatus
+from jackfield.sources.keeper import SourceStatus
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.records import Time
@@ -175,7 +175,7 @@ async def show_scenarios(visit: Visit) -> Answer:
         [
             ScenarioState(
                 scenario=status.name,
-                available=status.status is SourceState.UP,
+                available=status.status.takes_calls,
                 last_checked=None if status.checked_at is None else iso_time(status.checked_at),
                 tool_count=status.tools,
                 error=None if status.error is None else discretion.text(status.error),
@@ -224,7 +224,7 @@ async def reset_preference(visit: Visit) -> Answer:
 async def refresh_tools(visit: Visit) -> Answer:
     """Read every source anew, past every cache."""
     in_time = await visit.gateway.refresh(within=REFRESH_WITHIN)
-    all_up = all(status.status is SourceState.UP for status in visit.gateway.panel.statuses())
+    all_up = all(status.status.takes_calls for status in visit.gateway.panel.statuses())
     return json_reply(
         Refreshed(
             success=in_time and all_up,

@@ -41,6 +41,8 @@ class FileReading(Struct, frozen=True, kw_only=True):
 
     functions: tuple[FileFunction, ...] = ()
     faults: tuple[str, ...] = ()
+    is_broken: bool = False
+    """The file is not read at all: its fault is one of the whole file."""
     script: Header | None = None
     """Its PEP 723 block: it runs in a worker process of its own."""
     runs_as_script: bool = False
@@ -58,14 +60,15 @@ def read_file(text: str, *, label: str) -> FileReading:
     header = find_header(text)
     if header is not None and header.fault is not None:
         said = f"its script metadata is malformed: {header.fault}. Correct it; the file is skipped."
-        return FileReading(faults=(f"{label}, line {header.line}: {said}",))
+        return FileReading(faults=(f"{label}, line {header.line}: {said}",), is_broken=True)
     try:
         tree = parse_module(text)
     except SyntaxError as error:
         said = f"{label}, line {error.lineno or 1}: {error.msg}. Correct it; until then the file offers no tools."
-        return FileReading(faults=(said,))
+        return FileReading(faults=(said,), is_broken=True)
     except (ValueError, RecursionError, MemoryError) as error:
-        return FileReading(faults=(f"{label}, line 1: this is not Python text ({error}). Correct the file.",))
+        fault = f"{label}, line 1: this is not Python text ({error}). Correct the file."
+        return FileReading(faults=(fault,), is_broken=True)
     return _read_tree(tree, label, header)
 
 
