@@ -38,6 +38,7 @@ export interface CallRecord {
   decision?: "approved" | "rejected" | "expired" | null;
   decided_by?: string | null;
   decided_at?: string | null;
+  waits_for?: "question" | null;
 }
 
 export interface SourceStatus {
@@ -46,6 +47,8 @@ export interface SourceStatus {
   status: string;
   error: string | null;
   tools: number;
+  doing?: string;
+  stderr?: string[];
 }
 
 export interface Readiness {

@@ -172,7 +172,7 @@ async def test_arguments_that_break_the_schema_are_explained_to_the_model(stage:
     await stage.tool("add", input_schema=schema)
     model = PlayedModel(calls(("add", {"a": "x"})), calls(("add", {"a": 2})), says("ok"))
     await stage.run(model)
-    assert "a must be" in model.outputs(1)[0]
+    assert model.outputs(1)[0].count("a must be") == 1
     assert stage.started == ["add"]
 
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from jackfield.errors import ConfigError
+from jackfield.catalog.catalog import Catalog
+from jackfield.errors import ConfigError, ToolNotFound
 from jackfield.model.call import Failed
+from jackfield.model.principal import Principal
 from jackfield.model.tool import ToolKind
 from jackfield.sources.files import files_source
+from jackfield.sources.keeper import Panel, SourceState
+from tests.calls.house import OPS
 from tests.requirement import requirement
 from tests.sources.toolbox import BOUND, Toolbox
 
@@ -256,3 +260,29 @@ async def test_closing_takes_the_modules_out(tmp_path: Path) -> None:
     await toolbox.source.close()
 
     assert module not in sys.modules
+
+
+@requirement("SAFE-causes-are-shown")
+async def test_a_file_that_cannot_be_read_makes_the_source_faulty_and_its_tools_are_known(toolbox: Toolbox) -> None:
+    toolbox.write("good.py", "def fine() -> int:\n    return 1\n")
+    toolbox.write("bad.py", "pack = 'ops'\nasync def pay(amount: int) -> int:\n    return (\n\ndef _own():\n    pass\n")
+    panel = Panel(on_listing=lambda: None)
+    await panel.add(toolbox.source)
+    try:
+        await panel.settled(within=BOUND)
+        (status,) = panel.statuses()
+        assert (status.status, status.tools) == (SourceState.FAULTY, 1)
+        assert status.error is not None
+        assert status.error.startswith("tools/bad.py, line 3: '(' was never closed.")
+        catalog = Catalog()
+        catalog.update(panel.listings())
+        with pytest.raises(ToolNotFound, match=r"Tool 'ops_pay' cannot be used now\. tools/bad\.py, line 3: '\('"):
+            catalog.view(OPS).get("ops_pay")
+        narrow = Principal(name="narrow", scopes=frozenset({"call"}), tools=("fine",))
+        with pytest.raises(ToolNotFound, match="There is no tool 'ops_pay'"):
+            catalog.view(narrow).get("ops_pay")
+        toolbox.write("bad.py", "pack = 'ops'\ndef pay(amount: int) -> int:\n    return amount\n")
+        await panel.refresh()
+        assert panel.statuses()[0].status is SourceState.UP
+    finally:
+        await panel.close()

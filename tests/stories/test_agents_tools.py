@@ -490,6 +490,7 @@ async def test_arguments_that_a_built_in_tool_does_not_take_are_refused_in_words
         assert isinstance(call.outcome, Failed)
         assert call.outcome.code == "invalid_arguments"
         assert word in str(said)
+        assert str(said).count(str(said).partition("arguments: ")[2].rstrip(".")) == 1, "each fault is told once"
 
 
 async def test_a_tool_that_does_not_exist_is_an_answer_and_not_the_end(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import { useEffect, useState, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
-import { client, useData, type Readiness } from "../data";
+import { client, useData, type Readiness, type SourceStatus } from "../data";
 import type { Known } from "../identity";
 import { Palette } from "./palette";
 import { inOneLine } from "../safe-text";
@@ -86,14 +86,35 @@ function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
       <h2 id="sources-title">sources</h2>
       <ul>
         {shown.map((source) => (
-          <li key={source.name} title={source.error === null ? undefined : inOneLine(source.error, 300)}>
-            <span className={`dot ${source.status}`} aria-hidden="true" />
-            <span className="name">{inOneLine(source.name, 60)}</span>
-            <span className="quiet">{source.status === "up" ? source.tools : source.status}</span>
+          <li key={source.name}>
+            <Source source={source} />
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+/** One source: a line, and behind it why it is not up. */
+function Source({ source }: { source: SourceStatus }): ReactNode {
+  const line = (
+    <>
+      <span className={`dot ${source.status}`} aria-hidden="true" />
+      <span className="name">{inOneLine(source.name, 60)}</span>
+      <span className="quiet">{source.status === "up" ? source.tools : source.status}</span>
+    </>
+  );
+  const said = [source.error, source.doing].filter((text) => typeof text === "string");
+  const stderr = source.stderr ?? [];
+  if (source.status === "up" || said.length + stderr.length === 0) return <div className="source-line">{line}</div>;
+  return (
+    <details>
+      <summary className="source-line">{line}</summary>
+      {said.map((text) => (
+        <p key={text}>{inOneLine(text, 600)}</p>
+      ))}
+      {stderr.length > 0 && <pre className="code">{stderr.map((text) => inOneLine(text, 300)).join("\n")}</pre>}
+    </details>
   );
 }
 

@@ -33,6 +33,8 @@ from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 
 OLDEST_PYTHON = (3, 11)
+SAID_LINES = 3
+"""Of what a failing source's process said at last."""
 
 
 class Level(Enum):
@@ -199,6 +201,8 @@ async def try_sources(settings: Settings) -> list[Finding]:
                         error=status.error,
                         tools=status.tools,
                         faults=status.faults,
+                        doing=status.doing,
+                        stderr=status.last_words[-SAID_LINES:],
                     )
                     for status in gateway.panel.statuses()
                 ]
@@ -217,13 +221,20 @@ def check_source(report: SourceReport) -> Iterator[Finding]:
         if report.tools or report.name not in RESERVED_SOURCES:
             yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}")
     elif report.status == "down":
-        yield fault(subject, report.error or "It is down.", f"Correct [sources.{report.name}], or what it points to.")
+        said = f"{report.error or 'It is down.'}{_last_words(report)}"
+        yield fault(subject, said, f"Correct [sources.{report.name}], or what it points to.")
     else:
-        yield fault(
-            subject, f"It did not come up within {SOURCES_WITHIN:g} s.", "See whether what it points to answers."
-        )
+        doing = f" {report.doing}" if report.doing else ""
+        said = f"It did not come up within {SOURCES_WITHIN:g} s.{doing}{_last_words(report)}"
+        yield fault(subject, said, "See whether what it points to answers.")
     for part in report.faults:
         yield fault(subject, part)
+
+
+def _last_words(report: SourceReport) -> str:
+    """What its process said at last: the cause is the last line, as a rule."""
+    said = " / ".join(line.strip() for line in report.stderr[-SAID_LINES:] if line.strip())
+    return f" It said: {said}" if said else ""
 
 
 def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:

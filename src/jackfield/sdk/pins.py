@@ -54,11 +54,47 @@ async def accept_tool(connection: Connection, path: str, digest: str | None) -> 
     return connection.decode(response.content, _Accepted).tool
 
 
+class SourceInfo(Struct, frozen=True, kw_only=True):
+    """One source of tools, for whoever runs the gateway."""
+
+    name: str
+    kind: str = ""
+    origin: str = ""
+    status: str = ""
+    error: str | None = None
+    doing: str | None = None
+    stderr: tuple[str, ...] = ()
+    """The newest lines that its process said, without secrets."""
+    faults: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    calls: int = 0
+    since: str | None = None
+    checked_at: str | None = None
+
+
+class _OneSource(Struct, frozen=True):
+    source: SourceInfo
+
+
+class _AllSources(Struct, frozen=True):
+    sources: tuple[SourceInfo, ...] = ()
+
+
 class Sources:
     """The gateway's sources of tools, for an administrator."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    async def list(self) -> tuple[SourceInfo, ...]:
+        """Every source as it is now."""
+        response = await self._connection.ask(get("/api/v1/sources"))
+        return self._connection.decode(response.content, _AllSources).sources
+
+    async def get(self, name: str) -> SourceInfo:
+        """One source as it is now, with what its process said last."""
+        response = await self._connection.ask(get(_path_of(name)))
+        return self._connection.decode(response.content, _OneSource).source
 
     async def diff(self, name: str) -> tuple[DefinitionDiff, ...]:
         """The changes of all tools of a source that are held."""

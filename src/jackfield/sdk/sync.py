@@ -10,7 +10,7 @@ from typing import Self
 
 from jackfield.sdk.client import Client
 from jackfield.sdk.loop import LoopThread
-from jackfield.sdk.pins import DefinitionDiff, Sources
+from jackfield.sdk.pins import DefinitionDiff, SourceInfo, Sources
 from jackfield.sdk.sync_agents import SyncAgents, SyncRuns
 from jackfield.sdk.sync_calls import SyncCalls
 from jackfield.sdk.sync_sessions import SyncSessions
@@ -42,6 +42,14 @@ class SyncSources:
     def __init__(self, sources: Sources, loop: LoopThread) -> None:
         self._sources = sources
         self._loop = loop
+
+    def list(self) -> tuple[SourceInfo, ...]:
+        """Every source as it is now."""
+        return self._loop.run(self._sources.list())
+
+    def get(self, name: str) -> SourceInfo:
+        """One source as it is now, with what its process said last."""
+        return self._loop.run(self._sources.get(name))
 
     def diff(self, name: str) -> tuple[DefinitionDiff, ...]:
         """The changes of all tools of a source that are held."""

@@ -255,6 +255,9 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     """Its tools that wait for a person to accept their new definition."""
+    doing: str | None = None
+    stderr: tuple[str, ...] = ()
+    """For administrators: the last lines that the process of a source that is not up said."""
 
 
 class Notice(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jackfield import __version__
-from jackfield.model.principal import Scope
+from jackfield.model.principal import Principal, Scope
 from jackfield.sources.keeper import SourceState, SourceStatus
 from jackfield.web.admission import key_in, recognise
 from jackfield.web.answers import NO_STORE, Answer, Reply, json_reply
@@ -22,6 +22,7 @@ from jackfield.web.visit import Visit
 log = logging.getLogger(__name__)
 
 STORE_ANSWERS_WITHIN = 2.0
+STDERR_LINES = 10
 _METRICS_TYPE = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -43,6 +44,10 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     tools: int
     faults: tuple[str, ...] | UnsetType = UNSET
     held: tuple[str, ...] | UnsetType = UNSET
+    doing: str | UnsetType = UNSET
+    """What it is busy with while it is not up."""
+    stderr: tuple[str, ...] | UnsetType = UNSET
+    """For administrators: the last lines that the process of a source that is not up said."""
 
 
 class NoticeReport(Struct, frozen=True, kw_only=True):
@@ -76,19 +81,25 @@ async def readiness(visit: Visit) -> Answer:
     ready = store_answers and not visit.reception.streams.is_closing
     report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
     if principal is not None and principal.session is None:
-        report = _with_sources(report, visit, trusted=principal.may(Scope.READ))
+        report = _with_sources(report, visit, principal)
     return json_reply(report, status=200 if ready else 503)
 
 
-def _with_sources(report: Readiness, visit: Visit, *, trusted: bool) -> Readiness:
+def _with_sources(report: Readiness, visit: Visit, principal: Principal) -> Readiness:
     gateway, discretion = visit.gateway, visit.reception.discretion
+    trusted = principal.may(Scope.READ)
     held: dict[str, list[str]] = {}
     for name, entry in sorted(gateway.catalog.held.items()):
         held.setdefault(entry.tool.source, []).append(name)
     return msgspec.structs.replace(
         report,
         sources=[
-            _report(status, discretion, held=tuple(held.get(status.name, ())) if trusted else UNSET)
+            _report(
+                status,
+                discretion,
+                held=tuple(held.get(status.name, ())) if trusted else UNSET,
+                with_stderr=principal.is_admin,
+            )
             for status in gateway.source_statuses()
         ],
         notices=[
@@ -110,8 +121,12 @@ async def metrics(visit: Visit) -> Answer:
     return Reply(200, (_METRICS_TYPE, NO_STORE), text.encode())
 
 
-def _report(status: SourceStatus, discretion: Discretion, *, held: tuple[str, ...] | UnsetType) -> SourceReport:
+def _report(
+    status: SourceStatus, discretion: Discretion, *, held: tuple[str, ...] | UnsetType, with_stderr: bool
+) -> SourceReport:
     """A source as it is shown; `held` is only given for somebody who may know such things."""
+    is_well = status.status is SourceState.UP
+    last_words = status.last_words[-STDERR_LINES:]
     return SourceReport(
         name=status.name,
         kind=status.kind,
@@ -120,6 +135,8 @@ def _report(status: SourceStatus, discretion: Discretion, *, held: tuple[str, ..
         tools=status.tools,
         faults=UNSET if held is UNSET else tuple(discretion.text(fault) for fault in status.faults),
         held=held,
+        doing=UNSET if held is UNSET or status.doing is None else discretion.text(status.doing),
+        stderr=UNSET if is_well or not with_stderr else tuple(discretion.text(line) for line in last_words),
     )
 
 

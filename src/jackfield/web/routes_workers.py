@@ -1,10 +1,29 @@
-"""The doors to workers. Above: `routes.py`. Below: `workers.py`."""
+"""The doors to sources and workers. Above: `routes.py`. Below: `sources.py`, `workers.py`."""
 
 from jackfield.model.principal import Scope
-from jackfield.web import workers
+from jackfield.web import sources, workers
 from jackfield.web.door import Body, Door
 
 WORKER_DOORS: tuple[Door, ...] = (
+    Door(
+        method="GET",
+        path="/api/v1/sources",
+        handler=sources.list_sources,
+        needs=Scope.ADMIN,
+        group="Sources",
+        summary="Where the tools come from",
+        answers={200: Body(says="Each source, how it is and what it said last", type=sources.SourceList)},
+    ),
+    Door(
+        method="GET",
+        path="/api/v1/sources/{name}",
+        handler=sources.show_source,
+        needs=Scope.ADMIN,
+        group="Sources",
+        summary="One source of tools",
+        answers={200: Body(says="How it is, and what it said last", type=sources.OneSource)},
+        refusals=(404,),
+    ),
     Door(
         method="GET",
         path="/api/v1/workers",

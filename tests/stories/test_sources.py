@@ -1,0 +1,96 @@
+"""Why a source does not work is shown where its operator looks: the API, `/readyz`, the command line, `doctor`."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.requirement import requirement
+from tests.sources.mcp.scene import PLAIN
+from tests.stories.gateway import RunningGateway, run_cli, running_gateway
+
+CONFIG = f"""
+[auth.keys.reader]
+key = "reader-key"
+scopes = ["read"]
+
+[sources.broken]
+kind = "mcp"
+command = ["{sys.executable}", "{PLAIN}", "raises"]
+env = {{ TOKEN = "${{TOKEN}}" }}
+
+[sources.local]
+kind = "files"
+path = "tools/*.py"
+"""
+FILES = {
+    "tools/good.py": "def fine() -> int:\n    return 1\n",
+    "tools/bad.py": "def pay(amount: int) -> int:\n    return (\n",
+}
+TOKEN = "hunter22-hunter22"
+ENV = {"TOKEN": TOKEN, "JACKFIELD_ADMIN_KEY": "admin-key-of-the-story"}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    with running_gateway(tmp_path_factory.mktemp("sources"), CONFIG, files=FILES, env=ENV) as made:
+        yield made
+
+
+def get(gateway: RunningGateway, path: str, key: str | None = None) -> httpx2.Response:
+    return httpx2.get(f"{gateway.url}{path}", headers={"x-api-key": key or gateway.key})
+
+
+@requirement("SAFE-causes-are-shown")
+def test_the_api_shows_an_admin_each_source_with_the_end_of_its_stderr(gateway: RunningGateway) -> None:
+    broken: dict[str, Any] = get(gateway, "/api/v1/sources/broken").json()["source"]
+    assert (broken["kind"], broken["origin"], broken["status"], broken["tools"]) == ("mcp", "config", "down", [])
+    assert broken["error"] == "The server's process exited (code 1)."
+    assert len(broken["stderr"]) == 50
+    assert broken["stderr"][-1] == "ValueError: no such account for [redacted]"
+    assert broken["since"] is not None
+
+    local = get(gateway, "/api/v1/sources/local").json()["source"]
+    assert (local["status"], local["tools"]) == ("faulty", ["fine"])
+    assert "tools/bad.py, line 2: '(' was never closed" in local["error"]
+
+    names = [source["name"] for source in get(gateway, "/api/v1/sources").json()["sources"]]
+    assert {"broken", "local"} <= set(names)
+    assert get(gateway, "/api/v1/sources/nobody").status_code == 404
+    assert get(gateway, "/api/v1/sources/broken", "reader-key").status_code == 403
+
+
+@requirement("SAFE-causes-are-shown")
+def test_readyz_shows_the_last_words_to_an_admin_only(gateway: RunningGateway) -> None:
+    def broken(key: str) -> dict[str, Any]:
+        [found] = [one for one in get(gateway, "/readyz", key).json()["sources"] if one["name"] == "broken"]
+        return dict(found)
+
+    assert broken(gateway.key)["stderr"][-1] == "ValueError: no such account for [redacted]"
+    assert "stderr" not in broken("reader-key")
+
+
+@requirement("SAFE-causes-are-shown")
+def test_a_call_of_a_tool_whose_file_is_broken_names_the_file(gateway: RunningGateway) -> None:
+    answer = httpx2.post(f"{gateway.url}/api/v1/tools/pay/execute", json={}, headers=gateway.headers)
+    assert answer.status_code == 404
+    assert "tools/bad.py, line 2: '(' was never closed" in answer.json()["error"]["message"]
+
+
+@requirement("SAFE-causes-are-shown")
+def test_the_command_line_shows_the_same(gateway: RunningGateway) -> None:
+    shown = run_cli("sources", "broken", cwd=gateway.folder, env=gateway.environment)
+    assert shown.returncode == 1
+    assert "ValueError: no such account for [redacted]" in shown.stdout
+    doctor = run_cli("doctor", cwd=gateway.folder, env={**gateway.environment, **ENV})
+    assert "ValueError: no such account for [redacted]" in doctor.stdout, doctor.stdout[-900:]
+    assert "tools/bad.py, line 2" in doctor.stdout
+    assert TOKEN not in shown.stdout + doctor.stdout
+
+
+@requirement("SAFE-causes-are-shown")
+def test_the_log_has_the_line_with_the_cause_and_no_secret(gateway: RunningGateway) -> None:
+    assert "ValueError: no such account for [redacted]" in gateway.log
+    assert TOKEN not in gateway.log
