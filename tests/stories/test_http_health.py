@@ -40,8 +40,8 @@ def test_readiness_lists_each_source_with_its_state(house: House) -> None:
     assert sources["local"] == {
         "name": "local",
         "kind": "files",
-        "status": "up",
-        "error": None,
+        "status": "faulty",
+        "error": "tools/broken.py, line 1: invalid syntax. Correct it; until then the file offers no tools.",
         "tools": sources["local"]["tools"],
     }
     assert sources["local"]["tools"] > 5
