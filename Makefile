@@ -14,7 +14,7 @@ CODE := src tests bench stress conformance examples
 
 export PYTHON
 
-.PHONY: help serve console test check format bench stress conformance requirements requirements-tick lock clean run-env dev-env
+.PHONY: help serve console test check format bench stress conformance clients requirements requirements-tick lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -50,6 +50,9 @@ stress: dev-env ## the long counts that the tests run small: races at the deadli
 
 conformance: dev-env ## the MCP project's own suite and Inspector against a gateway; needs npm; ARGS="--revision 2026-07-28"
 	@$(BIN)/python -m conformance $(ARGS)
+
+clients: dev-env ## Codex, opencode and the SDKs of others, unchanged, against a gateway; needs npm; ARGS="--only codex"
+	@$(BIN)/python -m conformance.clients $(ARGS)
 
 requirements: dev-env ## which demands the tests show and which are open, by seed; ARGS=--open lists the open ones
 	@$(BIN)/python -m tests.requirements_report $(ARGS)
