@@ -160,7 +160,8 @@ class Gateway:
         self.spaces = SpaceRoom(self.store, gateway_id=self.id)
         self.agents = AgentBook(self.store, settings.agents)
         parts = self._parts()
-        own = own_servers_of(parts)
+        own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
+        self.answers.bring_back = own.bring_back
         self.engine = engine_of(parts)
         self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
         self.sessions = sessions_of(parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring)

@@ -114,12 +114,16 @@ def engine_of(parts: Parts) -> Engine:
     )
 
 
-def own_servers_of(parts: Parts) -> OwnServers:
+def own_servers_of(
+    parts: Parts, *, find: Callable[[str], Persona | None], on_listing: Callable[[], None]
+) -> OwnServers:
     """The servers that belong to one agent each."""
     return OwnServers(
         panel=parts.panel,
         catalog=parts.catalog,
         make=lambda name, options, trusted: McpSource(name, options, parts.surroundings, from_config=trusted),
+        find=find,
+        on_listing=on_listing,
     )
 
 

@@ -48,7 +48,7 @@ class Pinning:
         self._store = store
         self._wanted = asyncio.Event()
         self._reading = asyncio.Lock()
-        self._told: frozenset[str] = frozenset()
+        self._told: frozenset[Identity] = frozenset()
         self._freed: dict[Identity, KeptName] = {}
         self._given: dict[Identity, KeptName] = {}
         """What this gateway has said about names. One that has another config may not agree; it is not said again."""
@@ -59,11 +59,12 @@ class Pinning:
             self._wanted.set()
         if self._catalog.pins.stored is None:
             return
-        held = self._catalog.held
-        for name in sorted(held.keys() - self._told):
-            tool = held[name].tool
-            why = "is new" if self._catalog.pins.awaits((tool.source, tool.name)) else "changed its definition"
-            log.warning("tool %s of %s is held: it %s. See 'jackfield accept %s'", name, tool.source, why, name)
+        own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
+        held = {(entry.tool.source, entry.tool.name): entry for entry in (*self._catalog.held.values(), *own)}
+        for identity in sorted(held.keys() - self._told):
+            name, source = held[identity].name, identity[0]
+            why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
+            log.warning("tool %s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
         self._told = frozenset(held)
 
     @property
@@ -124,7 +125,7 @@ class Pinning:
         return Difference(
             name=entry.name,
             source=entry.tool.source,
-            is_held=entry.name in self._catalog.held,
+            is_held=entry in self._catalog.held_of(entry.tool.source),
             digest=offered.digest,
             pinned=Raw(pinned.encode()) if pinned else None,
             offered=Raw(offered.text.encode()),

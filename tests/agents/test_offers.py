@@ -7,7 +7,7 @@ import pytest
 from jackfield.agents.offers import Server, choice_of, of_catalog, table_of
 from jackfield.agents.toolbox import toolbox
 from jackfield.catalog.catalog import Entry
-from jackfield.catalog.merge import private_entries
+from jackfield.catalog.merge import merge_private
 from jackfield.errors import BadRequest
 from jackfield.model.response_request import (
     AllowedTools,
@@ -113,10 +113,10 @@ def test_a_choice_is_by_the_names_the_model_uses() -> None:
         choice_of("required", table_of([], []))
 
 
-def test_tools_of_a_server_that_a_request_brought_along_have_names_that_nobody_else_has() -> None:
+def test_tools_of_a_server_that_a_request_brought_along_go_by_their_own_names() -> None:
     tools = (Tool(source="r", name="search"), Tool(source="r", name="bad", input_schema={"type": "string"}))
-    (found,) = private_entries(Listing(tools=tools), owner="request_1")
-    assert found.name == "search_request_1"
+    (found,) = merge_private("request@1", Listing(tools=tools)).entries
+    assert (found.name, found.tool.source) == ("search", "request@1")
     table = table_of([], [Server(label="docs", entries=(found,), is_private=True)])
     assert table["search"].is_private
 

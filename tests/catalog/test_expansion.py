@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jackfield.catalog.expansion import is_explosive
-from jackfield.catalog.merge import private_entries
+from jackfield.catalog.merge import merge_private
 from jackfield.catalog.schemas import ArgumentChecker, fault_in
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
@@ -92,5 +92,5 @@ def test_who_writes_the_schema_and_the_value_may_not_come_back_to_itself_by_two_
 def test_tools_of_a_server_of_a_request_are_checked_like_all_others() -> None:
     bad_output = Tool(source="r", name="a", input_schema={"type": "object"}, output_schema={"type": 3})
     bad_input = Tool(source="r", name="b", input_schema=chained(twice))
-    (entry,) = private_entries(Listing(tools=(bad_output, bad_input)), owner="request_1")
-    assert (entry.name, entry.tool.output_schema) == ("a_request_1", None)
+    (entry,) = merge_private("request@1", Listing(tools=(bad_output, bad_input))).entries
+    assert (entry.name, entry.tool.output_schema) == ("a", None)

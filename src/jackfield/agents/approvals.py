@@ -69,7 +69,7 @@ class Approvals:
 
     def _require_right(self, call: Call, principal: Principal) -> None:
         """What only the request wanted to be asked about, its own key may allow; the rest needs the right to answer."""
-        entry = self._catalog.entry(call.tool)
+        entry = self._catalog.entry(call.tool, source=call.source)
         guarded = entry is None or self._pipeline.needs_approval(entry, principal=principal, chat_id=call.chat_id)
         if guarded and not principal.may(Scope.ANSWER):
             raise Forbidden(

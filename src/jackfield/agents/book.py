@@ -154,7 +154,7 @@ def _check(persona: Persona) -> None:
         servers = servers_of(persona)
     except ConfigError as fault:
         raise BadRequest(str(fault)) from None
-    started = [name for name, options in servers.items() if options.url is None]
+    started = [name for name, own in servers.items() if own.options.url is None]
     if started:
         said = f"The server '{started[0]}' would be started as a process."
         raise BadRequest(f"{said} Only the config may do that; give it a url.", param="mcp")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.catalog.merge import private_entries
+from jackfield.catalog.merge import merge_private
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
@@ -72,9 +72,8 @@ class RequestServers:
                 yield Reached(error=status.error or f"It did not answer within {LIST_SECONDS:g} s.")
                 return
             if kept.listing is not listing:  # aside: a server may have thousands of tools
-                kept.entries = await asyncio.to_thread(
-                    private_entries, listing, owner=kept.name, judge=self._catalog.checking.fault_in
-                )
+                judge = self._catalog.checking.fault_in
+                kept.entries = (await asyncio.to_thread(merge_private, kept.name, listing, judge=judge)).entries
                 kept.listing = listing
             entries = kept.entries
             with self._catalog.lending(entries):
@@ -141,4 +140,4 @@ class RequestServers:
 def _name_of(tool: McpTool, principal: Principal) -> str:
     """The same server with the same credentials, asked for by the same key, is the same source."""
     identity = (principal.name, tool.server_url, tool.authorization, sorted((tool.headers or {}).items()))
-    return f"{REQUEST}_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:24]}"
+    return f"{REQUEST}@{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:24]}"

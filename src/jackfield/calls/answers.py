@@ -5,7 +5,7 @@ an approved call that runs here is begun in the background and reaches its agent
 Above: the doors. Below: the store, the executor, the tool servers.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.rights import in_reach, may_answer
 from jackfield.calls.servers import servers_of
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.globs import SOMEBODYS
 from jackfield.catalog.wording import told
 from jackfield.errors import (
     AlreadyResolved,
@@ -59,6 +60,8 @@ class Answers:
         self._redactor = redactor
         self._offer = offer
         self._find_key = find_key
+        self.bring_back: Callable[[str], Awaitable[None]] | None = None
+        """Connects a source that is somebody's own, and that nobody uses now, because a call of it is to be run."""
 
     async def submit(
         self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
@@ -97,6 +100,7 @@ class Answers:
         None: whoever holds the call's signed url.
         """
         call = await self._waiting_for_a_person(call_id, principal)
+        await self._connected(call)
         entry = self.entry_as_asked(call)
         if arguments is not None:
             await self._catalog.require_arguments(entry, arguments)
@@ -143,7 +147,8 @@ class Answers:
         """T5 for approved calls that no gateway has begun, because the one that approved died."""
         begun = 0
         for call in await self._store.unclaimed_calls():
-            entry = self._catalog.entry(call.tool)
+            await self._connected(call)
+            entry = self._catalog.entry(call.tool, source=call.source)
             if entry is not None and entry.version == call.tool_version:
                 await self._begin(call, entry)
                 begun += 1
@@ -175,9 +180,14 @@ class Answers:
             raise _too_late(call)
         return call
 
+    async def _connected(self, call: Call) -> None:
+        """A tool of an agent's own server may have been let go while its call waited."""
+        if SOMEBODYS in call.source and self.bring_back is not None:
+            await self.bring_back(call.source)
+
     def entry_as_asked(self, call: Call) -> Entry:
         """The tool, if it is still the one that the person was shown; else raises `Conflict`."""
-        entry = self._catalog.entry(call.tool)
+        entry = self._catalog.entry(call.tool, source=call.source)
         if entry is None or entry.version != call.tool_version:
             what = "is gone" if entry is None else "has changed"
             raise Conflict(f"Tool '{call.tool}' {what} since this call was made. Reject it and have it called again.")
@@ -188,7 +198,7 @@ class Answers:
         if isinstance(outcome, Done) and is_question(call):
             await check_answer(call, outcome, checking=self._catalog.checking)
             return
-        entry = None if call.source == CALLER else self._catalog.entry(call.tool)
+        entry = None if call.source == CALLER else self._catalog.entry(call.tool, source=call.source)
         if isinstance(outcome, Failed) or entry is None or entry.tool.output_schema is None:
             return
         faults = await self._catalog.check_result(entry, outcome.result)

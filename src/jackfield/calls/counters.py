@@ -10,7 +10,7 @@ MOST_TOOLS = 2_000
 """Tools with figures of their own; those that come later are counted together, by their source."""
 MOST_SOURCES = 200
 OTHER = "(other)"
-_OF_A_REQUEST = re.compile(rf"{REQUEST}_[0-9a-f]{{24}}")
+_OF_A_REQUEST = re.compile(rf"{REQUEST}@[0-9a-f]{{24}}")
 BUCKETS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
 
 

@@ -77,7 +77,7 @@ class Executor:
             call, principal=principal, depth=depth, recorded=recorded, elicit=elicit, takes_pending=takes_pending
         )
         if self.telemetry is not None:
-            running.span = self.telemetry.begin(call, self._catalog.entry(call.tool))
+            running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
         self._running[call.id] = running
         self.counters.running += 1
         self.events.tell(events.STARTED, call, at=now_ms())
@@ -259,7 +259,7 @@ class Executor:
             self._tell_settled(moved.call)
 
     async def _recover_one(self, call: Call) -> None:
-        entry = self._catalog.entry(call.tool)
+        entry = self._catalog.entry(call.tool, source=call.source)
         if entry is not None and entry.version != call.tool_version:
             entry = None  # not the tool that was asked for any more
         if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:

@@ -181,7 +181,7 @@ class Operations:
 
     async def _begin(self, operation: Operation, call: Call) -> None:
         """Have the work begun, and keep what finds it again."""
-        entry = self._catalog.entry(call.tool)
+        entry = self._catalog.entry(call.tool, source=call.source)
         if entry is None or entry.version != call.tool_version:
             await self._settle(operation, call, texts.changed(call.tool))
             return

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.kept_names import Names, freed_by
-from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, snapshot_of
+from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.schemas import ARGUMENTS, RESULT
@@ -29,7 +29,8 @@ from jackfield.catalog.wording import Fault, told
 from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category
-from jackfield.settings import ScenarioSettings
+from jackfield.settings import ScenarioSettings, ToolOverride
+from jackfield.sources.base import Listing
 
 __all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
 
@@ -57,6 +58,18 @@ class _Moment(Struct, frozen=True):
     """Whose listings it was made from."""
 
 
+class _Own(Struct, frozen=True):
+    """What is known of one agent's own server."""
+
+    listing: Listing
+    overrides: dict[str, ToolOverride]
+    holds_new: bool
+    snapshot: Snapshot
+
+    def is_of(self, listing: Listing, overrides: Mapping[str, ToolOverride], *, holds_new: bool) -> bool:
+        return self.listing == listing and self.overrides == overrides and self.holds_new == holds_new
+
+
 class Catalog:
     """All tools, and what each key may see of them."""
 
@@ -80,8 +93,10 @@ class Catalog:
         self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
         self._listings: Listings = ()
         self._views: OrderedDict[Sight, View] = OrderedDict()
-        self._lent: dict[str, list[Entry]] = {}
-        """Tools of sources that are in nobody's catalog, once for each who uses them now."""
+        self._lent: dict[Identity, list[Entry]] = {}
+        """Tools of sources that are in nobody's catalog, by source and name, once for each who uses them now."""
+        self._own: dict[str, _Own] = {}
+        """The tools of agents' own servers, by source."""
         self._of_sessions: dict[str, View] = {}
         """What the keys of sessions see."""
         self.checking = checking or Checking()
@@ -96,7 +111,8 @@ class Catalog:
     @property
     def notices(self) -> tuple[Notice, ...]:
         """What the operator should know: names that changed, tools that were left out, overrides that met nothing."""
-        return self._moment.snapshot.notices
+        own = (notice for one in self._own.values() for notice in one.snapshot.notices)
+        return (*self._moment.snapshot.notices, *own)
 
     @property
     def pins(self) -> Pins:
@@ -112,6 +128,58 @@ class Catalog:
     def held(self) -> Mapping[str, Entry]:
         """By public name: foreign tools that wait for a person to accept their new definition."""
         return self._moment.snapshot.held
+
+    def held_of(self, source: str) -> list[Entry]:
+        """The held tools of a source, which may be an agent's own, by name."""
+        if (own := self._own.get(source)) is not None:
+            return [own.snapshot.held[name] for name in sorted(own.snapshot.held)]
+        return [entry for _, entry in sorted(self.held.items()) if entry.tool.source == source]
+
+    @property
+    def own_sources(self) -> frozenset[str]:
+        """The agents' own servers that were listed here."""
+        return frozenset(self._own)
+
+    async def take_own(
+        self, source: str, listing: Listing, *, overrides: Mapping[str, ToolOverride], holds_new: bool
+    ) -> tuple[Entry, ...]:
+        """The tools of an agent's own server as it may use them: with the operator's overrides, judged by its pins."""
+        async with self._updating:
+            known = self._own.get(source)
+            if known is None or not known.is_of(listing, overrides, holds_new=holds_new):
+                known = _Own(listing, dict(overrides), holds_new, Snapshot() if known is None else known.snapshot)
+                self._own[source] = await self._judged(source, known)
+            return self._own[source].snapshot.entries
+
+    def forget_own(self, source: str) -> None:
+        """Nobody uses the server now. What is held of it stays, so that somebody sees it."""
+        own = self._own.get(source)
+        if own is not None and not own.snapshot.held:
+            del self._own[source]
+
+    async def _judged(self, source: str, own: _Own) -> _Own:
+        """The server's tools by the pins as they are now; those that are seen for the first time are pinned."""
+        pins = self._moment.pins
+        if own.holds_new:
+            pins = msgspec.structs.replace(pins, holding_new=pins.holding_new | {source})
+        snapshot = await asyncio.to_thread(
+            merge_private,
+            source,
+            own.listing,
+            overrides=own.overrides,
+            pins=pins,
+            previous=own.snapshot,
+            judge=self.checking.fault_in,
+        )
+        sightings = [
+            (identity, entry.tool.definition)
+            for identity, entry in snapshot.by_identity.items()
+            if entry.tool.definition is not None
+        ]
+        moment = self._moment
+        seen = moment.pins.seeing(sightings, held=snapshot.held_as_new)
+        self._moment = msgspec.structs.replace(moment, pins=seen)
+        return msgspec.structs.replace(own, snapshot=snapshot)
 
     def update(self, listings: Listings) -> ToolsChanged | None:
         """Take these listings, in config order, as all there is. Says what changed and tells the followers."""
@@ -132,7 +200,10 @@ class Catalog:
             moment = self._moment
             if moment.pins.stored == pins and moment.names.stored == names:
                 return None
-            return await self._follow_aside(self._listings, _Stored(pins, names))
+            change = await self._follow_aside(self._listings, _Stored(pins, names))
+            for source, own in list(self._own.items()):
+                self._own[source] = await self._judged(source, own)
+            return change
 
     def free_names(self, gone: AbstractSet[Identity]) -> None:
         """Keep no name any more for these tools."""
@@ -184,23 +255,32 @@ class Catalog:
         index = Index().following(removed=(), added=snapshot.entries)
         return View(snapshot, index=index, sight=EVERYTHING, scenario=self._scenario, generated_at=self._now())
 
-    def entry(self, name: str) -> Entry | None:
-        """The tool of this public name, whoever may see it; for calls that were decided before."""
-        return self._moment.snapshot.by_name.get(name) or next(iter(self._lent.get(name, ())), None)
+    def entry(self, name: str, *, source: str | None = None) -> Entry | None:
+        """The tool of this public name, whoever may see it; for calls that were decided before.
+
+        With its source also one that is in nobody's catalog, and never another source's tool that has the name by now.
+        """
+        found = self._moment.snapshot.by_name.get(name)
+        if source is None or (found is not None and found.tool.source == source):
+            return found
+        if lent := self._lent.get((source, name)):
+            return lent[0]
+        own = self._own.get(source)
+        return None if own is None else own.snapshot.by_name.get(name)
 
     @contextmanager
     def lending(self, entries: Iterable[Entry]) -> Iterator[None]:
         """While the block runs, `entry` finds these too; no view shows them."""
-        lent = tuple(entries)
-        for entry in lent:
-            self._lent.setdefault(entry.name, []).append(entry)
+        lent = [((entry.tool.source, entry.name), entry) for entry in entries]
+        for key, entry in lent:
+            self._lent.setdefault(key, []).append(entry)
         try:
             yield
         finally:
-            for entry in lent:
-                self._lent[entry.name].remove(entry)
-                if not self._lent[entry.name]:
-                    del self._lent[entry.name]
+            for key, entry in lent:
+                self._lent[key].remove(entry)
+                if not self._lent[key]:
+                    del self._lent[key]
 
     def known(self, name: str) -> Entry | None:
         """The tool of this public name or foreign spelling, held or not, whoever may see it."""

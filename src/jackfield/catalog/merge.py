@@ -24,6 +24,7 @@ from jackfield.catalog.names import (
     KeptNames,
     Naming,
     Notice,
+    distinct,
     legal,
     mcp_name,
     public_names,
@@ -284,10 +285,49 @@ def _entry(name: str, tool: Tool, before: Entry | None, *, prefix: str | None = 
     )
 
 
-def private_entries(listing: Listing, *, owner: str, judge: Judge = fault_in) -> tuple[Entry, ...]:
-    """The usable tools of a source that is in nobody's catalog, under names that no other tool has."""
-    usable = (check(tool, None, judge).usable for tool in listing.tools)
-    return tuple(_entry(legal(f"{tool.name}_{owner}"), tool, None) for tool in usable if tool is not None)
+def merge_private(
+    source: str,
+    listing: Listing,
+    *,
+    overrides: Mapping[str, ToolOverride] | None = None,
+    pins: Pins = NO_PINS,
+    previous: Snapshot | None = None,
+    judge: Judge = fault_in,
+) -> Snapshot:
+    """The tools of a source that is in nobody's catalog, under their own names; (source, name) is theirs alone."""
+    checked, notices = _check_all(((source, listing),), {source: overrides or {}}, previous or Snapshot(), judge)
+    usable = {identity: result.usable for identity, result in checked.items() if result.usable is not None}
+    by_identity: dict[Identity, Entry] = {}
+    taken: set[str] = set()
+    for identity in sorted(usable, key=lambda one: (legal(one[1]) != one[1], one[1])):
+        name = distinct(legal(identity[1]), spelled=identity[1], taken=taken)
+        taken.add(name)
+        by_identity[identity] = _entry(name, usable[identity], None)
+    foreign = {identity for identity in usable if checked[identity].digest is not None}
+    as_new = frozenset(identity for identity in foreign if pins.awaits(identity) or pins.holds_new(identity))
+    accepting = frozenset({source} if listing.accepts_changes else ())
+    held = {
+        by_identity[identity].name: by_identity[identity]
+        for identity in foreign
+        if identity in as_new or pins.holds(identity, checked[identity].digest or "", accepting=accepting)
+    }
+    entries = tuple(sorted((one for one in by_identity.values() if one.name not in held), key=lambda one: one.name))
+    new = {by_identity[identity].name for identity in as_new}
+    changed = ((source, name) for name in held if name not in new)
+    told = (
+        *held_notices(changed, pins_are_known=pins.stored is not None),
+        *new_notices((source, name) for name in new),
+    )
+    return Snapshot(
+        entries=entries,
+        by_name={entry.name: entry for entry in entries},
+        held=held,
+        held_as_new=as_new,
+        pins_are_known=pins.stored is not None,
+        by_identity=by_identity,
+        notices=(*notices, *told),
+        checked=checked,
+    )
 
 
 def named_entry(name: str, tool: Tool) -> Entry:

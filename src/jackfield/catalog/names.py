@@ -189,6 +189,15 @@ def legal(name: str) -> str:
     return changed if len(changed) <= MAX_NAME else _with_hash(changed, name)
 
 
+def distinct(name: str, *, spelled: str, taken: AbstractSet[str]) -> str:
+    """`name`, or if it is taken, one that ends in a hash of how its owner spells it."""
+    hashed, tries = name, 0
+    while hashed in taken:
+        hashed = _with_hash(name, f"{spelled}\0{tries}" if tries else spelled)
+        tries += 1
+    return hashed
+
+
 def shown(foreign: str) -> str:
     """A foreign name as a sentence may carry it: printable, and not a page long."""
     printable = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in foreign[:_SHOWN])

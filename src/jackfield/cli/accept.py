@@ -17,7 +17,8 @@ DESCRIPTION = """\
 Show how the definition of foreign tools changed since it was pinned, and accept it. Until then they are held: no agent
 sees them and calls get 403 'definition_changed'.
 
-NAME is a source, for all its held tools, or one tool. A source goes before a tool of the same name.
+NAME is a source, for all its held tools, or one tool. A source goes before a tool of the same name. A server of an
+agent's own is called 'server@agent'.
 
 exit codes: 0 accepted or nothing to accept, 1 you said no, 2 not accepted (unknown, changed again, nobody to ask)"""
 EXAMPLES = """\
@@ -59,7 +60,8 @@ async def _accept(options: Namespace) -> int:
 
 
 async def _is_source(client: Client, name: str) -> bool:
-    return name in {source.name for source in (await client.ready()).sources}
+    """An agent's own server (`server@agent`) is a source that no list of sources has."""
+    return "@" in name or name in {source.name for source in (await client.ready()).sources}
 
 
 async def _changes(client: Client, name: str, *, is_source: bool) -> Sequence[DefinitionDiff]:

@@ -4,17 +4,16 @@ Above: the session. Below: the catalog's entries. The agent calls `{caller_id}_{
 says and never the place of an underscore.
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.merge import Entry, Judge, named_entry
-from jackfield.catalog.names import is_reserved, legal, shown
+from jackfield.catalog.names import distinct, legal, shown
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
-from jackfield.model.tool import CALLER, Tool
+from jackfield.model.tool import CALLER, RESERVED_NAMES, Tool
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
 
 MOST = 500
@@ -53,12 +52,12 @@ class Lent:
         self.caller_id = caller_id
         self.tools = tools
         self._by_own_name: dict[str, Entry] = {}
-        taken: set[str] = set()
+        taken = set(RESERVED_NAMES)
         for tool in tools:
             if not tool.name or tool.name in self._by_own_name:
                 fault = "has no name" if not tool.name else f"'{shown(tool.name)}' is declared twice"
                 raise BadRequest(f"A tool {fault}. Correct that.", param="caller_tools")
-            name = _unique(legal(f"{caller_id}_{tool.name}"), tool.name, taken)
+            name = distinct(legal(f"{caller_id}_{tool.name}"), spelled=tool.name, taken=taken)
             taken.add(name)
             self._by_own_name[tool.name] = named_entry(name, _checked(tool, timeout_ms=timeout_ms, judge=judge))
         self.entries = tuple(self._by_own_name.values())
@@ -139,10 +138,3 @@ def _checked(tool: CallerTool, *, timeout_ms: int, judge: Judge) -> Tool:
         timeout_ms=timeout_ms,
         expires_in_ms=1_000,
     )
-
-
-def _unique(name: str, own_name: str, taken: set[str]) -> str:
-    """Two spellings that become one legal name, and a name of the gateway's own, are told apart by a stable hash."""
-    if name not in taken and not is_reserved(name):
-        return name
-    return legal(f"{name}_{hashlib.sha256(own_name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}")

@@ -78,8 +78,8 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
     prefix = options.pop("prefix", "")
     if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_]{0,32}", prefix):
         raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
-    on_change = _hold_or_accept(options, "on_change", "hold", where)
-    on_new = _hold_or_accept(options, "on_new", "accept", where)
+    on_change = hold_or_accept(options, "on_change", "hold", where)
+    on_new = hold_or_accept(options, "on_new", "accept", where)
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -90,11 +90,12 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
         prefix=prefix,
         accepts_changes=on_change == "accept",
         holds_new=on_new == "hold",
-        tools={tool: _override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
+        tools={tool: parse_override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
 
 
-def _hold_or_accept(options: dict[str, Any], key: str, default: str, where: str) -> str:
+def hold_or_accept(options: dict[str, Any], key: str, default: str, where: str) -> str:
+    """`on_change` or `on_new`, taken out of the options of a source."""
     said = options.pop(key, default)
     if said not in ("hold", "accept"):
         raise ConfigError(f"{where}.{key} is {said!r}; it takes 'hold' or 'accept'. Correct it.")
@@ -105,7 +106,8 @@ def is_source_name(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name) is not None
 
 
-def _override(where: str, value: Any) -> ToolOverride:
+def parse_override(where: str, value: Any) -> ToolOverride:
+    """What stands below `tools.NAME` of a source."""
     if not isinstance(value, dict):
         raise ConfigError(f"{where} must be a table. Write [{where}] and its keys below.")
     override = parse_config(snake_keys(value), ToolOverride, where=where)

@@ -152,7 +152,7 @@ def record_for(visit: Visit, call: Call) -> CallRecord:
 
 def answer_schema(visit: Visit, call: Call) -> JsonSchema | None:
     """What the tool promises its results to be. A caller's own tool promises nothing to us."""
-    entry = None if call.source == CALLER else visit.gateway.catalog.entry(call.tool)
+    entry = None if call.source == CALLER else visit.gateway.catalog.entry(call.tool, source=call.source)
     return None if entry is None else entry.tool.output_schema
 
 

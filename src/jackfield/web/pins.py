@@ -129,20 +129,21 @@ def _tool(visit: Visit) -> Entry:
 
 def _source(visit: Visit) -> str:
     name = visit.part("name")
-    if name not in {status.name for status in visit.gateway.panel.statuses()}:
+    gateway = visit.gateway
+    if name not in {status.name for status in gateway.panel.statuses()} | gateway.catalog.own_sources:
         raise NotFound(f"There is no source '{shown(name)}'. GET /readyz lists those there are.", param="name")
     return name
 
 
 def _held(visit: Visit, source: str) -> list[Entry]:
     sight = sight_of(visit.principal)
-    held = visit.gateway.catalog.held
-    return [held[name] for name in sorted(held) if held[name].tool.source == source and sight.sees(held[name])]
+    return [entry for entry in visit.gateway.catalog.held_of(source) if sight.sees(entry)]
 
 
 def _manifests(visit: Visit, entries: list[Entry]) -> list[Raw]:
     """The tools as they are offered by now; one that changed again meanwhile, as it was accepted."""
-    return [Raw((visit.gateway.catalog.entry(entry.name) or entry).manifest) for entry in entries]
+    find = visit.gateway.catalog.entry
+    return [Raw((find(entry.name, source=entry.tool.source) or entry).manifest) for entry in entries]
 
 
 def _told(change: Difference) -> ToolDiff:
