@@ -203,6 +203,8 @@ class Gateway:
         recovered = await self._executor.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
+        # Before anything is served: what is answered from now on must find everything taken over.
+        await self._sweeper.sweep()
         await self.agents.open()
         self.household.start()
         self._chores = [

@@ -34,7 +34,7 @@ AGENTS = ("ada", "bob")
 SPACE = "lobby"
 """Where every other call is shown."""
 TABLES = ("calls", "inbox", "gateways", "cycles", "steps", "consciousness", "space_messages", "space_events")
-SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "undelivered_calls")
+SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "orphaned_waits", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 CLOCK = "(SELECT now FROM test_clock)"
 

@@ -360,9 +360,15 @@ def release(world: World) -> World:
 
 
 def enter(world: World, *, gateway: str, shared: bool) -> World:
-    """A new process. Where only one can be, every other is dead."""
-    others = world.gateways if shared else {name: replace(one, dead=True) for name, one in world.gateways.items()}
-    return replace(world, gateways=others | {gateway: Lease(world.now + LEASE_MS)})
+    """A new process. Where only one can be, every other is dead, and so is whoever waited there."""
+    if shared:
+        return replace(world, gateways=world.gateways | {gateway: Lease(world.now + LEASE_MS)})
+    dead = {name: replace(one, dead=True) for name, one in world.gateways.items()}
+    world = replace(world, gateways=dead | {gateway: Lease(world.now + LEASE_MS)})
+    for row in world.rows.values():
+        if row.cycle is None:
+            world = abandon(world, row) or world
+    return world
 
 
 def beat(world: World, *, gateway: str) -> Next:
@@ -423,6 +429,10 @@ def is_parked(row: Row) -> bool:
 
 def is_orphaned_park(world: World, row: Row) -> bool:
     return is_parked(row) and world.is_dead(row.owner)
+
+
+def is_orphaned_wait(world: World, row: Row) -> bool:
+    return row.status == "waiting" and row.cycle is None and row.waiter is not None and world.is_dead(row.waiter)
 
 
 def is_undelivered(world: World, row: Row) -> bool:

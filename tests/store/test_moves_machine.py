@@ -215,6 +215,7 @@ class Moves(RuleBasedStateMachine):
             "due_waits": _ids(row for row in rows if protocol.is_due(world, row)),
             "due_expiries": _ids(row for row in rows if protocol.is_expired(world, row)),
             "overdue_calls": _ids(row for row in rows if protocol.is_overdue(world, row)),
+            "orphaned_waits": _ids(row for row in rows if protocol.is_orphaned_wait(world, row)),
             "undelivered_calls": _ids(row for row in rows if protocol.is_undelivered(world, row)),
             "orphaned_calls": _ids(row for row in rows if protocol.is_orphan(world, row)),
             "orphaned_parks": _ids(row for row in rows if protocol.is_orphaned_park(world, row)),

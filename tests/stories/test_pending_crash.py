@@ -84,6 +84,19 @@ async def test_died_after_the_result_was_settled_and_before_the_reply(
     assert len(await gateway.inbox("ada")) == 1
 
 
+@requirement("SAFE-taken-over-before-serving")
+async def test_what_was_settled_before_the_crash_is_in_the_inbox_when_the_next_gateway_serves(
+    gateway: Mortal, url: str, tmp_path: Path
+) -> None:
+    calls = [a_call_of(gateway, "ask", waiter=DEAD) for _ in range(3)]
+    async with written(url, tmp_path) as store:
+        for call in calls:
+            await store.start_call(call)
+            await store.settle_submitted(call.id, done(1))
+    await gateway.start()
+    assert sorted(await gateway.inbox("ada")) == sorted((f"tr:{call.id}", 1) for call in calls), "without a round"
+
+
 async def test_died_after_the_reply_was_marked(gateway: Mortal, url: str, tmp_path: Path) -> None:
     sent, other = a_call_of(gateway, "ask", waiter=DEAD), a_call_of(gateway, "ask", waiter=DEAD, agent="bob")
     async with written(url, tmp_path) as store:
@@ -96,7 +109,7 @@ async def test_died_after_the_reply_was_marked(gateway: Mortal, url: str, tmp_pa
     assert await gateway.inbox("ada") == []
 
 
-@requirement("CON-exactly-once")
+@requirement("CON-exactly-once", "SAFE-taken-over-before-serving")
 async def test_died_while_a_caller_waited_and_the_result_comes_after_the_restart(
     gateway: Mortal, url: str, tmp_path: Path
 ) -> None:
@@ -105,8 +118,9 @@ async def test_died_while_a_caller_waited_and_the_result_comes_after_the_restart
         await store.start_call(call)
     await gateway.start()
     record = await gateway.record(call.id)
-    assert record["status"] == "waiting"
-    assert (await gateway.submit(record, "late")).status_code == 200
+    assert record["status"] == "pending", "nobody waits for it any more"
+    answer = await gateway.submit(record, "late")
+    assert (answer.status_code, answer.json()["delivery"]) == (200, "inbox")
     assert await gateway.told("ada") == [(f"tr:{call.id}", "late")]
     assert (await gateway.submit(record, "again")).status_code == 409
 

@@ -53,6 +53,7 @@ class Sweeper:
             partial(self._each, "due_expiries", self._expire),
             partial(self._each, "overdue_calls", self._overdue),
             self._take_over,
+            partial(self._each, "orphaned_waits", self._store.abandon_wait),
             self._answers.run_unclaimed,
             # That these are settled was told before.
             partial(self._each, "undelivered_calls", self._store.give, tells=False),

@@ -254,9 +254,13 @@ def prune_calls(*, before_id: str, limit: int) -> Script[int]:
 
 
 def enter_alone(gateway: str) -> Script[None]:
-    """A gateway takes a database that only one process uses: whoever else is written there is gone."""
+    """A gateway takes a database that only one process uses: whoever else is written there is gone.
+
+    Whoever waited there is gone too, so what is answered from now on goes to the inbox.
+    """
     yield "bury_other_gateways", {"id": gateway}
     yield "insert_gateway", {"id": gateway}
+    yield "abandon_all_waits", {}
 
 
 def calls_in(query: str | Statement, **values: Any) -> Script[list[Call]]:

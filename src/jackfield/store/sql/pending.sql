@@ -119,6 +119,19 @@ ORDER BY expires_at LIMIT :limit
 SELECT id FROM calls WHERE status IN ('running', 'waiting') AND deadline <= clock_ms() - 15000 AND status = 'running'
     AND attempt >= 1 ORDER BY deadline LIMIT :limit
 
+-- name: abandon_all_waits
+-- T3 where only one gateway can be, and it has just begun: whoever waited is gone. Cycles go on waiting by themselves.
+UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout',
+    expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
+WHERE status = 'waiting' AND cycle_id IS NULL
+
+-- name: orphaned_waits
+-- The same where several can be: an HTTP caller waited at a gateway that is dead.
+SELECT calls.id FROM calls LEFT JOIN gateways ON gateways.id = calls.waiter
+WHERE calls.status = 'waiting' AND calls.waiter IS NOT NULL AND calls.cycle_id IS NULL
+    AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY calls.id LIMIT :limit
+
 -- name: undelivered_calls
 -- What T12 by the sweeper is for: settled inline for an HTTP caller whose gateway is dead.
 SELECT calls.id FROM calls LEFT JOIN gateways ON gateways.id = calls.waiter
