@@ -12,12 +12,13 @@ import pytest
 from jackfield.agents import cycles
 from jackfield.agents.mind import tokens_of
 from jackfield.app import Gateway
-from jackfield.model.call import CallStatus, Delivery
+from jackfield.model.call import Call, CallStatus, Delivery
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings
 from jackfield.settings.agents import AgentSettings
+from jackfield.store import CallFilter
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, village
@@ -495,3 +496,48 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
         await eventually(all_done, within=SETTLED)
         assert gateway.household.awake == frozenset()
         assert await gateway.store.cycles.of_agent("a8", limit=1) == [], "the others slept on"
+
+
+@requirement("SAFE-waiting-cycles-hold-no-place")
+async def test_four_hundred_agents_that_wait_for_an_answer_do_not_keep_another_from_its_work(tmp_path: Path) -> None:
+    count = 2 * cycles.AT_ONCE
+    agents = "".join(f'[agents.a{n}]\nmodel = "mind"\n' for n in range(count))
+    config = (
+        agents
+        + ADA
+        + """
+[[tools]]
+name = "ask"
+description = "Somebody answers, some day"
+inputSchema = { type = "object" }
+executionType = "external"
+visible = false
+timeout = 600000
+"""
+    )
+    script = """
+[[turns]]
+when = { user = "Wait" }
+calls = [{ tool = "ask" }]
+[[turns]]
+when = { result = "ask" }
+say = "Told: {result}"
+[otherwise]
+say = "Good morning."
+"""
+    async with village(tmp_path, script, config) as place:
+        for n in range(count):
+            await place.trigger(f"a{n}", "Wait")
+
+        async def all_wait() -> list[Call] | None:
+            page = await place.store.list_calls(CallFilter(tool="ask", status=(CallStatus.WAITING,)), limit=count)
+            return page.calls if len(page.calls) == count else None
+
+        waiting = await eventually(all_wait, within=SETTLED)
+        await place.trigger("ada", "Hello")
+        assert (await place.cycle("ada", 1)).summary == "Good morning."
+        assert len(place.gateway.household.awake) >= count, "the others wait on"
+        for call in waiting:
+            assert await place.answer(call, 42) == "inline"
+        for n in range(count):
+            assert (await place.cycle(f"a{n}", 1)).summary == "Told: 42"

@@ -17,6 +17,7 @@ from jackfield.agents.living import ModelGaveUp, Rooms, live_through
 from jackfield.agents.persona import Persona
 from jackfield.agents.schedule import next_run
 from jackfield.agents.steps import Fenced
+from jackfield.agents.turns import Turn
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.ids import new_id
 from jackfield.model.mind import Plan
@@ -34,7 +35,7 @@ LONGEST_BACKOFF_MS = 3_600_000
 RARELY = 60.0
 """Seconds between two looks at a cycle that was left lying here again and again."""
 AT_ONCE = 200
-"""Cycles that one gateway lives at the same time; the others wait their turn."""
+"""Cycles that one gateway lives at the same time; the others wait their turn. One that only waits does not count."""
 
 
 class _Left(Struct, frozen=True):
@@ -66,7 +67,7 @@ class Household:
         """Agents that were woken once more while they were awake."""
         self._left: dict[str, _Left] = {}
         """Cycles that were left lying here: one that always is must not be tried all the time."""
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._is_open = False
 
     def start(self) -> None:
@@ -164,7 +165,7 @@ class Household:
 
     async def _live(self, agent: str, cycle: Cycle | None) -> None:
         """Cycle after cycle, until the inbox is empty."""
-        async with self._turn:
+        async with Turn(self._places) as turn:
             while True:
                 self._again.discard(agent)
                 if cycle is None:
@@ -178,19 +179,20 @@ class Household:
                 if persona is None:
                     await self._give_up(cycle, "The agent was removed.")
                     return
-                await self._see_through(persona, cycle)
+                await self._see_through(persona, cycle, turn)
                 cycle = None
 
-    async def _see_through(self, persona: Persona, cycle: Cycle) -> None:
+    async def _see_through(self, persona: Persona, cycle: Cycle, turn: Turn) -> None:
         """One cycle to its end, whatever that is. What fails for now is tried again from the journal."""
         if cycle.tries > TRIES:
             await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
             return
         end = asyncio.get_running_loop().time() + persona.settings.timeout
         for pause in (*PAUSES, None):
+            await turn.take()
             try:
-                async with asyncio.timeout_at(end):
-                    done = await live_through(self._rooms, persona, cycle)
+                async with turn.within(end) as limit:
+                    done = await live_through(self._rooms, persona, cycle, turn)
             except Fenced:
                 log.info(
                     "agent %s: cycle %d is another's now, nothing more is written for it here",
@@ -212,7 +214,9 @@ class Household:
                 return
             if pause is not None:
                 await self._tidy(cycle)
-                await asyncio.sleep(pause)
+                end = limit.when() or end
+                async with turn.waiting():
+                    await asyncio.sleep(pause)
         await self._give_up(cycle, reason, persona=persona)
 
     async def _tidy(self, cycle: Cycle) -> None:

@@ -25,7 +25,9 @@ from jackfield.agents.steps import Fenced, StepTaker
 from jackfield.agents.telling import Telling
 from jackfield.agents.toolbox import toolbox
 from jackfield.agents.tools import ToolTable
+from jackfield.agents.turns import Turn
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.slots import slot_of
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.llm.base import Model, ModelRequest
 from jackfield.llm.models import Models
@@ -62,12 +64,12 @@ class Thought(Struct, frozen=True, kw_only=True):
     ended: Ended
 
 
-async def live_through(rooms: Rooms, persona: Persona, cycle: Cycle) -> Cycle:
+async def live_through(rooms: Rooms, persona: Persona, cycle: Cycle, turn: Turn) -> Cycle:
     """Live the cycle to its commit. Raises `Fenced`, `ModelGaveUp`, or what the store raises; it then stays open."""
-    journal = await _decided_journal(rooms, cycle)
+    journal = await _decided_journal(rooms, cycle, turn)
     mind = read_mind(await _kept_mind(rooms.store, cycle))
     hops = hops_of(journal.events, before=mind.hops)
-    thought = await _think(rooms, persona, journal, mind, hops=hops)
+    thought = await _think(rooms, persona, journal, mind, turn, hops=hops)
     said = _last_words(thought.items)
     summary = summary_of(thought.items, said=said, called=thought.called, ended=_how(thought.ended))
     past = PastCycle(number=cycle.number, summary=summary, items=thought.items)
@@ -84,7 +86,9 @@ async def live_through(rooms: Rooms, persona: Persona, cycle: Cycle) -> Cycle:
     return committed
 
 
-async def _think(rooms: Rooms, persona: Persona, journal: Journal, mind: Consciousness, *, hops: int) -> Thought:
+async def _think(
+    rooms: Rooms, persona: Persona, journal: Journal, mind: Consciousness, turn: Turn, *, hops: int
+) -> Thought:
     """Ask the model from the end of the journal until it has no more to do."""
     cycle = journal.cycle
     replay = replayed(journal.steps)
@@ -111,6 +115,7 @@ async def _think(rooms: Rooms, persona: Persona, journal: Journal, mind: Conscio
             pipeline=rooms.pipeline,
             catalog=rooms.catalog,
             telling=telling,
+            turn=turn,
             next_step=len(journal.steps) + 1,
             hops=hops,
         )
@@ -169,14 +174,18 @@ async def surroundings(store: Store, agent: str) -> Surroundings:
     )
 
 
-async def _decided_journal(rooms: Rooms, cycle: Cycle) -> Journal:
+async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
     """The journal, once every call in it has a slot: what its last owner began is waited for, never begun again."""
     journal = await rooms.store.cycles.journal(cycle.id)
     if journal is None:
         raise Fenced
     steps = []
     for step in journal.steps:
-        calls = [await made_whole(rooms.store, await rooms.pipeline.wait_on(call)) for call in step.calls]
+        decided = step.calls
+        if not all(map(slot_of, decided)):
+            async with turn.waiting():
+                decided = tuple([await rooms.pipeline.wait_on(call) for call in step.calls])
+        calls = [await made_whole(rooms.store, call) for call in decided]
         steps.append(Step(step.n, step.message, tuple(calls)))
     return msgspec.structs.replace(journal, cycle=cycle, steps=tuple(steps))
 

@@ -20,6 +20,7 @@ from jackfield.agents.running import parsed_arguments
 from jackfield.agents.speech import HeardCall, Speech, record_id
 from jackfield.agents.telling import Telling
 from jackfield.agents.tools import Offered
+from jackfield.agents.turns import Turn
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.catalog.catalog import Catalog
@@ -68,6 +69,7 @@ class StepTaker:
         pipeline: Pipeline,
         catalog: Catalog,
         telling: Telling,
+        turn: Turn,
         next_step: int,
         hops: int,
     ) -> None:
@@ -80,6 +82,7 @@ class StepTaker:
         self._pipeline = pipeline
         self._catalog = catalog
         self._telling = telling
+        self._turn = turn
         self._hops = hops
 
     def asks_first(self, tool: Offered) -> bool:  # noqa: ARG002 - the loop's interface
@@ -113,7 +116,18 @@ class StepTaker:
             tasks = [
                 group.create_task(self._carry_on(draft, made)) for draft, made in zip(drafts, written, strict=True)
             ]
+            await self._until_decided(tasks, written)
         return [told_in_cycle(task.result()) for task in tasks]
+
+    async def _until_decided(self, tasks: list[asyncio.Task[Call]], written: tuple[Call, ...]) -> None:
+        """What runs here is this cycle at work. While all that is left is somebody else's to answer, it only waits."""
+        waits = [call.status is CallStatus.WAITING for call in written]
+        here = [task for task, is_waiting in zip(tasks, waits, strict=True) if not is_waiting]
+        if here:
+            await asyncio.wait(here)
+        if len(here) < len(tasks):
+            async with self._turn.waiting():
+                await asyncio.wait(tasks)
 
     async def _carry_on(self, draft: Draft, written: Call) -> Call:
         if draft.prepared is None:
