@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from jackfield.model.call import Call, Failed, done
+from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
-from jackfield.store.cycle_moves import CycleStatus, StepCall
+from jackfield.store import space_moves
+from jackfield.store.cycle_moves import Builtin, Cycle, CycleStatus, Notice, StepCall
 from jackfield.store.moves import Script
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.statements import Statement
 from tests.postgres import PostgresServer
+from tests.requirement import requirement
 from tests.store.gathering import a_space, kinds, said
-from tests.store.living import inbox_of, stepped, woken
+from tests.store.living import RECORD, inbox_of, stepped, woken
 from tests.store.making import a_call, a_pending_call, a_waiting_call
 from tests.store.shared_postgres import deadlocks, until_waiting
 
@@ -186,3 +188,44 @@ async def test_a_whole_life_in_spaces_in_one_rush_never_waits_in_a_circle(
         assert (seen.count("agent.active"), seen.count("agent.inactive"), seen.count("member.left")) == (6, 6, 6)
         assert seen.count("tool.started") == seen.count("tool.done")
     assert await deadlocks(outside, of=[store, other]) == 0
+
+
+@requirement("SAFE-spaces-locked-in-order")
+@pytest.mark.parametrize("ending", ["commit", "abandon", "step"])
+async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_in_a_circle(
+    store: PostgresStore, other: PostgresStore, outside: "Connection", ending: str
+) -> None:
+    """One shows a call in the space that the other is at work in, and the other way round; then both go on at once."""
+    spaces = [await a_space(store, space_id, agents=("ada", "bob")) for space_id in ("a", "b")]
+    for turn in range(30):
+        cycles = []
+        for agent, (works_in, shows_in) in (("ada", spaces), ("bob", spaces[::-1])):
+            cycle = (await woken(store, agent, events=(f"e{turn}",))).cycle
+            entered = StepCall(a_call(space_id=None), _arriving(cycle, works_in))
+            await stepped(store, cycle, entered)
+            call_id = new_id("call")
+            await store.spaces.begin_showing(cycle, call_id=call_id, space_id=shows_in, tool="t", agent_name=agent)
+            cycles.append(cycle)
+
+        async def end(gateway: PostgresStore, cycle: Cycle, places: list[str]) -> object:
+            if ending == "commit":
+                return await gateway.cycles.commit(cycle, consciousness="{}", record=RECORD)
+            if ending == "abandon":
+                notices = [Notice(space_id, "No.") for space_id in places]
+                return await gateway.cycles.abandon(cycle, reason="rush", backoff_ms=0, notices=notices)
+            shown = [StepCall(a_waiting_call(space_id=space_id, shown="whole")) for space_id in places]
+            return await gateway.cycles.take_step(cycle, n=2, message="{}", calls=shown)
+
+        done_with = await asyncio.gather(end(store, cycles[0], spaces), end(other, cycles[1], spaces[::-1]))
+        assert None not in done_with
+        if ending == "step":
+            await asyncio.gather(*(store.cycles.commit(one, consciousness="{}", record=RECORD) for one in cycles))
+    assert await deadlocks(outside, of=[store, other]) == 0
+
+
+def _arriving(cycle: Cycle, space_id: str) -> Builtin:
+    def arrive() -> Script[Done | Failed]:
+        yield from space_moves.arrive(space_id, agent=cycle.agent, run_id=cycle.id)
+        return done(True)  # noqa: FBT003 - a result
+
+    return arrive

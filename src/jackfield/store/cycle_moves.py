@@ -100,6 +100,9 @@ def take_step(
     """T1. None: fenced, and nothing was written."""
     if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
         return None
+    spaces = _spaces_of(calls)
+    if spaces:
+        yield from space_moves.hold_spaces(cycle.id, spaces)
     yield "insert_step", {"cycle_id": cycle.id, "n": n, "message": message}
     written = []
     for idx, one in enumerate(calls):
@@ -108,6 +111,19 @@ def take_step(
     yield from space_moves.drop_unshown(cycle)
     yield wake(RUN_TOPIC + cycle.id)
     return tuple(written)
+
+
+def _spaces_of(calls: Sequence[StepCall]) -> set[str]:
+    """The spaces that the calls of a step may write into: where they are shown, spoken in, entered or left."""
+    spaces = set()
+    for one in calls:
+        if one.call.space_id is not None and (one.builtin is not None or one.call.shown):
+            spaces.add(one.call.space_id)
+        if one.builtin is not None:
+            arguments = msgspec.json.decode(one.call.arguments)
+            entered = arguments.get("spaceId") if isinstance(arguments, dict) else None
+            spaces |= {entered} if isinstance(entered, str) else set()
+    return spaces
 
 
 def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Call]:
@@ -148,6 +164,7 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[C
     rows = yield "commit_cycle", fence | msgspec.structs.asdict(record)
     if not rows:
         return None
+    yield from space_moves.hold_spaces(cycle.id)
     yield "put_consciousness", {"agent": cycle.agent, "data": consciousness}
     yield "process_events", {"cycle_id": cycle.id}
     yield from _end_in_spaces(cycle)
@@ -171,6 +188,7 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Not
     # One moment for all of them, so that one cycle finds them all.
     not_before = rows[0]["finished_at"] + backoff_ms
     yield "hold_calls_of_cycle", of_cycle
+    yield from space_moves.hold_spaces(cycle.id, [notice.space_id for notice in notices])
     yield "flip_calls_of_cycle", of_cycle
     yield "decide_calls_of_cycle", of_cycle
     given = yield "give_outcomes_of_cycle", of_cycle

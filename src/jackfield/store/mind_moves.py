@@ -57,7 +57,10 @@ def remove_agent(agent_id: str) -> Script[bool]:
     held = [cycle_moves.cycle_from(row) for row in (yield "hold_open_cycle", {"agent": agent_id})]
     for cycle in held:
         yield "hold_calls_of_cycle", {"cycle_id": cycle.id}
-    for space in (yield from space_moves.spaces_of(agent_id)):
+    spaces = yield from space_moves.spaces_of(agent_id)
+    for cycle in held:
+        yield from space_moves.hold_spaces(cycle.id, [space.id for space in spaces])
+    for space in spaces:
         yield from space_moves.remove_member(space.id, entity_id=agent_id)
     for cycle in held:
         yield from cycle_moves.abandon(cycle, reason=REMOVED, backoff_ms=0)

@@ -2,11 +2,12 @@
 
 Scripts as in `scripts.py`, so that a built-in tool's effect is written with the step that asked for it or not at all.
 Whoever writes into a space takes its next number before anything else in it. That holds the space's row until the
-commit: numbers become visible in their order, and nobody waits for two spaces in a circle who takes them by id.
+commit: numbers become visible in their order. A script that may come to several takes them all first, by their ids
+(`hold_spaces`), so that no two wait for each other in a circle.
 Above: `moves.py`, `cycle_moves.py`, `spaces.py`, built-in tools. Below: `space_rows.py`, `sql/spaces.sql`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +33,11 @@ from jackfield.store.space_rows import (
 NO_SEQ = 2**62
 """A number that no event reaches."""
 BEGAN_AGAIN = "The agent began again."
+
+
+def hold_spaces(cycle_id: str, besides: Iterable[str] = ()) -> Script[None]:
+    """Take the rows of all spaces that a move of this cycle may write into, in the order of their ids."""
+    yield "hold_spaces", {"cycle_id": cycle_id, "ids": json_text([*besides])}
 
 
 def get_space(space_id: str) -> Script[Space | None]:

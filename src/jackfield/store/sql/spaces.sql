@@ -5,6 +5,13 @@
 -- A number for one event, and the space's row until the commit.
 UPDATE spaces SET last_seq = last_seq + 1 WHERE id = :space_id RETURNING id, name, last_seq
 
+-- name: hold_spaces
+-- For a script that may write into several: these, those that the cycle is at work in, and those in which calls are shown
+-- that its model had begun to write. All at once and by their ids, so that no two wait for each other in a circle.
+SELECT id FROM spaces WHERE id IN (each_of(:ids) UNION SELECT space_id FROM presence WHERE run_id = :cycle_id
+        UNION SELECT space_id FROM space_messages WHERE begun_by = :cycle_id)
+ORDER BY id FOR UPDATE
+
 -- name: give_seq_back
 -- In the transaction that took it, when nothing had happened after all: nobody has seen it.
 UPDATE spaces SET last_seq = last_seq - 1 WHERE id = :space_id
