@@ -6,14 +6,13 @@ Above: whoever starts a gateway. Below: the standard library's logging.
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TextIO
 
 import msgspec
 
-REDACTED = "[redacted]"
-SHORTEST_SECRET = 8
-"""Shorter values are not looked for: they would black out ordinary words."""
+from jackfield.model.redaction import KnownSecrets
+
 _encode = msgspec.json.Encoder().encode
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message", "taskName"}
 
@@ -21,7 +20,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def set_up_logging(
     log_format: str,
     *,
-    secrets: Callable[[], Iterable[str]] = tuple,
+    secrets: Callable[[], Collection[str]] = tuple,
     level: int = logging.INFO,
     stream: TextIO | None = None,
 ) -> None:
@@ -40,24 +39,24 @@ def set_up_logging(
 class TextLines(logging.Formatter):
     """`12:30:05 warning jackfield.sources: …`"""
 
-    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
         super().__init__()
-        self._secrets = secrets
+        self._secrets = KnownSecrets(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         line = f"{clock} {record.levelname.lower():7} {record.name}: {record.getMessage()}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        return redact(line, self._secrets())
+        return self._secrets.text(line)
 
 
 class JsonLines(logging.Formatter):
     """`{"time", "level", "logger", "message", "exception"?}` and whatever `extra` a line carries."""
 
-    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
         super().__init__()
-        self._secrets = secrets
+        self._secrets = KnownSecrets(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -70,18 +69,9 @@ class JsonLines(logging.Formatter):
         entry |= {name: str(value) for name, value in record.__dict__.items() if name not in _STANDARD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        secrets = list(self._secrets())
-        return _encode({name: _sayable(redact(value, secrets)) for name, value in entry.items()}).decode()
+        return _encode({name: _sayable(self._secrets.text(value)) for name, value in entry.items()}).decode()
 
 
 def _sayable(text: str) -> str:
     """Half a surrogate pair cannot be written as UTF-8."""
     return text.encode("utf-8", "replace").decode()
-
-
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """`text` without any of these values. Longer ones go first, so that no tail of one stays."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST_SECRET and secret in text:
-            text = text.replace(secret, REDACTED)
-    return text

@@ -141,7 +141,7 @@ async def test_a_head_request_has_the_result_null(server: Upstream, outgoing: Ou
         (reply(503), "HTTP 503: Service Unavailable"),
         (reply(799), "HTTP 799: no text"),
         (reply(302, b"nowhere to go"), "HTTP 302: nowhere to go"),
-        (reply(400, b"x" * 1000), "HTTP 400: " + "x" * 200),
+        (reply(400, b"x" * 1000), "HTTP 400: " + "x" * 200 + "…"),
         (reply(400, b"\xff\xfe"), "HTTP 400: \ufffd\ufffd"),
     ],
 )
@@ -158,12 +158,12 @@ async def test_an_error_status_is_a_failure_with_the_servers_words(
 @pytest.mark.parametrize(
     ("body", "begins"),
     [
-        (b"<html>\n<b>hi</b>" + b"x" * 100, "<html> <b>hi</b>" + "x" * 64),
+        (b"<html>\n<b>hi</b>" + b"x" * 100, "<html> <b>hi</b>" + "x" * 64 + "…"),
         (b'{"a": 1', '{"a": 1'),
         (b'{"a": 1} trailing', '{"a": 1} trailing'),
         (b'{"a": "\xff"}', '{"a": "\ufffd"}'),
         (b"NaN", "NaN"),
-        (b"[" * 100_000, "[" * 80),
+        (b"[" * 100_000, "[" * 80 + "…"),
     ],
 )
 async def test_an_answer_that_is_not_json_is_a_failure_that_shows_what_came(

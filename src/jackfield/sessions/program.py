@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import Unavailable
-from jackfield.model.redaction import REDACTED
+from jackfield.model.redaction import REDACTED, cut
 from jackfield.sessions import events
 from jackfield.sessions.lines import LineReader, Pace, TooLong
 from jackfield.sessions.session import Session, SessionStatus
@@ -187,9 +187,8 @@ class Program:
         self._session.ring.add(events.MESSAGE, role="assistant", text=self._redact(line))
 
     def _log(self, line: str) -> None:
-        # Cut once more afterwards, so that no half of a secret is left at the end.
-        said = self._redact(line[: 2 * LONGEST_LOGGED]).replace(self._session.token, REDACTED)
-        log.info("session %s: %s", self._session.id, said[:LONGEST_LOGGED])
+        said = self._redact(line).replace(self._session.token, REDACTED)
+        log.info("session %s: %s", self._session.id, cut(said, LONGEST_LOGGED))
 
 
 def _without_shims(path: str) -> str:

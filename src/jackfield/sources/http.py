@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from jackfield.errors import ConfigError
 from jackfield.model.call import NULL, Done, Failed, Outcome
+from jackfield.model.redaction import CUT, cut
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of, template_of
@@ -112,7 +113,8 @@ def _error(message: str, **more: str) -> Raw:
 
 def _excerpt(content: bytes, length: int) -> str:
     """The beginning of a body as one line of text."""
-    return " ".join(content[: length * 8].decode("utf-8", "replace").split())[:length]
+    beginning = content[: length * 8].decode("utf-8", "replace") + (CUT if len(content) > length * 8 else "")
+    return cut(" ".join(beginning.split()), length)
 
 
 def phrase_of(status: int) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from jackfield.logs import redact
+from jackfield.model.redaction import KnownSecrets
 from jackfield.settings import Settings
 
 _ABSOLUTE = re.compile(r"(?<![\w.:/~-])~?/(?:[^\s'\"<>|:,;()\[\]/]+/)*([^\s'\"<>|:,;()\[\]/]+)/?")
@@ -19,7 +19,7 @@ class Discretion:
     """Cleans sentences before strangers read them."""
 
     def __init__(self, secrets: Callable[[], Collection[str]], folders: tuple[Path, ...] = ()) -> None:
-        self._secrets = secrets
+        self._secrets = KnownSecrets(secrets)
         self._roots = [f"{folder}/" for folder in folders]
 
     @classmethod
@@ -28,7 +28,7 @@ class Discretion:
 
     def text(self, sentence: str) -> str:
         """The sentence without secrets, and with paths as the operator wrote them, or their last part only."""
-        sentence = redact(sentence, self._secrets())
+        sentence = self._secrets.text(sentence)
         for root in self._roots:
             sentence = sentence.replace(root, "")
         return _ABSOLUTE.sub(r"…/\1", sentence)

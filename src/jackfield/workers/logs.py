@@ -15,6 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from jackfield.model.redaction import CUT
+
 logger = logging.getLogger("jackfield.workers")
 
 MOST_LINES = 1_000
@@ -55,11 +57,12 @@ class WorkerLog:
         return [line for line in self._lines if line.number > after][-limit:]
 
     def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
-        whole = self._redact(raw.decode(errors="replace").rstrip("\r"))
+        said = raw.decode(errors="replace").rstrip("\r")
+        whole = self._redact(f"{said}{CUT}" if left_out else said)  # before a mark, half of a secret is known as one
         text = whole[:LONGEST_LINE]
         left_out += len(whole) - len(text)
         if left_out:
-            text += f" … [{left_out} bytes left out]"
+            text = f"{text.removesuffix(CUT)} {CUT} [{left_out} bytes left out]"
         span = None if left_out else _span(text)
         at = time.time_ns() // 1_000_000
         self._count += 1

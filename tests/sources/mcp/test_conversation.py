@@ -88,6 +88,6 @@ def test_a_log_notification_is_one_bounded_line_without_tricks() -> None:
         logging.DEBUG,
         LogNote(level="debug", message='{"a":1}'),
     )
-    assert len(log_note(encoded({"data": "x" * 10_000}))[1].message) == 2_000
+    assert len(log_note(encoded({"data": "x" * 10_000}))[1].message) == 2_001
     assert log_note(encoded({"level": "loud", "data": ""}))[1].level == "info"
     assert log_note(encoded([]))[0] == logging.DEBUG

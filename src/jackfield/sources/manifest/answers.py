@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from jackfield.model.behavior import AsyncBehavior, ProgressTracking, at_path
 from jackfield.model.call import NULL, Done, Failed, done
 from jackfield.model.large_result import Notice, ResultPage
+from jackfield.model.redaction import cut
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
 from jackfield.sources.outgoing import Answer
@@ -76,7 +77,7 @@ def refused(answer: Answer, *, where: str) -> Failed:
         said = None
     error = said.get("error") if isinstance(said, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return Failed(_code(error.get("code")), error["message"][:_LONGEST])
+        return Failed(_code(error.get("code")), cut(error["message"], _LONGEST))
     if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return Failed(
             "http_error",
@@ -85,7 +86,7 @@ def refused(answer: Answer, *, where: str) -> Failed:
         )
     message = said.get("message") if isinstance(said, dict) else None
     told = message if isinstance(message, str) else error if isinstance(error, str) else ""
-    return Failed("http_error", f"{where} answered {answer.status}{f': {told[:_LONGEST]}' if told else '.'}")
+    return Failed("http_error", f"{where} answered {answer.status}{f': {cut(told, _LONGEST)}' if told else '.'}")
 
 
 def record_look(answer: Answer, *, where: str) -> Look:
@@ -155,7 +156,9 @@ def look_of(result: Raw, behavior: AsyncBehavior) -> Look:
     if status in conditions.failure_values:
         told = [at_path(said, path) for path in (conditions.error_field, conditions.error_details_field)]
         words = ": ".join(text for one in told if one is not None and (text := _word(one)))
-        return Look(outcome=Failed("tool_error", words[:_LONGEST] or f"It ended with the status '{status}'.", result))
+        return Look(
+            outcome=Failed("tool_error", cut(words, _LONGEST) or f"It ended with the status '{status}'.", result)
+        )
     return Look(progress=_progress(said, behavior.progress_tracking))
 
 
@@ -172,15 +175,15 @@ def _progress(said: Any, tracking: ProgressTracking | None) -> Progress | None:
     amount = share if share is not None else step
     if amount is None and not message:
         return None
-    return Progress(progress=amount or 0.0, total=total, message=message[:_LONGEST] or None)
+    return Progress(progress=amount or 0.0, total=total, message=cut(message, _LONGEST) or None)
 
 
 def _failed(error: Any, result: Raw, *, otherwise: str) -> Failed:
     shown = None if bytes(result) == b"null" else _one_line(result)
     if isinstance(error, dict):
         message = error.get("message")
-        return Failed(_code(error.get("code")), str(message)[:_LONGEST] if message else otherwise, shown)
-    return Failed("tool_error", error[:_LONGEST] if isinstance(error, str) and error else otherwise, shown)
+        return Failed(_code(error.get("code")), cut(str(message), _LONGEST) if message else otherwise, shown)
+    return Failed("tool_error", cut(error, _LONGEST) if isinstance(error, str) and error else otherwise, shown)
 
 
 def _result_of(answer: Answer) -> Done | Failed:

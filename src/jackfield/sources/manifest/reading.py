@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
+from jackfield.model.redaction import cut
 from jackfield.model.tool import EMPTY_SCHEMA, Category, Tool
 from jackfield.parsing import is_semver, snake_keys
 from jackfield.sources.base import About, Listing
@@ -302,4 +303,4 @@ def _told(fault: Exception) -> str:
     if isinstance(fault, RecursionError):
         return "it is nested too deeply"
     text = " ".join(cleaned(str(fault)).split()).rstrip(".")
-    return text[:200] or type(fault).__name__
+    return cut(text, 200) or type(fault).__name__

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from jackfield.model.redaction import cut
 from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
 from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -58,7 +59,7 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
     except msgspec.DecodeError:
         return None, None
     number = said.token if isinstance(said.token, int) else None
-    message = None if said.message is None else cleaned(said.message)[:LONGEST_LOG]
+    message = None if said.message is None else cut(cleaned(said.message), LONGEST_LOG)
     return number, Progress(progress=said.progress, total=said.total, message=message)
 
 
@@ -70,8 +71,8 @@ def log_note(params: Raw) -> tuple[int, LogNote]:
         return logging.DEBUG, LogNote(level="debug", message="a log notification that cannot be read")
     text = said.data if isinstance(said.data, str) else msgspec.json.encode(said.data).decode()
     level = said.level if said.level in _LEVELS else "info"
-    logger = cleaned(said.logger).replace("\n", " ")[:LONGEST_LOG] if said.logger else None
-    note = LogNote(level=level, message=cleaned(text).replace("\n", " ")[:LONGEST_LOG], logger=logger)
+    logger = cut(cleaned(said.logger).replace("\n", " "), LONGEST_LOG) if said.logger else None
+    note = LogNote(level=level, message=cut(cleaned(text).replace("\n", " "), LONGEST_LOG), logger=logger)
     return _LEVELS[level], note
 
 

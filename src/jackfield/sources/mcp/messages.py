@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from jackfield.model.redaction import CUT, cut
 from jackfield.sources.mcp.errors import McpError, RpcError
 
 _encode = msgspec.json.Encoder().encode
@@ -59,7 +60,8 @@ def parse(data: bytes | str) -> list[Message]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         shown = data[: _EXCERPT * 4]
         text = shown.decode("utf-8", "replace") if isinstance(shown, bytes) else shown
-        raise NotAMessage(f"no JSON-RPC message: {' '.join(text.split())[:_EXCERPT]!r}") from None
+        text += CUT if len(data) > len(shown) else ""
+        raise NotAMessage(f"no JSON-RPC message: {cut(' '.join(text.split()), _EXCERPT)!r}") from None
 
 
 def request(number: int, method: str, params: Raw) -> bytes:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.model.call import Done, Failed
 from jackfield.model.content import Content, collapse, text_of, without_connection
+from jackfield.model.redaction import cut
 from jackfield.sources.mcp.errors import McpError
 
 _ANSWER_LIMIT = 500
@@ -65,7 +66,7 @@ def outcome_of(answer: Raw) -> Done | Failed:
         msgspec.json.decode(answer)
         parts = _decode_answer(answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        return Failed("bad_response", f"The server's answer is not MCP's: {str(fault)[:_ANSWER_LIMIT]}.")
+        return Failed("bad_response", f"The server's answer is not MCP's: {cut(str(fault), _ANSWER_LIMIT)}.")
     if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
         return Done(_on_one_line(parts.tool_result))
     content = Content(

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.content import Content, content_form
+from jackfield.model.redaction import CUT, cut
 from jackfield.sources.http import json_outcome, phrase_of
 from jackfield.sources.outgoing import Answer
 
@@ -94,8 +95,13 @@ def _said(content: bytes) -> str:
     try:
         value = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _line(content[: LONGEST_MESSAGE * 8].decode("utf-8", "replace"))
-    return _line(_message_in(value, depth=0) or content[: LONGEST_MESSAGE * 8].decode("utf-8", "replace"))
+        return _line(_beginning(content))
+    return _line(_message_in(value, depth=0) or _beginning(content))
+
+
+def _beginning(content: bytes) -> str:
+    most = LONGEST_MESSAGE * 8
+    return content[:most].decode("utf-8", "replace") + (CUT if len(content) > most else "")
 
 
 def _message_in(value: Any, *, depth: int) -> str:
@@ -112,5 +118,4 @@ def _message_in(value: Any, *, depth: int) -> str:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
+    return cut(" ".join(text.split()), LONGEST_MESSAGE)
