@@ -7,9 +7,14 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.agents.inbox import inbox_message
 from jackfield.agents.media import LARGEST_IMAGE, MOST_IMAGES, NOTHING, Reading, read_result
 from jackfield.agents.mind import Consciousness, PastCycle, with_cycle
-from jackfield.model.items import FunctionCallOutput, InputImage, InputText
+from jackfield.llm.base import ModelRequest
+from jackfield.llm.chat_request import chat_messages
+from jackfield.llm.results import has_tool_images
+from jackfield.model.items import FunctionCallOutput, InputImage, InputText, Message, ToolImage, text_of
+from jackfield.store.inboxes import InboxEvent
 from tests.requirement import requirement
 
 PIXEL = base64.b64encode(b"\x89PNG not really").decode()
@@ -93,6 +98,24 @@ def test_lines_and_a_prefix_in_the_data_are_no_fault() -> None:
 
 def test_nothing_is_said_to_be_nothing() -> None:
     assert reading() == Reading(NOTHING)
+
+
+@requirement("PROG-tool-images")
+def test_a_result_that_comes_by_the_inbox_is_seen_and_told_in_words() -> None:
+    result = {"content": [image()]}
+    data = Raw(msgspec.json.encode({"toolName": "photo", "toolCallId": "call_1", "result": result}))
+    event = InboxEvent(seq=1, event_id="e", agent="ada", type="tool_result", status="pending", data=data, created_at=0)
+    told = inbox_message([event], now=0)
+
+    assert PIXEL not in text_of(told)
+    assert '(callId: call_1) "[image: image/png, shown as image 1]"' in text_of(told)
+    assert told.content[1:] == (ToolImage(image_url=f"data:image/png;base64,{PIXEL}"),)
+    request = ModelRequest(items=(told,))
+    assert chat_messages(request)[0]["content"][1]["type"] == "image_url"
+    assert chat_messages(request, tool_images="none")[0]["content"] == text_of(told), "for a model without eyes"
+    assert has_tool_images(request.items)
+    mind = with_cycle(Consciousness(), PastCycle(number=1, summary="Looked.", items=(told,)), room=1_000, hops=0)
+    assert mind.cycles[0].items == (Message(role="user", content=(InputText(text=text_of(told)),)),)
 
 
 def test_an_agent_remembers_what_it_saw_in_words() -> None:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from jackfield.model.items import InputText, Message
+from jackfield.agents.media import MOST_IMAGES, Reading, read_result
+from jackfield.model.items import InputText, Message, ToolImage
 from jackfield.model.times import iso_time
 from jackfield.store.inboxes import InboxEvent
 
@@ -45,7 +47,9 @@ def inbox_message(events: Sequence[InboxEvent], *, now: int) -> Message:
     lines += [line_of(event, now=now, longest=longest) for event in told]
     if len(told) < len(events):
         lines.append(f"[… and {len(events) - len(told)} older messages] Read them with read_messages.")
-    return Message(role="user", content=(InputText(text="\n".join(lines)),))
+    images = [image for event in told if event.type == "tool_result" for image in _reading(event).images]
+    shown = [ToolImage(image_url=image.image_url) for image in images[:MOST_IMAGES]]
+    return Message(role="user", content=(InputText(text="\n".join(lines)), *shown))
 
 
 def line_of(event: InboxEvent, *, now: int, longest: int = LONGEST) -> str:
@@ -84,7 +88,7 @@ def _line(event: InboxEvent, data: dict[str, Any], ago: str, longest: int) -> st
             return f"[{_name(data.get('senderName'))}: {_said(data.get('content') or '', longest)}] ({where})"
         case "tool_result":
             head = f"[Tool Result: {_name(data.get('toolName'))}] (callId: {data.get('toolCallId')})"
-            return f"{head} {_json(data.get('result'))}"
+            return f"{head} {_result(event, data)}"
         case "plan":
             head = f"[Plan: {_name(data.get('planName'))}] (planId: {data.get('planId')})"
             return f"{head} {_quoted(data.get('instruction') or '')}"
@@ -96,6 +100,18 @@ def _line(event: InboxEvent, data: dict[str, Any], ago: str, longest: int) -> st
             return f"[Cycle Failed] ({data.get('cycleId')}) {_quoted(data.get('reason') or '')} {what}"
         case _:
             return f"[{_name(event.type)}] ({ago}) {_json(data)}"
+
+
+def _result(event: InboxEvent, data: dict[str, Any]) -> str:
+    """Plain JSON as it is; content with images and resources in words, the images follow the inbox."""
+    result = data.get("result")
+    is_content = isinstance(result, dict) and isinstance(result.get("content"), list)
+    return _quoted(_reading(event).text) if is_content else _json(result)
+
+
+def _reading(event: InboxEvent) -> Reading:
+    result = data_of(event).get("result")
+    return Reading("") if result is None else read_result(Raw(_encode(result)))
 
 
 def _name(value: object) -> str:

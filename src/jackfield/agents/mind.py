@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.llm.results import output_text
-from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, text_of
+from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, ToolImage, text_of
 
 CHARACTERS_PER_TOKEN = 4
 """A rough measure that needs no tokenizer and is the same for every model."""
@@ -116,6 +116,8 @@ def _without_images(item: Item) -> Item:
     """What was seen is remembered in words: an image would take the room of everything else."""
     if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str):
         return msgspec.structs.replace(item, output=output_text(item))
+    if isinstance(item, Message) and any(isinstance(part, ToolImage) for part in item.content):
+        return msgspec.structs.replace(item, content=(InputText(text=text_of(item)),))
     return item
 
 

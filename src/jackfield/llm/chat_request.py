@@ -25,6 +25,7 @@ from jackfield.model.items import (
     Part,
     Reasoning,
     Refusal,
+    ToolImage,
     text_of,
 )
 
@@ -92,7 +93,7 @@ class _Writer:
                 self._said = text_of(item)
             case Message(role="user"):
                 self.close_turn()
-                self.messages.append({"role": "user", "content": _content(item.content)})
+                self.messages.append({"role": "user", "content": self._content_of(item)})
             case Message():
                 self.close_turn()
                 self._instruct(text_of(item))
@@ -115,6 +116,11 @@ class _Writer:
                     "Send the items that it stands for.",
                     code="unsupported_input",
                 )
+
+    def _content_of(self, item: Message) -> str | list[Json]:
+        if self._tool_images != "none":
+            return _content(item.content)
+        return _content(tuple(part for part in item.content if not isinstance(part, ToolImage)))
 
     def _instruct(self, text: str) -> None:
         if self.messages and self.messages[-1] is self._opening:

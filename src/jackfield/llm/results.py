@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jackfield.model.items import FunctionCallOutput, InputFile, InputImage, Item, McpApprovalResponse, McpCall
+from jackfield.model.items import (
+    FunctionCallOutput,
+    InputFile,
+    InputImage,
+    Item,
+    McpApprovalResponse,
+    McpCall,
+    Message,
+    ToolImage,
+)
 
 NO_RESULT = "This call has no result: it was not run, or its result was not kept."
 NOT_APPROVED_YET = "This call has not run: it waits for a person's approval."
@@ -24,8 +33,13 @@ def output_media(item: FunctionCallOutput) -> tuple[InputImage | InputFile, ...]
 
 
 def has_tool_images(items: Sequence[Item]) -> bool:
-    """Whether any result in a conversation has images or files."""
-    return any(isinstance(item, FunctionCallOutput) and output_media(item) for item in items)
+    """Whether any result in a conversation has images or files, wherever it is told."""
+    return any(
+        output_media(item)
+        if isinstance(item, FunctionCallOutput)
+        else isinstance(item, Message) and any(isinstance(part, ToolImage) for part in item.content)
+        for item in items
+    )
 
 
 def mcp_text(item: McpCall) -> str:

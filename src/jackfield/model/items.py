@@ -27,6 +27,10 @@ class InputImage(Struct, frozen=True, kw_only=True, tag="input_image"):
     file_id: str | UnsetType = UNSET
 
 
+class ToolImage(InputImage, frozen=True, kw_only=True, tag="input_image"):
+    """An image in a message that came from a tool: a model without eyes is asked without it."""
+
+
 class InputFile(Struct, frozen=True, kw_only=True, tag="input_file"):
     filename: str | UnsetType = UNSET
     file_url: str | UnsetType = UNSET
