@@ -194,3 +194,54 @@ async def test_on_mcp_a_name_keeps_its_dashes_and_every_spelling_is_callable_eve
             said = await talk.ask("tools/call", {"name": spelling, "arguments": {}})
             assert said["content"][0]["text"] in ("Lists.", "Dots.")
             assert await house.call(spelling) in ("Lists.", "Dots.")
+
+
+@requirement("SAFE-names-stay")
+async def test_gateways_that_saw_tools_in_another_order_agree_on_their_names(tmp_path: Path, postgres_url: str) -> None:
+    def gateway(folder: str, *sources: str) -> Any:
+        made = a_gateway(tmp_path / folder, CONFIG, postgres_url)
+        made._sources.extend(ForeignSource(name, add=f"Adds for {name}.") for name in sources)
+        return made
+
+    async with (
+        gateway("a", "one", "two") as a,
+        gateway("b", "two", "one") as b,
+        client_of(a) as at_a,
+        client_of(b) as at_b,
+    ):
+        houses = [House(a, at_a, ForeignSource()), House(b, at_b, ForeignSource())]
+
+        async def all_agree() -> bool:
+            named = [
+                {entry.name: entry.tool.source for entry in one.catalog._moment.snapshot.entries} for one in (a, b)
+            ]
+            return named[0] == named[1] and not a.pinning.is_behind and not b.pinning.is_behind
+
+        await eventually(all_agree)
+        assert await houses[0].call("add") == await houses[1].call("add")
+        await houses[0].ask("POST", "/api/v1/tools", json={**PAY, "name": "add"}, status=201)
+
+        async def ours_everywhere() -> bool:
+            return all([await house.call("add") == {"success": True, "args": {}} for house in houses])
+
+        await eventually(ours_everywhere)
+        await eventually(all_agree)
+        assert set(await houses[0].tools()) == set(await houses[1].tools()) == {"add", "one_add", "two_add"}
+
+
+@requirement("SAFE-names-stay")
+async def test_gateways_with_different_configs_do_not_rename_each_other_for_ever(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    config = CONFIG + '[sources.acme]\nkind = "files"\npath = "none/*.py"\nprefix = "{}"\n'
+    async with (
+        a_house(tmp_path / "a", ForeignSource(add="Adds."), config=config.format("x_"), store=postgres_url) as a,
+        a_house(tmp_path / "b", ForeignSource(add="Adds."), config=config.format("y_"), store=postgres_url) as b,
+    ):
+
+        async def is_quiet() -> bool:
+            return not (a.gateway.pinning.is_behind or b.gateway.pinning.is_behind)
+
+        await eventually(is_quiet)
+        assert (await a.tools(), await b.tools()) == (["x_add"], ["y_add"])
+        assert await a.call("x_add") == await b.call("y_add") == "Adds."

@@ -359,7 +359,8 @@ class Catalog:
             ),
             held=new.held_as_new,
         )
-        names = names.following(new)
+        if new.naming is not old.naming or names is not before.names:
+            names = names.following(new)
         sources = frozenset(by_source)
         if new.version == old.version:
             return _Moment(new, before.index, None, pins, names, sources)

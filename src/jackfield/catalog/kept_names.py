@@ -39,7 +39,8 @@ class Names(Struct, frozen=True, kw_only=True):
         listed = {one: self._listed(one, snapshot) for one in snapshot.naming.names}
         taken = set(snapshot.naming.names.values())
         away = {one: known for one, known in self.current.items() if one not in listed and known.name not in taken}
-        return _names(self.stored, {**away, **listed})
+        current = {**away, **listed}
+        return self if current == self.current else _names(self.stored, current)
 
     def freeing(self, gone: AbstractSet[Identity]) -> "Names":
         """Without the names of those tools, which others can have now."""

@@ -86,6 +86,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     held_as_new: frozenset[Identity] = frozenset()
     """Those of them that nobody has accepted yet."""
     naming: Naming = NO_NAMES
+    named_by: tuple[KeptNames, Mapping[str, str], tuple[str, ...]] | None = None
+    """What the naming was made from, besides the tools."""
     pins_are_known: bool = True
     by_identity: dict[Identity, Entry] = {}
     """All, held or not."""
@@ -96,6 +98,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     version: str = ""
     """A digest: equal where names, definitions and categories are equal."""
     checked: dict[Identity, Checked] = {}
+
+    def was_named_by(self, kept: KeptNames, prefixes: Mapping[str, str], sources: tuple[str, ...]) -> bool:
+        """Whether its tools were named by the very same names, prefixes and order of sources."""
+        return self.named_by is not None and self.named_by[0] is kept and self.named_by[1:] == (prefixes, sources)
 
 
 def merge(
@@ -116,7 +122,11 @@ def merge(
     checked, notices = _check_all(listings, overrides, before, judge)
     usable = {identity: result.usable for identity, result in checked.items() if result.usable is not None}
     foreign = {identity for identity in usable if checked[identity].digest is not None}
-    naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign)
+    sources = tuple(source for source, _ in listings)
+    if before.was_named_by(kept, given, sources) and before.naming.is_of(usable, foreign):
+        naming = before.naming  # of the same tools: one's change among thousands renames nobody
+    else:
+        naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign)
     by_identity = {
         identity: _entry(naming.names[identity], tool, before.by_identity.get(identity), prefix=given.get(tool.source))
         for identity, tool in usable.items()
@@ -142,6 +152,7 @@ def merge(
         held=held,
         held_as_new=as_new,
         naming=naming,
+        named_by=(kept, given, sources),
         pins_are_known=pins_are_known,
         by_identity=by_identity,
         categories=all_categories,
@@ -166,13 +177,13 @@ def _held_as_new(
     def asks_first(holder: Identity) -> bool:
         return (tool := usable.get(holder)) is None or tool.metadata.requires_approval
 
-    waiting = {identity for identity in foreign if pins.awaits(identity)}
+    waiting = pins.waiting & foreign
     intruding = {
         identity
         for identity, holder in naming.refused.items()
         if pins.digest(identity) is None and holder[0] != identity[0] and asks_first(holder)
     }
-    unseen = {identity for identity in foreign if pins.holds_new(identity)}
+    unseen = {identity for identity in foreign if pins.holds_new(identity)} if pins.holding_new else set()
     return frozenset(waiting | intruding | unseen)
 
 

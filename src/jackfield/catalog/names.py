@@ -68,9 +68,15 @@ class Naming(Struct, frozen=True, kw_only=True):
 
     names: dict[Identity, str]
     wishes: dict[Identity, str]
+    foreign: AbstractSet[Identity] = frozenset()
+    """Those that are not the operator's own."""
     refused: dict[Identity, Identity]
     """Foreign tools without a name of their own until now, whose wish is another tool's, with whose it is."""
     notices: tuple[Notice, ...]
+
+    def is_of(self, tools: Mapping[Identity, object], foreign: AbstractSet[Identity]) -> bool:
+        """Whether it names these tools and no others."""
+        return self.names.keys() == tools.keys() and self.foreign == foreign
 
 
 class _Wish(Struct, frozen=True):
@@ -134,7 +140,7 @@ def public_names(
             book.give(wish.identity, _derived(wish, book.owners.keys() | away.keys()))
         keeper = book.owners.get(wish.name) or away.get(wish.name)
         notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], keeper=keeper))
-    return Naming(names=book.names, wishes=asked_for, refused=refused, notices=tuple(notices))
+    return Naming(names=book.names, wishes=asked_for, foreign=foreign, refused=refused, notices=tuple(notices))
 
 
 def _name_own(book: _Book, own: Sequence[_Wish], away: Mapping[str, Identity]) -> list[_Wish]:

@@ -53,6 +53,8 @@ class Pins(Struct, frozen=True, kw_only=True):
     """Sources whose new tools, after those of the first listing, the operator wants to see first."""
     listed: frozenset[str] = frozenset()
     """Sources that have a pin."""
+    waiting: frozenset[Identity] = frozenset()
+    """New tools that nobody has accepted yet."""
 
     def holds(self, identity: Identity, digest: str, *, accepting: frozenset[str] = frozenset()) -> bool:
         """Whether a tool with this definition may not be offered."""
@@ -62,7 +64,7 @@ class Pins(Struct, frozen=True, kw_only=True):
 
     def awaits(self, identity: Identity) -> bool:
         """Whether the tool is new, and nobody has accepted it yet."""
-        return self.digest(identity) == UNSEEN.digest
+        return identity in self.waiting
 
     def holds_new(self, identity: Identity) -> bool:
         """Whether the tool is new at a source whose new tools a person wants to see first."""
@@ -80,7 +82,11 @@ class Pins(Struct, frozen=True, kw_only=True):
         """With what the store holds now. Where it has a pin, that one counts, whoever was first here."""
         unwritten = {identity: first for identity, first in self.unwritten.items() if identity not in stored}
         listed = frozenset(source for source, _ in (*stored, *unwritten))
-        return msgspec.structs.replace(self, stored=stored, unwritten=unwritten, listed=listed)
+        waiting = frozenset(
+            {identity for identity, digest in stored.items() if digest == UNSEEN.digest}
+            | {identity for identity, first in unwritten.items() if first is UNSEEN}
+        )
+        return msgspec.structs.replace(self, stored=stored, unwritten=unwritten, listed=listed, waiting=waiting)
 
     def seeing(self, sightings: Iterable[tuple[Identity, Raw]], *, held: AbstractSet[Identity] = frozenset()) -> "Pins":
         """With a pin for each of these tools that has none; those that are held are pinned to nothing."""
@@ -94,7 +100,8 @@ class Pins(Struct, frozen=True, kw_only=True):
         if not new:
             return self
         listed = self.listed | {source for source, _ in new}
-        return msgspec.structs.replace(self, unwritten={**self.unwritten, **new}, listed=listed)
+        waiting = self.waiting | {identity for identity, first in new.items() if first is UNSEEN}
+        return msgspec.structs.replace(self, unwritten={**self.unwritten, **new}, listed=listed, waiting=waiting)
 
 
 def pinnable(raw: Raw) -> Definition:
