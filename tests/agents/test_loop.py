@@ -264,7 +264,7 @@ async def test_past_max_tool_calls_nothing_runs_and_the_model_finishes(stage: St
     assert [request.tool_choice for request in model.asked] == ["auto", "none", "none"]
 
 
-@requirement("TOOL-loop-ends-on-max-turns", "TOOL-ext-loop-max-turns")
+@requirement("TOOL-loop-ends-on-max-turns")
 async def test_a_run_ends_after_max_steps(stage: Stage) -> None:
     await stage.tool("add")
     ended = await stage.run(PlayedModel(*(calls(("add", {})) for _ in range(3))), max_steps=3)

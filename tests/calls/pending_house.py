@@ -9,7 +9,7 @@ Several houses on one PostgreSQL are several gateways. Nothing runs in the backg
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,11 @@ from jackfield.sources.base import Invocation
 from jackfield.sources.keeper import Panel
 from jackfield.sources.others import OthersSource
 from jackfield.store import Store, open_store
+from tests import waiting
 from tests.calls.house import OPS, FunctionSource
+from tests.waiting import PATIENCE
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 HOUR_MS = 3_600_000
 APPROVAL = Metadata(requires_approval=True)
 AGAIN = Metadata(idempotent=True)
@@ -219,11 +221,7 @@ async def within(coming: Awaitable[Any], seconds: float = WITHIN) -> Any:
         return await coming
 
 
-async def until(ask: Callable[[], bool]) -> None:
-    """Let the loop go round until `ask` is true: for what happens in this process without anybody to wait for."""
-    async with asyncio.timeout(WITHIN):
-        while not ask():  # noqa: ASYNC110 - there is no event for it
-            await asyncio.sleep(0.005)
+until = waiting.eventually_async
 
 
 def status_of(call: Call) -> tuple[CallStatus, str | None]:

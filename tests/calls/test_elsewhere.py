@@ -28,9 +28,10 @@ from jackfield.store.memory import MemoryStore
 from jackfield.store.moves import Script
 from tests.requirement import requirement
 from tests.store.making import a_call, a_call_for_approval, a_waiting_call
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
-WITHIN = 5
+WITHIN = PATIENCE
 
 
 class CountingStore(MemoryStore):

@@ -43,9 +43,9 @@ def twice(name: str) -> dict[str, Any]:
     ],
 )
 def test_a_schema_that_doubles_its_work_again_and_again_is_refused_at_once(schema: dict[str, Any]) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     assert "could take for ever" in str(fault_in(schema))
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_anchors_and_ids_are_no_way_around_it() -> None:

@@ -21,7 +21,7 @@ def version(one: Tool) -> str:
     return merge([listing(one.source, one)], {}, ()).entries[0].version
 
 
-@requirement("DISC-provider-registry", "DISC-reference-registry", "DISC-reference-tests")
+@requirement("DISC-provider-registry", "DISC-reference-registry")
 def test_any_number_of_sources_is_gathered_in_order_of_name() -> None:
     snapshot = merge([listing(f"source{number}", f"tool{number}") for number in reversed(range(50))], {}, ())
     assert [entry.name for entry in snapshot.entries] == sorted(f"tool{number}" for number in range(50))

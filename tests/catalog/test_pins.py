@@ -191,9 +191,9 @@ def test_a_diff_shows_what_changed_and_hidden_characters_by_their_number() -> No
 def test_a_huge_definition_cannot_keep_the_diff_busy() -> None:
     before = pinnable(raw(inputSchema={"enum": ["x"] * 20_000})).text
     after = pinnable(raw(inputSchema={"enum": ["x", "y"] * 10_000})).text
-    began = time.monotonic()
+    began = time.thread_time()
     told = diff_of(before, after)
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
     assert len(told.splitlines()) > MOST_COMPARED
     assert told.count('\n+      "y"') == 10_000
 

@@ -20,7 +20,7 @@ from tests.stories.gateway import RunningGateway, eventually
 
 WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)
-WITHIN_MS = 10_000
+WITHIN_MS = 30_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ARGS = [
     "--no-sandbox",

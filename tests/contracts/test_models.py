@@ -38,8 +38,9 @@ from tests.llm.chat_server import (
     streams,
     text,
 )
+from tests.waiting import PATIENCE
 
-BOUND = 10
+BOUND = PATIENCE
 
 
 class Play(Struct, frozen=True, kw_only=True):

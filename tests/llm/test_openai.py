@@ -40,8 +40,9 @@ from tests.llm.chat_server import (
 )
 from tests.requirement import requirement
 from tests.sources.upstream import reply
+from tests.waiting import PATIENCE
 
-BOUND = 10
+BOUND = PATIENCE
 HELLO = [TextDelta("Hello"), TextDelta(" there")]
 COUNTED = Usage(
     input_tokens=12,

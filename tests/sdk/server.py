@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests import waiting
+
 Handler = Callable[[Request], Awaitable[Response]]
 METHODS = ["GET", "POST", "PUT", "DELETE"]
 
@@ -92,11 +94,7 @@ def streams(*chunks: bytes, then: Callable[[], Awaitable[None]] | None = None, b
     return handler
 
 
-async def until(ask: Callable[[], Any], *, within: float = 15.0) -> None:
-    """Wait for what happens on the server's thread."""
-    async with asyncio.timeout(within):
-        while not ask():  # noqa: ASYNC110 - another thread's doing, which sets no event of ours
-            await asyncio.sleep(0.01)
+until = waiting.eventually_async
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from jackfield.sessions.lent import CallerTool, Declared
 from jackfield.sessions.lines import Pace
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings
+from tests.waiting import PATIENCE
 
 CONFIG = f"""
 [models.demo]
@@ -55,7 +56,7 @@ inputSchema = {{ type = "object" }}
 """
 OWNER = Principal(name="ant", scopes=frozenset({"call"}))
 LENT = Declared(caller_id="ant", tools=(CallerTool(name="say"), CallerTool(name="taken")))
-WITHIN = 10.0
+WITHIN = PATIENCE
 
 
 @asynccontextmanager

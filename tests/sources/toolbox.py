@@ -16,8 +16,9 @@ from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
 from jackfield.sources.files import files_source
 from jackfield.workers.workshop import Workshop
+from tests.waiting import PATIENCE
 
-BOUND = 10.0
+BOUND = PATIENCE
 """Seconds that a test waits for what must happen, before it fails."""
 
 

@@ -1,15 +1,14 @@
 """A files source whose files run in workers: real processes in real environments, made by uv."""
 
-import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from tests.sources.toolbox import BOUND, Toolbox
+from tests import waiting
+from tests.sources.toolbox import Toolbox
 
 HEADER = """\
 # /// script
@@ -45,12 +44,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-async def until(holds: Callable[[], bool], *, within: float = BOUND) -> None:
-    """Look again and again, since another process does it."""
-    end = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < end, "it did not come to pass"
-        await asyncio.sleep(0.01)
+until = waiting.eventually_async
 
 
 def children() -> set[int]:

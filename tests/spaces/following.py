@@ -11,8 +11,9 @@ from jackfield.model.space import Sender
 from jackfield.sdk.sse import EventParser
 from jackfield.spaces.room import SpaceRoom
 from jackfield.store import Store
+from tests.waiting import PATIENCE
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 ANN = Sender("ann", "Ann", "person")
 Event = dict[str, Any]
 

@@ -15,8 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,8 @@ from typing import TypeVar
 
 import httpx2
 import msgspec
+
+from tests import waiting
 
 T = TypeVar("T")
 
@@ -253,14 +254,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def eventually(ask: Callable[[], T], *, within: float = 10.0) -> T:
-    """The first truthy answer of `ask`, asked every 20 ms: for what happens in another process."""
-    end = time.monotonic() + within
-    while not (answer := ask()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{ask} was still {answer!r} after {within} s")
-        time.sleep(0.02)
-    return answer
+eventually = waiting.eventually
 
 
 def _port_of(folder: Path) -> int:

@@ -8,21 +8,22 @@ async with mortals(tmp_path, url, count=2) as (a, b):
 
 import asyncio
 import signal
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 
+from tests import waiting
 from tests.stories.gateway import RunningGateway, free_port, start_gateway
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 
 KEY = "key-of-the-mortals"
-WITHIN = 20.0
+WITHIN = PATIENCE
 CONFIG = """\
 [store]
 large_result = 0    # a large answer shall take its time on the way, not wait in pages
@@ -206,11 +207,4 @@ async def mortals(folder: Path, store_url: str, *, count: int) -> AsyncIterator[
         yield made
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], *, within: float = WITHIN) -> T:
-    """The first truthy answer of `ask`: for what happens in another process."""
-    end = time.monotonic() + within
-    while not (answer := await ask()):
-        if time.monotonic() > end:
-            raise AssertionError(f"still {answer!r} after {within} s")
-        await asyncio.sleep(0.02)
-    return answer
+eventually = waiting.eventually_async

@@ -19,11 +19,13 @@ import uvicorn
 from jackfield.app import Gateway
 from jackfield.web.server import build_app
 from jackfield.web.streams import Streams
+from tests import waiting
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.upstream import Received, Upstream, json_reply, reply
+from tests.waiting import PATIENCE
 from tests.web.inside import KEY, doors, make_gateway
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 Act = Callable[[dict[str, Any]], Any]
 
 
@@ -134,12 +136,7 @@ async def settled(client: httpx2.AsyncClient, call_id: str) -> dict[str, Any]:
                 return found
 
 
-async def eventually(ask: Callable[[], Awaitable[Any]], *, within: float = WITHIN) -> Any:
-    """The first truthy answer: for what happens in another process, or by itself."""
-    async with asyncio.timeout(within):
-        while not (answer := await ask()):  # noqa: ASYNC110 - nothing here tells of it
-            await asyncio.sleep(0.02)
-    return answer
+eventually = waiting.eventually_async
 
 
 class _Quiet(uvicorn.Server):

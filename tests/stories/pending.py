@@ -21,10 +21,12 @@ from typing import Any, TypeVar
 import httpx2
 
 from jackfield.sdk.sse import EventParser, ServerEvent
+from tests import waiting
+from tests.waiting import PATIENCE
 from tests.web.house import House, key_of, open_house
 
 T = TypeVar("T")
-WITHIN = 15.0
+WITHIN = PATIENCE
 
 EXTERNAL = """
 [[tools]]
@@ -198,7 +200,8 @@ class Desk:
             found: list[dict[str, Any]] = page.json()["calls"]
             return found
 
-        return (await eventually(newest))[0]
+        found: list[dict[str, Any]] = await eventually(newest)
+        return found[0]
 
     async def settled(self, call_id: str) -> dict[str, Any]:
         """The record when the call is over."""
@@ -286,14 +289,7 @@ async def tool_server(house: House, *, key: str = "crm", **params: Any) -> Async
         yield frames
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], *, within: float = WITHIN) -> T:
-    """The first truthy answer of `ask`: for what happens in another process."""
-    end = time.monotonic() + within
-    while not (answer := await ask()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{ask} was still {answer!r} after {within} s")
-        await asyncio.sleep(0.02)
-    return answer
+eventually = waiting.eventually_async
 
 
 async def hang_up_after(house: House, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:

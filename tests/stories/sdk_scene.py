@@ -1,7 +1,7 @@
 """The scene of the SDK's stories about calls that somebody else answers: its tools, its keys, a server that serves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import httpx2
 
 from jackfield.sdk import CallRecord, Client, InboxEvent
+from tests import waiting
 from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway, start_gateway
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
-WITHIN = 20.0
+WITHIN = PATIENCE
 EXTERNAL = """
 [[tools]]
 name = "{name}"
@@ -48,7 +50,7 @@ scopes = ["agent:dora", "agent:emil"]
         EXTERNAL.format(name="fleeting", more="isAsync = true\nexpiresIn = 200"),
         EXTERNAL.format(name="patient", more="timeout = 60000"),
         EXTERNAL.format(name="repeatable", more="timeout = 60000\nmetadata = { idempotent = true }"),
-        EXTERNAL.format(name="quick", more="timeout = 600"),
+        EXTERNAL.format(name="quick", more="timeout = 1500"),
     ]
 )
 ENVIRONMENT = {"JACKFIELD_ADMIN_KEY": "operators-key"}
@@ -88,12 +90,7 @@ async def serving(client: Client, functions: Any, **options: Any) -> AsyncIterat
         await asyncio.wait((task,), timeout=WITHIN)
 
 
-async def soon(ask: Callable[[], Awaitable[T]]) -> T:
-    """The first truthy answer of `ask`: for what happens in another process."""
-    async with asyncio.timeout(WITHIN):
-        while not (answer := await ask()):  # noqa: ASYNC110 - another process sets no event of ours
-            await asyncio.sleep(0.02)
-    return answer
+soon = waiting.eventually_async
 
 
 async def newest(client: Client, tool: str, status: str) -> CallRecord:

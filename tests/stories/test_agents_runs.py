@@ -11,6 +11,7 @@ import pytest
 from jackfield.sdk import AgentNotFound, Client, Conflict, Goal, Plan, RunEvent, RunNotFound, SyncClient
 from tests.requirement import requirement
 from tests.stories.gateway import eventually
+from tests.waiting import PATIENCE
 from tests.web.house import ADMIN_KEY, House, key_of, open_house
 
 CONFIG = """
@@ -41,7 +42,7 @@ say = "That was slow."
 [otherwise]
 say = "Noted."
 """
-WITHIN = 15.0
+WITHIN = PATIENCE
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ import pytest
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway
 from tests.stories.spaces import CONFIRM_AND_CHART
+from tests.waiting import PATIENCE
 
 CONFIG = """
 [models.mind]
@@ -62,7 +63,7 @@ calls = [{ tool = "send_message", arguments = { text = "I heard you \u001b[31m, 
 say = "Done."
 """
 CHART = "  Pages\n  one  " + "█" * 30 + " 10\n  two  " + "█" * 15 + " 5\n"
-WITHIN = 20.0
+WITHIN = PATIENCE
 
 
 @pytest.fixture(scope="module")

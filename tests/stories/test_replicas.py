@@ -1,7 +1,6 @@
 """Several gateways on one PostgreSQL behave as one: whoever dies, another goes on, and nothing happens twice."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
 from tests.stories.mortal import Mortal, eventually, mortals
+from tests.waiting import Stopwatch
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -55,12 +55,12 @@ async def test_a_result_posted_at_one_gateway_wakes_who_waits_at_another(pair: l
     a, b = pair
     for turn in range(5):
         call, waiting = await a.begin("ask", agent=f"ada{turn}")
-        began = time.monotonic()
+        watch = Stopwatch()
         answer = await b.submit(call, {"turn": turn})
         assert (answer.status_code, answer.json()["delivery"]) == (200, "inline")
         told = (await waiting).json()
         assert (told["status"], told["result"]) == ("completed", {"turn": turn})
-        assert time.monotonic() - began < 0.9, "woken by a wake-up, not by a round of the sweeper"
+        assert watch.seconds() < 0.9, "woken by a wake-up, not by a round of the sweeper"
         assert await b.inbox(f"ada{turn}") == []
 
 

@@ -36,7 +36,7 @@ def test_a_text_gets_an_answer_with_its_usage(client: Sdk) -> None:
     )
 
 
-@requirement("CON-resp-transports", "TOOL-loop-writes-stream")
+@requirement("CON-resp-transports")
 def test_the_sdks_own_accumulator_takes_a_stream_and_ends_with_what_is_kept(client: Sdk, tap: Tap) -> None:
     with client.responses.stream(model=MODEL, input="good morning") as stream:
         types = [event.type for event in stream]

@@ -103,7 +103,7 @@ class TestServing:
             return "late"
 
         async with serving(client, [quick]):
-            with pytest.raises(ToolFailed, match="Tool timed out after 600ms") as failed:
+            with pytest.raises(ToolFailed, match="Tool timed out after 1500ms") as failed:
                 await client.tools.call("quick", agent="bob")
             assert (await client.agents.inbox("bob")).events == ()
             release.set()
@@ -149,9 +149,9 @@ class TestServing:
         heard = threading.Event()
 
         def quick() -> str:
-            for step in range(4):
-                progress(step, 4, f"step {step}")
-                time.sleep(0.3)
+            for step in range(20):
+                progress(step, 20, f"step {step:02}")
+                time.sleep(0.1)
             assert heard.wait(WITHIN)
             return "done"
 
@@ -162,7 +162,7 @@ class TestServing:
 
         told: list[str | None] = []
         async with serving(client, [quick]):
-            assert await client.tools.call("quick", on_event=listen) == "done", "600 ms are the tool's timeout"
+            assert await client.tools.call("quick", on_event=listen) == "done", "1,500 ms are the tool's timeout"
         assert told
         assert told == sorted(told, key=str)
 

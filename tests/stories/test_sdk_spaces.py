@@ -11,10 +11,11 @@ from jackfield.sdk import Client, Conflict, Forbidden, NotFound, SpaceEvent, Spa
 from tests.requirement import requirement
 from tests.stories.gateway import start_gateway
 from tests.stories.spaces import Lobby, open_lobby
+from tests.waiting import PATIENCE
 from tests.web.house import ADMIN_KEY, key_of
 
 pytestmark = pytest.mark.timeout(120)
-WITHIN = 20.0
+WITHIN = PATIENCE
 
 
 @pytest.fixture(scope="module")

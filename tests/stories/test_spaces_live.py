@@ -13,9 +13,10 @@ from jackfield.model.ids import new_id
 from jackfield.sdk import Client, SpaceEvent
 from jackfield.store.cycle_moves import Cycle
 from tests.requirement import requirement
+from tests.waiting import PATIENCE
 from tests.web.inside import KEY, make_gateway, served
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 
 
 class Scene(Struct):

@@ -10,8 +10,9 @@ import pytest
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually, running_gateway
+from tests.waiting import PATIENCE
 
-SEEN_WITHIN = 5.0
+SEEN_WITHIN = PATIENCE
 
 CONFIG = """\
 [scenario]

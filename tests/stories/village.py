@@ -6,9 +6,7 @@ async with village(tmp_path, SCRIPT, CONFIG) as place:
     place.asked("INBOX")                                   # what its model was asked
 """
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,11 +22,13 @@ from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
 from jackfield.settings import load_settings
 from jackfield.store.inboxes import InboxEvent
+from tests import waiting
+from tests.waiting import PATIENCE
 from tests.web.inside import KEY, client_of
 
 T = TypeVar("T")
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 MODEL = '[models.mind]\nprovider = "scripted"\nscript = "mind.toml"\n'
 
 
@@ -163,10 +163,4 @@ def told(request: ModelRequest, tool: str) -> Any:
     return msgspec.json.decode([text for name, text in outputs_of(request) if name == tool][-1])
 
 
-async def eventually(ask: Callable[[], Awaitable[T | None]], *, within: float = WITHIN) -> T:
-    """The first truthy answer of `ask`."""
-    end = time.monotonic() + within
-    while not (answer := await ask()):
-        assert time.monotonic() < end, f"still {answer!r} after {within} s"
-        await asyncio.sleep(0.01)
-    return answer
+eventually = waiting.eventually_async

@@ -1,8 +1,7 @@
 """Foreign tools behind the doors of a real gateway: held when they change, shown, accepted, at every gateway."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from jackfield.sdk import Client, Conflict, Forbidden
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
 from jackfield.web.server import build_app
+from tests import waiting
 from tests.requirement import requirement
 from tests.web.house import error_of
 from tests.web.inside import KEY, client_of
@@ -94,11 +94,7 @@ class House:
         return len(await self.gateway.store.pins.digests()) == count
 
 
-async def eventually(ask: Callable[[], Awaitable[bool]]) -> None:
-    end = time.monotonic() + 10
-    while not await ask():
-        assert time.monotonic() < end, "it did not come about within 10 s"
-        await asyncio.sleep(0.02)
+eventually = waiting.eventually_async
 
 
 def a_gateway(folder: Path, config: str, store: str) -> Gateway:

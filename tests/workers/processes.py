@@ -14,8 +14,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from jackfield.workers.supervisor import Child, Supervisor
+from tests.waiting import PATIENCE
 
-WITHIN = 2.0
+WITHIN = PATIENCE
 PYTHON = (sys.executable, "-I", "-S", "-c")
 UNRULY = """
 import os, signal, time

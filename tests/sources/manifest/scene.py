@@ -1,7 +1,7 @@
 """Services for tests: a manifest on loopback, every byte of it the test's, and the source that reads it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from jackfield.sources.keeper import Panel
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
 from jackfield.sources.outgoing import Outgoing
+from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.surroundings import surroundings_in
 from tests.sources.upstream import Upstream, reply
+from tests.waiting import PATIENCE
 
-BOUND = 10.0
+BOUND = PATIENCE
 TOOLS = "/api/v1/tools"
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -103,13 +105,4 @@ async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterato
             await panel.close()
 
 
-async def eventually(ask: Callable[[], Any] | Callable[[], Awaitable[Any]], *, within: float = BOUND) -> Any:
-    """The first truthy answer: for what happens by itself, with no event to wait for."""
-    async with asyncio.timeout(within):
-        while True:
-            answer = ask()
-            if isinstance(answer, Awaitable):
-                answer = await answer
-            if answer:
-                return answer
-            await asyncio.sleep(0.01)
+eventually = waiting.eventually_async

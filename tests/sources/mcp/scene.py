@@ -23,13 +23,15 @@ from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.workers.workshop import Workshop
+from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.surroundings import surroundings_in
+from tests.waiting import PATIENCE
 
 HERE = Path(__file__).parent
 EVERYTHING = HERE / "everything.py"
 PLAIN = HERE / "plain.py"
-BOUND = 15.0
+BOUND = PATIENCE
 START_WITHIN = 30.0
 
 
@@ -181,10 +183,7 @@ def failed(outcome: Outcome) -> Failed:
     return outcome
 
 
-async def eventually(holds: Callable[[], bool], *, within: float = BOUND) -> None:
-    async with asyncio.timeout(within):
-        while not holds():  # noqa: ASYNC110 - other processes tell no event of ours
-            await asyncio.sleep(0.01)
+eventually = waiting.eventually_async
 
 
 def lives(pid: int) -> bool:

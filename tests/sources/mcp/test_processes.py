@@ -5,15 +5,19 @@ import json
 import logging
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from jackfield.errors import SourceUnavailable
+from jackfield.model.call import Done
 from jackfield.sources.keeper import SourceState
 from jackfield.sources.mcp import options
 from jackfield.sources.mcp.errors import McpError
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
+from jackfield.sources.mcp.upstream import SHORT_LIFE
 from tests.requirement import requirement
 from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene
 
@@ -74,7 +78,9 @@ async def test_a_call_that_kills_its_server_is_repeated_only_where_the_config_sa
         assert len((tmp_path / "starts").read_text().split()) == 1
 
     async with opened(tmp_path, command=plain("good")) as far:
-        await asyncio.sleep(1.1)  # a server that dies young is not started again at once
+        # A server that dies young is not started again at once.
+        started = time.monotonic()
+        await eventually(lambda: time.monotonic() > started + SHORT_LIFE)
         failed(await far.call("die", idempotent=True))
         assert len((tmp_path / "starts").read_text().split()) == 3
 
@@ -202,8 +208,14 @@ async def test_a_large_answer_passes_and_one_beyond_all_bounds_ends_the_connecti
     async with opened(tmp_path, command=plain("good"), env={"HUGE": str(33 * 1024 * 1024)}) as far:
         outcome = failed(await far.call("huge"))
         assert "more than the 33,554,432 bytes allowed" in outcome.message
-        await asyncio.sleep(0.5)
-        assert await far.result("echo", text="again") == "again"
+
+        async def again() -> bool:
+            try:
+                return isinstance(await far.call("echo", text="again"), Done)
+            except SourceUnavailable:
+                return False
+
+        await eventually(again)
 
 
 async def test_what_a_server_says_on_stderr_is_logged_within_bounds(

@@ -19,8 +19,9 @@ from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
 from tests.sources.surroundings import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply
+from tests.waiting import PATIENCE
 
-BOUND = 10.0
+BOUND = PATIENCE
 URL = "https://service.example/openapi.json"
 
 

@@ -19,8 +19,9 @@ from jackfield.sources.outgoing.lines import READ_AHEAD, LineAnswer
 from tests.sources.outgoing.names import Names
 from tests.sources.outgoing.test_client import CERTIFICATE, NAMES, server_side
 from tests.sources.upstream import Received, Upstream, redirect, reply
+from tests.waiting import PATIENCE
 
-BOUND = 10.0
+BOUND = PATIENCE
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from jackfield.sdk.sse import EventParser
 from tests.stories.gateway import RunningGateway, clean_environment
 from tests.stories.mcp_clients import http_client, text_of
+from tests.waiting import PATIENCE
 
-WITHIN = 15.0
+WITHIN = PATIENCE
 ANT, BEE, OPS = "ants-key-0001", "bees-key-0001", "operators-key-0001"
 INSIDE = Path(__file__).with_name("inside.py")
 CONFIG = f"""

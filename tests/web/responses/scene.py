@@ -26,8 +26,9 @@ from jackfield.model.response_request import CreateResponse
 from jackfield.settings import load_settings
 from jackfield.web.server import build_app
 from jackfield.web.streams import Streams
+from tests.waiting import PATIENCE
 
-WITHIN = 10.0
+WITHIN = PATIENCE
 ADMIN_KEY = "admin-key"
 CONFIG = """\
 [models.demo]

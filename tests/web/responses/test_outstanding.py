@@ -87,7 +87,7 @@ def test_a_reference_to_nothing_is_refused() -> None:
 def test_twenty_thousand_calls_and_references_are_checked_within_a_second() -> None:
     history: list[Item] = [item for number in range(20_000) for item in (call(str(number)), output(str(number)))]
     given: list[Item] = [ItemReference(id=item.id) for item in history]
-    began = time.perf_counter()
+    began = time.thread_time()
     assert resolve_references(history, given, kept={}) == ()
     check_answers([], history)
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1

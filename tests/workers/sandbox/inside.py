@@ -16,8 +16,9 @@ from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox.kinds import Plan
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Child, Supervisor
+from tests.waiting import PATIENCE
 
-BOUND = 20.0
+BOUND = PATIENCE
 PYTHON = (sys.executable, "-I", "-S", "-c")
 PRELUDE = """
 import contextlib, json, os, socket, subprocess, sys, time
