@@ -14,7 +14,10 @@ from jackfield.sessions.bridge import serve
 DESCRIPTION = """\
 Serve the tools that a session's caller lends to the agent in this sandbox, as an MCP server over stdin and stdout.
 With --socket by the session's socket; with --url and --token over HTTP, for sandboxes that share no file system with
-the gateway. Without options it uses JACKFIELD_SOCKET, else JACKFIELD_URL and JACKFIELD_TOKEN. Logs go to stderr."""
+the gateway. Without options it uses JACKFIELD_SOCKET, else JACKFIELD_URL and JACKFIELD_TOKEN. Logs go to stderr.
+A socket that is not there yet, or is gone, is tried again and again; the client is told when its tools are there.
+
+exit codes: 0 the client hung up, 1 the socket was not there for as long as --wait says, 2 wrong usage"""
 EXAMPLES = """\
   jackfield bridge --socket "$JACKFIELD_SOCKET"
   jackfield bridge --url https://gateway.example    # the key is in JACKFIELD_TOKEN"""
@@ -26,6 +29,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--token", help="the session's key, for --url (better JACKFIELD_TOKEN: who lists processes sees this)"
     )
+    parser.add_argument(
+        "--wait", type=_seconds, metavar="SECONDS", help="exit when the socket is not there for so long (else never)"
+    )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError
+    return seconds
 
 
 def run(options: Namespace) -> int:
@@ -33,7 +46,7 @@ def run(options: Namespace) -> int:
         raise UsageError("Give --socket or --url, not both.")
     path = options.socket or (None if options.url else os.environ.get("JACKFIELD_SOCKET"))
     if path is not None:
-        return serve(path)
+        return serve(path, wait=options.wait)
     url = options.url or os.environ.get("JACKFIELD_URL")
     token = options.token or os.environ.get("JACKFIELD_TOKEN")
     if not url or not token:

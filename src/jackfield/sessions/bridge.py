@@ -26,7 +26,9 @@ LIST_CHANGED = "notifications/tools/list_changed"
 
 CONFIG_WITHIN = 5.0
 """Seconds for which the first list waits to be told which tools there are."""
-CONNECT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+"""Seconds between two tries to reach a socket that is not there."""
+PIECE = 64 * 1024
 LONGEST_LINE = 128 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 
@@ -52,6 +54,9 @@ class SessionLine:
         self.tools: dict[str, Message] = {}
         """By the name that the agent uses."""
         self.is_told = asyncio.Event()
+        self.was_listed = False
+        """The client has asked which tools there are, and will not ask again unless it is told to."""
+        self.is_lost = asyncio.Event()
         self._path = path
         self._on_change = on_change
         self._writer: asyncio.StreamWriter | None = None
@@ -61,11 +66,12 @@ class SessionLine:
         self._hearing: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Be connected; a socket that is not there yet is waited for a little. Raises `CallFailed`."""
+        """Be connected. Raises `CallFailed`."""
         async with self._connecting:
             if self._writer is not None:
                 return
             reader, self._writer = await self._reached()
+            self.is_lost.clear()
             self._hearing = asyncio.create_task(self._hear(reader))
 
     async def call(self, tool: str, arguments: Message) -> Any:
@@ -92,13 +98,12 @@ class SessionLine:
             self._writer.close()
 
     async def _reached(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        for pause in (0.0,) if self.is_told.is_set() else CONNECT_PAUSES:  # what was there and is gone stays gone
-            try:
-                return await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
-            except OSError as fault:
-                why = fault.strerror or str(fault)
-            await asyncio.sleep(pause)
-        raise CallFailed(f"The session's socket {self._path} cannot be reached: {why}. The session may be over.")
+        try:
+            return await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
+        except OSError as fault:
+            why = fault.strerror or str(fault)
+        perhaps = "The session may be over." if self.is_told.is_set() else "The session may not have begun."
+        raise CallFailed(f"The session's socket {self._path} cannot be reached: {why}. {perhaps}")
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:
         try:
@@ -109,6 +114,7 @@ class SessionLine:
         finally:
             self.close()
             self._writer = None
+            self.is_lost.set()
             lost = CallFailed("The connection to the session is lost: the session is over, or its gateway stopped.")
             for answer in self._open.values():
                 if not answer.done():
@@ -133,7 +139,7 @@ class SessionLine:
             config.get("agent_names") or {},
         )
         named = {others.get(tool["name"]) or f"{prefix}_{tool['name']}": tool for tool in tools}
-        has_changed, self.tools = self.is_told.is_set() and named != self.tools, named
+        has_changed, self.tools = self.was_listed and named != self.tools, named
         self.is_told.set()
         if has_changed:
             self._on_change()
@@ -146,33 +152,58 @@ class SessionLine:
 class BridgeServer:
     """The MCP server that the client sees, for both eras of the protocol."""
 
-    def __init__(self, path: str, *, write: Callable[[bytes], None]) -> None:
+    def __init__(self, path: str, *, write: Callable[[bytes], None], wait: float | None = None) -> None:
+        """`wait`: seconds after which a socket that is not there is not waited for any more; None: never."""
         self._write = write
+        self._wait = wait
         self._line = SessionLine(path, on_change=self._tell_changed)
         self._open: dict[Any, asyncio.Task[None]] = {}
         self._listeners: dict[Any, asyncio.Event] = {}
         """Subscriptions of 2026-07-28, by the id of the request."""
         self._has_session = False
 
-    async def run(self, lines: AsyncIterator[bytes]) -> None:
-        """Until the client hangs up."""
+    async def run(self, lines: AsyncIterator[bytes]) -> bool:
+        """Until the client hangs up. False: the session was waited for in vain."""
         reaching = asyncio.create_task(self._reach())
+        reading = asyncio.create_task(self._read(lines))
         try:
-            async for line in lines:
-                self._take(line)
+            await asyncio.wait((reaching, reading), return_when=asyncio.FIRST_COMPLETED)
+            return not reaching.done()
         finally:
-            tasks = [reaching, *self._open.values()]
+            tasks = [reaching, reading, *self._open.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=1)
             self._line.close()
 
+    async def _read(self, lines: AsyncIterator[bytes]) -> None:
+        async for line in lines:
+            self._take(line)
+
     async def _reach(self) -> None:
-        """At once, so that the tools are known when they are asked for."""
-        try:
-            await self._line.connect()
-        except CallFailed as fault:
-            note(str(fault))
+        """Be connected, at once and again whenever the socket is gone. Comes back when that is waited for no longer."""
+        while await self._connected():
+            await self._line.is_lost.wait()
+
+    async def _connected(self) -> bool:
+        loop = asyncio.get_running_loop()
+        began, pause, said = loop.time(), FIRST_PAUSE, ""
+        while True:
+            try:
+                await self._line.connect()
+            except CallFailed as fault:
+                why = str(fault)
+            else:
+                return True
+            if why != said:
+                note(f"{why} It is tried again.")
+                said = why
+            if self._wait is not None and loop.time() - began >= self._wait:
+                note(f"{why} It was waited for {self._wait:g} s, as --wait says. Start the session first.")
+                return False
+            left = LONGEST_PAUSE if self._wait is None else self._wait - (loop.time() - began)
+            await asyncio.sleep(max(0.0, min(pause, left)))
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -241,6 +272,7 @@ class BridgeServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CONFIG_WITHIN):
                 await self._line.is_told.wait()
+        self._line.was_listed = True
         tools = [
             {
                 "name": name,
@@ -325,14 +357,23 @@ def note(text: str) -> None:
 
 
 async def _lines_of_stdin() -> AsyncIterator[bytes]:
-    """Read by a thread, because a pipe cannot be waited for on every system; it ends with the process."""
+    """Read by a thread, because a pipe cannot be waited for on every system; it ends with the process.
+
+    By the descriptor: Python does not end well while a thread holds the lock of `sys.stdin`.
+    """
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone
-            for line in sys.stdin.buffer:
-                loop.call_soon_threadsafe(lines.put_nowait, line)
+        rest = b""
+        with contextlib.suppress(RuntimeError, OSError):  # the loop is gone, or stdin is
+            while piece := os.read(0, PIECE):
+                *whole, rest = (rest + piece).split(b"\n")
+                for line in whole:
+                    loop.call_soon_threadsafe(lines.put_nowait, line + b"\n")
+        with contextlib.suppress(RuntimeError):
+            if rest:
+                loop.call_soon_threadsafe(lines.put_nowait, rest)
             loop.call_soon_threadsafe(lines.put_nowait, b"")
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
@@ -341,8 +382,8 @@ async def _lines_of_stdin() -> AsyncIterator[bytes]:
             yield line
 
 
-def serve(path: str) -> int:
-    """Run until the client hangs up."""
+def serve(path: str, *, wait: float | None = None) -> int:
+    """Run until the client hangs up, or a socket that is not there has been waited for long enough."""
     out = os.dup(1)
     os.dup2(2, 1)
 
@@ -351,11 +392,11 @@ def serve(path: str) -> int:
         while view:
             view = view[os.write(out, view) :]
 
-    async def run() -> None:
-        await BridgeServer(path, write=write).run(_lines_of_stdin())
+    async def run() -> bool:
+        return await BridgeServer(path, write=write, wait=wait).run(_lines_of_stdin())
 
     try:
-        asyncio.run(run())
+        return 0 if asyncio.run(run()) else 1
     except BrokenPipeError:
         note("the client is gone")
     return 0
@@ -365,10 +406,11 @@ def main() -> int:
     """`python bridge.py`, for sandboxes without jackfield."""
     parser = argparse.ArgumentParser(description="Serve a session's caller tools over stdin and stdout, as MCP.")
     parser.add_argument("--socket", default=os.environ.get("JACKFIELD_SOCKET"))
+    parser.add_argument("--wait", type=float, metavar="SECONDS", help="exit if the socket is not there for so long")
     options = parser.parse_args()
     if not options.socket:
         parser.error("give --socket PATH, or set JACKFIELD_SOCKET")
-    return serve(options.socket)
+    return serve(options.socket, wait=options.wait)
 
 
 if __name__ == "__main__":

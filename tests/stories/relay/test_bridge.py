@@ -133,3 +133,43 @@ async def test_the_bridge_is_one_file_that_needs_nothing_but_python(tmp_path: Pa
     assert told.returncode == 0, told.stderr
     lines: list[dict[str, Any]] = [json.loads(line) for line in told.stdout.splitlines()]
     assert sorted(line["error"]["code"] for line in lines if "error" in line) == [-32700, -32700, -32600, -32600]
+
+
+@requirement("SAFE-bridge-waits")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_socket_that_is_late_is_waited_for_and_the_client_is_told(
+    caller: HttpCaller, tmp_path: Path, mode: str
+) -> None:
+    heard = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            heard.set()
+
+    late = tmp_path / "late.sock"
+    async with bridge("--socket", str(late), mode=mode, message_handler=hear) as client, asyncio.timeout(30):
+        assert (await client.list_tools()).tools == []  # after all the time that a first list waits
+        if mode == "legacy":
+            late.symlink_to(caller.record["socket"])
+            await heard.wait()
+        else:
+            async with client.listen(tools_list_changed=True) as events:
+                late.symlink_to(caller.record["socket"])
+                await anext(aiter(events))
+        assert len((await client.list_tools()).tools) == 2
+
+
+@requirement("SAFE-bridge-waits")
+def test_a_socket_that_never_comes_is_waited_for_as_long_as_is_said(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "jackfield.cli", "bridge", "--socket", str(tmp_path / "no.sock"), "--wait", "0.2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(20) == 1
+    assert "no.sock cannot be reached: No such file or directory. The session may not have begun." in said
+    assert "It was waited for 0.2 s, as --wait says." in said
