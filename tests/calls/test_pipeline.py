@@ -26,6 +26,7 @@ from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
 from jackfield.store import CallFilter
 from tests.calls.house import GUEST, OPS, FunctionSource, House, a_house
+from tests.requirement import requirement
 from tests.store.making import a_call
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -451,3 +452,18 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) ->
         assert kept is not None
         assert kept.error is not None
         assert kept.error.code == "interrupted"
+
+
+@requirement("SAFE-mcp-programs")
+async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(house: House) -> None:
+    inner = {"type": "object", "properties": {"deep": {"default": 1}}, "required": ["deep"]}
+    properties = {"unit": {"type": "string", "default": "C"}, "city": {"type": "string"}, "other": {"default": 5}}
+    schema = {"type": "object", "properties": {**properties, "inner": inner}, "required": ["unit", "city"]}
+    house.source.offer("weather", echo, input_schema=schema)
+    await house.panel.refresh()
+    call = await house.call("weather", {"city": "Rome", "inner": {}})
+    filled = {"city": "Rome", "unit": "C", "inner": {"deep": 1}}
+    assert msgspec.json.decode(call.arguments) == filled
+    assert msgspec.json.decode(call.result or b"null") == filled
+    with pytest.raises(InvalidArguments, match="city"):
+        await house.call("weather", {})

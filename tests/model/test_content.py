@@ -18,6 +18,7 @@ from jackfield.model.content import (
     text_of,
     without_connection,
 )
+from tests.requirement import requirement
 
 PIXEL = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 HELLO = {"type": "text", "text": "hello"}
@@ -76,6 +77,17 @@ def test_several_texts_stay_apart() -> None:
 def test_a_structured_answer_with_the_same_as_text_is_its_json(text: str) -> None:
     answer = made([{"type": "text", "text": text}], structured={"celsius": 21.5})
     assert value(collapse(answer)) == {"celsius": 21.5}
+
+
+@requirement("SAFE-mcp-programs")
+@pytest.mark.parametrize("said", ["hello", "", "5", 'a "quoted" one', 5, 2.5, True])
+def test_a_wrapped_answer_of_fastmcp_is_told_once_and_comes_back_as_it_was(said: Any) -> None:
+    text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+    answer = made([{"type": "text", "text": text}], structured={"result": said})
+    assert value(collapse(answer)) == {"result": said}
+    assert expand(collapse(answer)) == answer
+    other = made([{"type": "text", "text": "something else"}], structured={"result": said})
+    assert value(collapse(other))["content"] == [{"type": "text", "text": "something else"}]
 
 
 def test_a_structured_answer_without_content_is_its_json() -> None:

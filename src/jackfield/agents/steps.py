@@ -153,7 +153,7 @@ class StepTaker:
         self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
     ) -> Draft:
         assert tool.entry is not None
-        await self._catalog.require_arguments(tool.entry, arguments)
+        arguments = await self._catalog.require_arguments(tool.entry, arguments)
         row = msgspec.structs.replace(self._row(call, arguments), space_id=space_id)
         deed = Deed(
             cycle=self._cycle,

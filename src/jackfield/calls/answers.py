@@ -103,7 +103,7 @@ class Answers:
         await self._connected(call)
         entry = self.entry_as_asked(call)
         if arguments is not None:
-            await self._catalog.require_arguments(entry, arguments)
+            arguments = await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.tool.answered_by_others
         moved = await self._store.approve(

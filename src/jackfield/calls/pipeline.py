@@ -78,7 +78,9 @@ class Pipeline:
     async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
         """Find, validate and decide: all that comes before the row. A refusal raises."""
         entry = self._find(request)
-        await self._catalog.require_arguments(entry, request.arguments)
+        arguments = await self._catalog.require_arguments(entry, request.arguments)
+        if arguments is not request.arguments:
+            request = msgspec.structs.replace(request, arguments=arguments)
         await self._check_run(request)
         shown = await self._shown(entry, request)
         decision = self._decide(entry, request)

@@ -22,7 +22,7 @@ from jackfield.catalog.kept_names import Names, freed_by
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.schemas import ARGUMENTS, RESULT
+from jackfield.catalog.schemas import ARGUMENTS, RESULT, with_defaults
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
 from jackfield.catalog.wording import Fault, told
@@ -310,11 +310,19 @@ class Catalog:
         """What is wrong with a call's arguments, as `{"path", "message"}` each."""
         return await self.checking.faults(entry.version, entry.tool.input_schema, arguments, whole=ARGUMENTS)
 
-    async def require_arguments(self, entry: Entry, arguments: Any) -> None:
-        """Raise `InvalidArguments`, in words a model can act on, unless the tool can take these arguments."""
+    async def require_arguments(self, entry: Entry, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool gets them. Raises `InvalidArguments`, in words a model can act on, unless it can
+        take them.
+
+        What its schema demands and has a default for is filled in, and so on record.
+        """
         faults = await self.check_arguments(entry, arguments)
         if faults:
+            filled = with_defaults(entry.tool.input_schema, arguments)
+            if filled is not arguments and not await self.check_arguments(entry, filled):
+                return filled
             raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {told(faults)}", details=faults)
+        return arguments
 
     async def check_result(self, entry: Entry, result: bytes | Raw) -> list[Fault]:
         """What is wrong with a call's result, which is JSON; nothing where the tool has no output schema."""

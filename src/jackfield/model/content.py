@@ -6,6 +6,7 @@ is its JSON. What JSON alone cannot say (images, audio, resources, several block
     {"content": [blocks as MCP spells them], "structuredContent": any JSON, "_meta": {…}}
 
 with the last two left out where there are none. Any tool, of any source, may return this form to give an image.
+A structured `{"result": x}` beside the text of x, which FastMCP makes of what is no object, is that object alone.
 `collapse` makes the result of an MCP answer, `expand` the MCP answer of a result. Pure.
 """
 
@@ -87,6 +88,14 @@ class _PlainText(Struct, tag="text", tag_field="type", forbid_unknown_fields=Tru
     text: str
 
 
+class _Wrapped(Struct, forbid_unknown_fields=True):
+    """What FastMCP makes of a result that is no object."""
+
+    result: Raw
+
+
+_LONGEST_HEAD = 40
+_decode_wrapped = msgspec.json.Decoder(_Wrapped).decode
 _decode_form = msgspec.json.Decoder(_Form).decode
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_plain = msgspec.json.Decoder(list[_PlainText]).decode
@@ -121,6 +130,8 @@ def expand(result: Raw) -> Content:
         return Content(blocks=_one_text(result))
     if first == b"{" and (form := _form(result)) is not None:
         return form
+    if first == b"{" and (text_of_it := _wrapped_text(result)) is not None:
+        return Content(blocks=_one_text(Raw(_encode(text_of_it))), structured=result)
     text = Raw(_encode(bytes(result).strip().decode()))
     return Content(blocks=_one_text(text), structured=None if first == b"n" else result)
 
@@ -179,12 +190,28 @@ def _says_the_same(texts: list[str], structured: Raw) -> bool:
         return True
     if len(texts) > 1:
         return False
+    if (wrapped := _wrapped_text(structured)) is not None:
+        return texts[0] == wrapped
     if texts[0].encode("utf-8", "surrogatepass") == bytes(structured):
         return True
     try:
         return _encode_canonically(_decode(texts[0])) == _encode_canonically(_decode(structured))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
+
+
+def _wrapped_text(structured: Raw) -> str | None:
+    """The text that stands beside `{"result": …}`, which FastMCP makes of a text, a number or a truth value."""
+    if b'"result"' not in bytes(memoryview(structured)[:_LONGEST_HEAD]):
+        return None
+    try:
+        value = _decode_wrapped(structured).result
+    except msgspec.DecodeError:
+        return None
+    kind = _first(value)
+    if kind == b'"':
+        return str(_decode(value))
+    return None if kind in b"{[n" else bytes(value).decode()
 
 
 def _first(json: Raw) -> bytes:

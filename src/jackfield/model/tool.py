@@ -162,6 +162,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     title: str | None = None
     """A name for people, where its owner gives one."""
     annotations: dict[str, Any] = {}
+    meta: dict[str, Any] = {}
+    """What its MCP server says of it in `_meta`, passed on to MCP clients."""
     """MCP's hints about what it does. Its owner's word, so shown and never trusted."""
     server: str | None = None
     """Seed 001's `mcp_server`: where a tool of kind `mcp` lives."""

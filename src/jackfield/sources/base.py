@@ -23,6 +23,8 @@ class About(Struct, frozen=True, kw_only=True):
 
     version: str = ""
     description: str = ""
+    instructions: str = ""
+    """How its tools are used, for a model."""
 
 
 class Unoffered(Struct, frozen=True, kw_only=True):

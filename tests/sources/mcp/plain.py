@@ -98,6 +98,7 @@ def answered(mode: str, message: dict[str, Any]) -> None:
     elif method == "initialize":
         revision = REVISIONS.get(mode, "2025-06-18")
         result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": mode}}
+        result["instructions"] = "Echo\u200b before you call."
         send({"id": number, "result": result})
     elif method == "tools/list":
         if mode == "crashes":

@@ -7,9 +7,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.catalog.catalog import Catalog
+from jackfield.errors import ToolNotFound
 from jackfield.model.tool import ToolDefinition, definition_of
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.listing import Rules, may_be_repeated, offer_of
+from tests.calls.house import OPS
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain
 
@@ -122,3 +125,29 @@ def test_a_server_may_say_that_a_call_it_never_read_can_be_sent_again(
     [tool] = offer_of([raw(definition)], RULES).listing.tools
     assert may_be_repeated(tool) is harmless
     assert not tool.metadata.idempotent
+
+
+@requirement("SAFE-mcp-programs")
+def test_a_tool_that_runs_only_as_a_task_is_not_offered_and_callers_are_told_why() -> None:
+    tasks = [
+        raw({"name": kind, "inputSchema": {"type": "object"}, "execution": {"taskSupport": kind}})
+        for kind in ("required", "optional", "forbidden")
+    ]
+    listing = offer_of(tasks, RULES).listing
+    assert [tool.name for tool in listing.tools] == ["optional", "forbidden"]
+    (unoffered,) = listing.unoffered
+    assert (unoffered.names, unoffered.is_broken) == (("required",), False)
+    assert "runs only as a task of MCP" in unoffered.why
+    assert unoffered.why in listing.faults
+    catalog = Catalog()
+    catalog.update([("far", listing)])
+    with pytest.raises(ToolNotFound, match="runs only as a task of MCP"):
+        catalog.view(OPS).get("required")
+
+
+@requirement("SAFE-mcp-programs")
+def test_what_a_server_says_of_a_tool_in_meta_is_kept_but_not_of_its_connection() -> None:
+    meta = {"ui": {"resourceUri": "ui://x"}, "io.modelcontextprotocol/serverInfo": {"name": "s"}}
+    definition = raw({"name": "chart", "inputSchema": {"type": "object"}, "_meta": meta})
+    (tool,) = offer_of([definition], RULES).listing.tools
+    assert tool.meta == {"ui": {"resourceUri": "ui://x"}}

@@ -174,6 +174,14 @@ async def test_the_end_of_what_a_failing_server_says_is_kept_without_secrets(
         assert token not in caplog.text
 
 
+@requirement("SAFE-mcp-programs")
+async def test_what_a_server_says_of_its_use_is_listed_without_hidden_characters(tmp_path: Path) -> None:
+    async with opened(tmp_path, command=plain("good")) as far:
+        about = (await far.source.refresh()).about
+        assert about is not None
+        assert about.instructions == "Echo before you call."
+
+
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with scene(tmp_path, command=["no-such-server"]) as far:
         with pytest.raises(McpError, match="'no-such-server'"):

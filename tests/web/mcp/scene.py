@@ -23,7 +23,7 @@ from jackfield.model.call import Outcome, done
 from jackfield.model.journey import incoming_trace
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.settings import load_settings
-from jackfield.sources.base import ElicitRequest, Invocation, Listing, LogNote, Progress
+from jackfield.sources.base import About, ElicitRequest, Invocation, Listing, LogNote, Progress
 from jackfield.store import CallFilter
 from jackfield.web.mcp.visitors import SESSION_HEADER
 from jackfield.web.server import build_app
@@ -62,6 +62,10 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
+LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "title": "The file"}
+AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+
+
 class SceneSource:
     """Tools that wait, tell, ask and answer as the test wants."""
 
@@ -89,13 +93,13 @@ class SceneSource:
             self._tool("trace", {"type": "object"}),
             Tool(source=self.name, name="guarded", metadata=Metadata(requires_approval=True)),
         )
-        return Listing(tools=(*tools, *self.extra))
+        return Listing(tools=(*tools, *self.extra), about=About(instructions="Echo first."))
 
     def _tool(self, name: str, schema: dict[str, Any], *, output: dict[str, Any] | None = None) -> Tool:
         says = f"It can {name}."
         return Tool(source=self.name, name=name, description=says, input_schema=schema, output_schema=output)
 
-    async def execute(self, invocation: Invocation, /) -> Outcome:
+    async def execute(self, invocation: Invocation, /) -> Outcome:  # noqa: PLR0911 - one for each tool
         match invocation.tool.name:
             case "shout":
                 return done({"loud": invocation.arguments["text"].upper()})
@@ -108,6 +112,8 @@ class SceneSource:
                 invocation.note(LogNote(level="info", message="half way", logger="engine"))
                 invocation.note(LogNote(level="error", message="it creaks"))
                 return done("there")
+            case "links":
+                return done({"content": [LINK, AUDIO]})
             case "trace":
                 trace = incoming_trace.get()
                 return done(None if trace is None else trace.parent)

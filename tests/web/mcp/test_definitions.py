@@ -1,5 +1,6 @@
 """Tools as MCP lists them: all of them, in order, page by page, with promises that can be kept."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ from jackfield.sources.base import Listing
 from jackfield.web.mcp import definitions
 from jackfield.web.mcp.definitions import Definitions, definition, promises_output
 from jackfield.web.mcp.wire import RpcError
+from tests.requirement import requirement
+from tests.web.mcp.scene import mcp_scene
 
 
 def catalog_of(*tools: Tool) -> Catalog:
@@ -96,3 +99,38 @@ def test_an_output_is_promised_where_the_promise_can_be_kept(
     output: dict[str, Any] | None, metadata: Metadata, *, modern: bool, promised: bool
 ) -> None:
     assert promises_output(tool("a", output_schema=output, metadata=metadata), modern=modern) is promised
+
+
+@requirement("SAFE-mcp-programs")
+@pytest.mark.parametrize(
+    ("revision", "kinds"),
+    [
+        ("2024-11-05", ["text", "text"]),
+        ("2025-03-26", ["text", "audio"]),
+        ("2025-06-18", ["resource_link", "audio"]),
+        ("2025-11-25", ["resource_link", "audio"]),
+    ],
+)
+async def test_a_client_gets_no_block_that_its_revision_does_not_know(
+    tmp_path: Path, revision: str, kinds: list[str]
+) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        await scene.list_anew(Tool(source="scene", name="links", input_schema={"type": "object"}))
+        session = await scene.shake_hands(protocolVersion=revision)
+        blocks = (await scene.ask_in(session, "tools/call", name="links", arguments={}))["content"]
+        assert [block["type"] for block in blocks] == kinds
+        if kinds[0] == "text":
+            assert blocks[0]["text"] == "The file: a (file:///a.txt)"
+
+
+@requirement("SAFE-mcp-programs")
+async def test_what_sources_say_of_their_use_and_of_their_tools_reaches_clients(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        await scene.list_anew(Tool(source="scene", name="chart", meta={"ui": {"resourceUri": "ui://chart"}}))
+        discovered = (await scene.ask("server/discover")).json()["result"]
+        for mode in ("legacy", "2026-07-28"):
+            async with scene.client(mode=mode) as client:
+                told = client.instructions if mode == "legacy" else discovered["instructions"]
+                assert "## scene\nEcho first." in (told or "")
+                (chart,) = [tool for tool in (await client.list_tools()).tools if tool.name == "chart"]
+                assert chart.meta == {"ui": {"resourceUri": "ui://chart"}}

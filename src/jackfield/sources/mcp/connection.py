@@ -86,6 +86,10 @@ class Connection:
         return time.monotonic() - self._began
 
     @property
+    def instructions(self) -> str:
+        return "" if self._agreement is None else self._agreement.instructions
+
+    @property
     def _is_modern(self) -> bool:
         return self._agreement is not None and self._agreement.is_modern
 

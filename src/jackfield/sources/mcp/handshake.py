@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.sources.hidden import cleaned
 from jackfield.sources.mcp.errors import UNSUPPORTED_VERSION, McpError, RpcError
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.routing import routing_headers
@@ -26,6 +27,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO = {"name": "jackfield", "version": version("jackfield")}
 ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 SAMPLING: dict[str, Any] = {"sampling": {}}
+LONGEST_INSTRUCTIONS = 4_000
 
 Ask = Callable[[str, Raw, Mapping[str, str]], Awaitable[Raw]]
 """`ask(method, params, headers)`"""
@@ -38,6 +40,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
     is_modern: bool
     tells_of_changes: bool
     """Whether the server says when its tools change."""
+    instructions: str = ""
+    """How the server's tools are used, in its words."""
 
     def meta(self, capabilities: dict[str, Any]) -> dict[str, Any]:
         """What every request of the newer era carries."""
@@ -57,11 +61,13 @@ class _Capabilities(Struct, frozen=True):
 class _Discovered(Struct):
     supportedVersions: list[str]  # noqa: N815 - the wire's spelling
     capabilities: _Capabilities = _Capabilities()
+    instructions: Any = None
 
 
 class _Initialized(Struct):
     protocolVersion: str  # noqa: N815 - the wire's spelling
     capabilities: _Capabilities = _Capabilities()
+    instructions: Any = None
 
 
 async def agree(
@@ -136,7 +142,12 @@ async def _discover(ask: Ask, revision: str, *, again: bool = True) -> Agreement
     common = _common(found.supportedVersions, MODERN_REVISIONS)
     if common is None:
         return None
-    return Agreement(revision=common, is_modern=True, tells_of_changes=_tells(found.capabilities))
+    return Agreement(
+        revision=common,
+        is_modern=True,
+        tells_of_changes=_tells(found.capabilities),
+        instructions=_instructions(found.instructions),
+    )
 
 
 async def _initialize(wire: Wire, ask: Ask, capabilities: dict[str, Any]) -> Agreement:
@@ -151,7 +162,12 @@ async def _initialize(wire: Wire, ask: Ask, capabilities: dict[str, Any]) -> Agr
         raise McpError(f"The server's handshake is not MCP's: {fault}.") from None
     if found.protocolVersion not in HANDSHAKE_REVISIONS:
         raise McpError(f"The server speaks revision '{found.protocolVersion}' of MCP, which we do not.")
-    return Agreement(revision=found.protocolVersion, is_modern=False, tells_of_changes=_tells(found.capabilities))
+    return Agreement(
+        revision=found.protocolVersion,
+        is_modern=False,
+        tells_of_changes=_tells(found.capabilities),
+        instructions=_instructions(found.instructions),
+    )
 
 
 def _hint(wire: Wire, error: RpcError) -> str:
@@ -172,6 +188,11 @@ def _supported(error: RpcError) -> list[str]:
 
 def _common(theirs: list[str], ours: tuple[str, ...]) -> str | None:
     return next((revision for revision in reversed(ours) if revision in theirs), None)
+
+
+def _instructions(said: Any) -> str:
+    """Foreign text for a model: without hidden characters, and of a length that leaves room for others."""
+    return cleaned(said).strip()[:LONGEST_INSTRUCTIONS] if isinstance(said, str) else ""
 
 
 def _tells(capabilities: _Capabilities) -> bool:

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.sources.base import Listing
+from jackfield.sources.base import Listing, Unoffered
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.routing import HeaderMap, header_fault, header_map
 
@@ -30,6 +31,12 @@ class Annotations(Struct, frozen=True):
     idempotent: bool | None = msgspec.field(default=None, name="idempotentHint")
 
 
+class Execution(Struct, frozen=True):
+    """How a tool wants to be run."""
+
+    task_support: Any = msgspec.field(default=None, name="taskSupport")
+
+
 class Definition(Struct, frozen=True):
     """A tool as MCP spells it."""
 
@@ -39,6 +46,8 @@ class Definition(Struct, frozen=True):
     title: str | None = None
     output_schema: dict[str, Any] | None = msgspec.field(default=None, name="outputSchema")
     annotations: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    execution: Execution = Execution()
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -64,11 +73,15 @@ def offer_of(definitions: Sequence[Raw], rules: Rules) -> Offer:
     tools: dict[str, Tool] = {}
     headers: dict[str, HeaderMap] = {}
     faults: list[str] = []
+    unoffered: list[Unoffered] = []
     allowed = _Allowed(rules.allowed)
     for raw in definitions[:MAX_TOOLS]:
         try:
             definition = _parsed(raw)
             if not allowed.permits(definition.name):
+                continue
+            if definition.execution.task_support == "required":
+                unoffered.append(_only_as_task(definition.name, rules.source))
                 continue
             if definition.name in tools:
                 raise _Unusable(f"Tool '{_shown(definition.name)}' is offered twice; the first is used.")  # noqa: TRY301 - said like the other faults
@@ -79,9 +92,17 @@ def offer_of(definitions: Sequence[Raw], rules: Rules) -> Offer:
             faults.append(str(fault))
     if len(definitions) > MAX_TOOLS:
         faults.append(f"The server offers {len(definitions):,} tools; the first {MAX_TOOLS:,} are used.")
-    faults += allowed.unmatched(rules.source)
-    listing = Listing(tools=tuple(tools.values()), faults=tuple(faults))
+    faults += [*(one.why for one in unoffered), *allowed.unmatched(rules.source)]
+    listing = Listing(tools=tuple(tools.values()), faults=tuple(faults), unoffered=tuple(unoffered))
     return Offer(listing=listing, headers={name: wanted for name, wanted in headers.items() if wanted})
+
+
+def _only_as_task(name: str, source: str) -> Unoffered:
+    why = (
+        f"Tool '{_shown(name)}' of '{source}' runs only as a task of MCP (execution.taskSupport is 'required'), and "
+        "the gateway does not run tasks yet, so it is not offered. Use another tool of that server."
+    )
+    return Unoffered(names=(name,), why=why)
 
 
 def may_be_repeated(tool: Tool) -> bool:
@@ -117,6 +138,7 @@ def _tool(definition: Definition, raw: Raw, rules: Rules) -> tuple[Tool, list[st
         input_schema = cleaned_schema(definition.input_schema)
         output_schema = None if definition.output_schema is None else cleaned_schema(definition.output_schema)
         annotations = cleaned_schema(definition.annotations or {})
+        meta = cleaned_schema(_own_meta(definition.meta))
     except (Unremovable, RecursionError):
         raise _Unusable(
             f"Tool '{shown}' is left out: hidden characters stand in the names or values of its schema. "
@@ -135,9 +157,15 @@ def _tool(definition: Definition, raw: Raw, rules: Rules) -> tuple[Tool, list[st
         server=rules.server,
         timeout_ms=rules.timeout_ms,
         annotations=annotations,
+        meta=meta,
         definition=raw,
     )
     return tool, _flags(definition)
+
+
+def _own_meta(meta: dict[str, Any] | None) -> dict[str, Any]:
+    """What a server says about the tool, not about the connection to it."""
+    return {key: value for key, value in (meta or {}).items() if key not in OF_THE_CONNECTION}
 
 
 def _flags(definition: Definition) -> list[str]:

@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.base import About, Invocation, Listing, Surroundings
 from jackfield.sources.foreign import foreign_factory
 from jackfield.sources.mcp.connection import Talk
 from jackfield.sources.mcp.errors import McpError, NotDelivered, RpcError, SessionLost, UpstreamLost
@@ -83,7 +85,10 @@ class McpSource:
     async def refresh(self) -> Listing:
         self._offer = offer_of(await self._upstream.list_tools(), self._rules)
         self._names = frozenset(tool.name for tool in self._offer.listing.tools)
-        return self._offer.listing
+        instructions = self._upstream.instructions
+        if not instructions:
+            return self._offer.listing
+        return replace(self._offer.listing, about=About(instructions=instructions))
 
     @property
     def open_seconds(self) -> float:

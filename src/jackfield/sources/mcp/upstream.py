@@ -76,6 +76,11 @@ class Upstream:
         return self._terms.seconds if self._was_up else self._terms.first_seconds
 
     @property
+    def instructions(self) -> str:
+        """What the server says of how its tools are used; nothing while it is not connected."""
+        return "" if self._connection is None else self._connection.instructions
+
+    @property
     def opening_for(self) -> float | None:
         """Seconds since a connection is being made; None: none is."""
         return None if self._opening_since is None else time.monotonic() - self._opening_since

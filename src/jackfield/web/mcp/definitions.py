@@ -77,6 +77,8 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
         told["outputSchema"] = tool.output_schema
     if hints := _hints(tool):
         told["annotations"] = hints
+    if tool.meta:
+        told["_meta"] = tool.meta
     return told
 
 

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 FORBIDDEN = -32003
 REFUSED = -32000
 FRESH_MS = 60_000
+LONGEST_INSTRUCTIONS = 20_000
 """How long a client of 2026-07-28 may keep a list, if it hears of no change."""
 
 Method = Callable[[Request, Caller, Exchange], Awaitable[bytes]]
@@ -93,15 +94,23 @@ class McpServer:
             "protocolVersion": revision,
             "capabilities": {"tools": {"listChanged": True}, "logging": {}},
             "serverInfo": self._server_info(),
-            "instructions": self._gateway.settings.scenario.description,
+            "instructions": self._instructions(caller),
         }
         return encode(result), session
 
-    async def _discover(self, _request: Request, _caller: Caller, _exchange: Exchange) -> bytes:
+    def _instructions(self, caller: Caller) -> str:
+        """What the gateway is, and how the tools of each source are used of which this key sees any."""
+        seen = dict.fromkeys(entry.tool.source for entry in self._gateway.catalog.view(caller.principal).entries)
+        said = {source: self._gateway.panel.about(source).instructions for source in seen}
+        parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
+        own = self._gateway.settings.scenario.description
+        return "\n\n".join([*([own] if own else []), *parts])[:LONGEST_INSTRUCTIONS]
+
+    async def _discover(self, _request: Request, caller: Caller, _exchange: Exchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
             "capabilities": {"tools": {"listChanged": True}},
-            "instructions": self._gateway.settings.scenario.description,
+            "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",
         }

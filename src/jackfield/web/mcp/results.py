@@ -17,7 +17,7 @@ from jackfield.model.content import SERVER_INFO, Content, expand, without_connec
 from jackfield.model.large_result import may_be_notice
 from jackfield.web.answers import encode
 from jackfield.web.mcp.definitions import promises_output
-from jackfield.web.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT
+from jackfield.web.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 from jackfield.web.records import execute_answer
 
 SERVER = {"name": "jackfield", "version": __version__}
@@ -89,7 +89,7 @@ def _text(message: str) -> Content:
 def _encoded(
     content: Content, *, revision: str, call_id: str | None = None, is_error: bool = False, is_structured: bool = True
 ) -> bytes:
-    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', content.blocks]
+    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', _spoken(content.blocks, revision)]
     if is_structured and content.structured is not None and _takes(content, revision):
         parts += [b',"structuredContent":', content.structured]
     if is_error:
@@ -98,6 +98,22 @@ def _encoded(
         parts += [b',"_meta":{', members, b"}"]
     parts.append(b"}")
     return b"".join(parts)
+
+
+def _spoken(blocks: Raw, revision: str) -> bytes | Raw:
+    """The blocks, with a text in place of those that the client's revision does not know."""
+    if revision not in WITHOUT_LINKS or not any(kind in bytes(blocks) for kind in (b'"resource_link"', b'"audio"')):
+        return blocks
+    return encode([_known(block, revision) for block in msgspec.json.decode(blocks)])
+
+
+def _known(block: dict[str, Any], revision: str) -> dict[str, Any]:
+    if block.get("type") == "resource_link":
+        words = [str(block.get(key)) for key in ("title", "name", "description") if block.get(key)]
+        return {"type": "text", "text": f"{': '.join(dict.fromkeys(words))} ({block.get('uri')})"}
+    if block.get("type") == "audio" and revision in WITHOUT_AUDIO:
+        return {"type": "text", "text": f"[audio, {block.get('mimeType')}: this client's revision of MCP has none]"}
+    return block
 
 
 def _takes(content: Content, revision: str) -> bool:

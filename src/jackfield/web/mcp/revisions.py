@@ -8,6 +8,8 @@ MODERN = "2026-07-28"
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LATEST_HANDSHAKE = HANDSHAKE[-1]
 WITH_STRUCTURED_CONTENT = frozenset({"2025-06-18", "2025-11-25", MODERN})
+WITHOUT_LINKS = frozenset({"2024-11-05", "2025-03-26"})
+WITHOUT_AUDIO = frozenset({"2024-11-05"})
 WITH_BATCHES = "2025-03-26"
 """The one revision in which a body may hold several messages."""
 
