@@ -17,7 +17,7 @@ from msgspec import Raw
 from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
-from jackfield.model.tool import ExecutionType, Tool
+from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
 from jackfield.sources.http import HttpSource
 from jackfield.sources.internal import InternalSource
@@ -217,6 +217,7 @@ def _tool(tool: ToolSettings, source: str) -> Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
+        kind=ToolKind.INTERNAL if source in ("http", "internal") else ToolKind.FUNCTION,
         execution_type=tool.execution_type,
         execution=tool.execution if source == "http" else None,
         visible=visible,

@@ -299,13 +299,19 @@ class AcmeSearch:
     """An internal tool of a type of its own, as another package would bring it."""
 
     def definition(self) -> Tool:
-        return Tool(source="acme", name="acme_search", type="acme:search", input_schema={"type": "object"})
+        return Tool(
+            source="acme",
+            name="acme_search",
+            type="acme:search",
+            input_schema={"type": "object"},
+            config={"index": "all", "depth": 1},
+        )
 
     async def initialise(self) -> None:
         return
 
     async def execute(self, invocation: Invocation) -> Outcome:
-        return done(["found", invocation.arguments["q"]])
+        return done(["found", invocation.arguments["q"], invocation.config])
 
     async def shutdown(self) -> None:
         return
@@ -319,7 +325,11 @@ async def test_a_tool_type_with_a_providers_name_goes_to_whoever_registered_it(t
     await talk.gateway.refresh(within=5)
     model = PlayedModel(calls(("acme_search", {"q": "x"})), says("ok"))
     await talk.ask(model, "search", tools=(ExtensionTool(type="acme:search", options={}),))
-    assert model.outputs(1) == ['["found","x"]']
+    assert model.outputs(1) == ['["found","x",{"index":"all","depth":1}]']
+    model = PlayedModel(calls(("acme_search", {"q": "x"})), says("ok"))
+    options = {"index": "mine", "filters": {"year": 2026}}
+    await talk.ask(model, "search", tools=(ExtensionTool(type="acme:search", options=options),))
+    assert model.outputs(1)[-1] == '["found","x",{"index":"mine","depth":1,"filters":{"year":2026}}]'
     with pytest.raises(BadRequest, match="Nobody has registered the tool type 'acme:other'"):
         await talk.ask(PlayedModel(), "search", tools=(ExtensionTool(type="acme:other", options={}),))
 

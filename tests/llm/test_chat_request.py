@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.llm.base import ModelFailed, ModelRequest, ToolSpec
+from jackfield.llm.base import ModelFailed, ModelRequest
 from jackfield.llm.chat_request import chat_body, chat_messages
 from jackfield.llm.results import NO_RESULT, NOT_APPROVED_YET
 from jackfield.model.items import (
@@ -29,6 +29,7 @@ from jackfield.model.items import (
     ReasoningText,
     Refusal,
 )
+from jackfield.model.tool import ToolDefinition
 
 
 def messages(*items: Item, **fields: Any) -> list[dict[str, Any]]:
@@ -182,7 +183,10 @@ def test_a_mixed_turn_is_one_message() -> None:
 
 
 def test_a_call_is_told_under_the_name_that_the_model_knows() -> None:
-    (call, _) = messages(ran("a"), tools=(ToolSpec(name="calc_add"), ToolSpec(name="other_add")))
+    (call, _) = messages(
+        ran("a"),
+        tools=(ToolDefinition(type="function", name="calc_add"), ToolDefinition(type="function", name="other_add")),
+    )
     assert call["tool_calls"][0]["function"]["name"] == "calc_add"
 
 
@@ -220,7 +224,7 @@ def test_wishes_are_passed_on_and_silence_is_not() -> None:
         reasoning_effort="low",
         text_format={"type": "json_schema", "name": "n", "schema": schema, "strict": True, "description": None},
         user="u",
-        tools=(ToolSpec(name="add"),),
+        tools=(ToolDefinition(type="function", name="add"),),
         tool_choice="required",
     )
     body = chat_body(full, model="tiny", limit_key="max_completion_tokens")

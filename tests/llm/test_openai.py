@@ -14,9 +14,9 @@ from jackfield.llm.base import (
     RefusalDelta,
     StepEnd,
     TextDelta,
-    ToolSpec,
 )
 from jackfield.model.items import InputTokens, OutputTokens, Usage
+from jackfield.model.tool import ToolDefinition
 from jackfield.sources.outgoing import Outgoing
 from tests.llm.chat_server import (
     END,
@@ -367,7 +367,10 @@ async def test_a_redirect_off_the_configs_host_leads_to_no_closed_address(
 async def test_tools_are_written_in_the_servers_own_format(server: ChatServer, outgoing: Outgoing) -> None:
     server.plays = [FINE]
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    tools = (ToolSpec(name="add", description="Adds", parameters=schema, strict=True), ToolSpec(name="now"))
+    tools = (
+        ToolDefinition(type="function", name="add", description="Adds", parameters=schema, strict=True),
+        ToolDefinition(type="function", name="now"),
+    )
     await step(model_at(server, outgoing), asked(tools=tools, tool_choice="name:add", parallel_tool_calls=False))
     body = server.bodies[0]
     assert body["tools"] == [

@@ -21,7 +21,6 @@ from jackfield.llm import (
     ScriptedModel,
     StepEnd,
     TextDelta,
-    ToolSpec,
     Turn,
     When,
 )
@@ -38,6 +37,7 @@ from jackfield.model.items import (
     OutputText,
     Usage,
 )
+from jackfield.model.tool import ToolDefinition
 from tests.llm.chat_server import asked, step
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ class Talk:
 
     def __init__(self, model: ScriptedModel, *tools: str) -> None:
         self.model = model
-        self.tools = tuple(ToolSpec(name=name) for name in tools)
+        self.tools = tuple(ToolDefinition(type="function", name=name) for name in tools)
         self.items: list[Item] = []
 
     async def goes_on(self, *items: Item) -> list[Delta]:
@@ -168,7 +168,9 @@ async def test_it_fails_on_purpose_before_or_after_the_first_token() -> None:
 )
 async def test_a_turn_is_played_when_all_its_conditions_hold(when: When, items: list[Item], *, fits: bool) -> None:
     model = ScriptedModel([Turn(when=when, say="yes"), Turn(say="no")])
-    request = ModelRequest(items=tuple(items), tools=(ToolSpec(name="add"),), instructions="You are a concierge.")
+    request = ModelRequest(
+        items=tuple(items), tools=(ToolDefinition(type="function", name="add"),), instructions="You are a concierge."
+    )
     assert said(await step(model, request)) == ("yes" if fits else "no")
 
 

@@ -1,14 +1,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
-from jackfield.errors import SourceUnavailable
+from jackfield.errors import SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome, done
+from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources import keeper as keeping
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.keeper import Panel, SourceState
+from jackfield.sources.others import OthersSource, SpaceSource
 from tests.calls.house import FunctionSource
+from tests.requirement import requirement
 
 
 class Listener:
@@ -73,6 +77,29 @@ async def test_a_source_comes_up_by_itself_and_lists_its_tools(panel: Panel) -> 
     assert [(name, [tool.name for tool in listing.tools]) for name, listing in panel.listings()] == [
         ("local", ["hello"])
     ]
+
+
+@requirement("TOOL-kind-function", "TOOL-executor-kind")
+async def test_every_tool_of_a_source_is_of_the_kind_that_the_source_executes(panel: Panel) -> None:
+    declared = Tool(source="crm", name="ask")
+    await panel.add(OthersSource("crm", (declared,)))
+    await panel.add(SpaceSource("space", (Tool(source="space", name="confirm"),)))
+    await panel.add(a_source())
+    await panel.settled(within=5)
+    kinds = {tool.name: tool.kind for _, listing in panel.listings() for tool in listing.tools}
+    assert kinds == {"ask": ToolKind.FUNCTION, "confirm": ToolKind.FUNCTION, "hello": ToolKind.INTERNAL}
+
+
+@requirement("TOOL-executor-can-execute", "TOOL-loop-finds-executor")
+async def test_a_source_is_not_given_a_call_of_a_tool_that_it_does_not_have(panel: Panel) -> None:
+    source = a_source()
+    await panel.add(source)
+    await panel.settled(within=5)
+    invocation = an_invocation(source)
+    gone = msgspec.structs.replace(invocation, tool=msgspec.structs.replace(invocation.tool, name="gone"))
+    with pytest.raises(ToolNotFound, match="Source 'local' has no tool 'gone' any more"):
+        await panel.execute("local", gone)
+    assert await panel.execute("local", invocation) == done("hello")
 
 
 async def test_a_source_that_fails_goes_down_alone_and_comes_back_by_itself(

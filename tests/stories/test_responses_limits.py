@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.requirement import requirement
@@ -56,7 +57,7 @@ class Search:
     async def shutdown(self): ...
 
     async def execute(self, invocation):
-        return done(f"Acme found {invocation.arguments['text']}")
+        return done(f"Acme found {invocation.arguments['text']} in {invocation.config.get('index', 'all')}")
 
 
 def make(name, options, surroundings):
@@ -66,14 +67,35 @@ def make(name, options, surroundings):
 """
 
 
-@requirement("TOOL-ext-provider-prefixed")
+@requirement("TOOL-ext-provider-prefixed", "TOOL-ext-options")
 def test_a_tool_type_of_a_provider_goes_to_the_package_that_registered_it(tmp_path: Path) -> None:
     install(tmp_path / "site", "acme_search", ACME, kind="acme")
     config = CONFIG.partition("[sources.local]")[0] + '[sources.acme]\nkind = "acme"\n'
     env = ENV | {"PYTHONPATH": str(tmp_path / "site")}
     with running_gateway(tmp_path, config, files=FILES, env=env) as gateway, tapped(gateway) as (client, tap):
         made = client.responses.create(model=MODEL, input="echo", tools=[{"type": "acme:search"}])
-        assert made.output_text == "The result is Acme found over there."
+        assert made.output_text == "The result is Acme found over there in all."
+        chosen = client.responses.create(model=MODEL, input="echo", tools=[{"type": "acme:search", "index": "mine"}])
+        assert chosen.output_text == "The result is Acme found over there in mine."
         with pytest.raises(Exception, match="Nobody has registered the tool type 'acme:other'"):
             client.responses.create(model=MODEL, input="echo", tools=[{"type": "acme:other"}])
-        assert [exchange.body["tools"][0]["type"] for exchange in tap.exchanges] == ["acme:search", "acme:other"]
+        assert [exchange.body["tools"][0]["type"] for exchange in tap.exchanges] == [
+            "acme:search",
+            "acme:search",
+            "acme:other",
+        ]
+
+
+@requirement("TOOL-ext-options")
+def test_what_a_request_says_to_such_a_tool_is_there_after_a_person_allowed_the_call(tmp_path: Path) -> None:
+    install(tmp_path / "site", "acme_search", ACME, kind="acme")
+    asks = "[sources.acme.tools.echo]\nmetadata = { requires_approval = true }\n"
+    config = CONFIG.partition("[sources.local]")[0] + '[sources.acme]\nkind = "acme"\n' + asks
+    env = ENV | {"PYTHONPATH": str(tmp_path / "site")}
+    with running_gateway(tmp_path, config, files=FILES, env=env) as gateway, tapped(gateway) as (client, _):
+        client.responses.create(model=MODEL, input="echo", tools=[{"type": "acme:search", "index": "mine"}])
+        with httpx2.Client(base_url=gateway.url, headers=gateway.headers, timeout=30) as http:
+            [waiting] = http.get("/api/v1/calls", params={"status": "pending_approval"}).json()["calls"]
+            assert http.post(f"/api/v1/calls/{waiting['id']}/approve", json={}).status_code == 200
+            over = http.get(f"/api/v1/calls/{waiting['id']}", params={"wait": 10}).json()["call"]
+    assert (over["status"], over["result"]) == ("completed", "Acme found over there in mine")

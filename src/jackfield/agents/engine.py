@@ -102,7 +102,7 @@ class Engine:
             await self._rooms.approvals.read(history, request.input, principal=principal)
             said = (*history, *request.input)
             items = told_to_model(said, tools=table, records=await self._records(said, principal))
-        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.specs))
+        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.definitions))
 
     async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
         if not principal.may(Scope.CALL):
@@ -138,7 +138,8 @@ class Engine:
                 elif isinstance(tool, CatalogTool):
                     servers.append(Server(label=CATALOG, entries=await chosen_of(view, tool.tools)))
                 elif isinstance(tool, ExtensionTool):
-                    servers.append(Server(label=tool.type.partition(":")[0], entries=_of_type(tool, view)))
+                    label, entries = tool.type.partition(":")[0], _of_type(tool, view)
+                    servers.append(Server(label=label, entries=entries, options=tool.options))
             yield servers
 
     async def _act_on(

@@ -48,6 +48,9 @@ class Loop:
         self._plan = plan
         self._actor = actor
         self._emit = emit
+        self._callable, visible = plan.choice.split(plan.tools)
+        """What may be called at first, by name."""
+        self._shown = tuple(plan.tools[name].definition for name in visible)
         self._next_index = first_index
         self._items: list[Item] = list(plan.items)
         self._usage: Usage | None = None
@@ -114,8 +117,8 @@ class Loop:
         return msgspec.structs.replace(
             plan.template,
             items=tuple(self._items),
-            tools=plan.tools.specs,
-            tool_choice="none" if self._is_spent else choice,
+            tools=self._shown,
+            tool_choice="none" if self._is_spent or (self._shown and not self._callable) else choice,
             parallel_tool_calls=plan.parallel,
         )
 

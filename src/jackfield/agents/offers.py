@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -47,6 +48,8 @@ class Server(Struct, frozen=True, kw_only=True):
     is_private: bool = False
     asked_for: McpTool | None = None
     error: str | None = None
+    options: dict[str, Any] = {}
+    """What the request says to a tool of a registered type."""
 
     @property
     def offered(self) -> tuple[Entry, ...]:
@@ -133,6 +136,7 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolT
             bare_name=bare,
             is_private=server.is_private,
             asks_first=server.asks_first(entry),
+            options=server.options,
         )
     return ToolTable(offered.values())
 

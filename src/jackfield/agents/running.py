@@ -119,6 +119,7 @@ class CallRunner:
             asks_first=call.tool.asks_first,
             entry=call.tool.entry if call.tool.is_private else None,
             is_own=call.tool.is_own,
+            config=call.tool.options,
         )
         try:
             async with self._told_progress(call_id, index):

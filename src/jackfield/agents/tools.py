@@ -6,10 +6,11 @@ Above: the loop and the engine. Below: the catalog's entries.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.catalog import Entry
-from jackfield.llm.base import ToolSpec
+from jackfield.model.tool import ToolDefinition, definition_of
 
 ClientKind = Literal["function", "custom", "tool_search"]
 
@@ -34,6 +35,8 @@ class Offered(Struct, frozen=True, kw_only=True):
     kind: ClientKind = "function"
     """How a call is handed to the client, where the client runs it."""
     namespace: str | None = None
+    options: dict[str, Any] = {}
+    """What the request says to it, where it is of a registered type."""
     asks_first: bool = False
     """The request wants to be asked before it is called; the tool's own metadata may want that as well."""
 
@@ -42,8 +45,18 @@ class Offered(Struct, frozen=True, kw_only=True):
         return self.entry is not None
 
     @property
-    def spec(self) -> ToolSpec:
-        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters, strict=self.strict)
+    def definition(self) -> ToolDefinition:
+        """As the model is shown it. Its own options, and what the request says over them, are for who executes it."""
+        if self.entry is not None:
+            told = definition_of(self.entry.tool, self.name)
+            return msgspec.structs.replace(told, config={**told.config, **self.options}) if self.options else told
+        return ToolDefinition(
+            type="function",
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters,
+            strict=self.strict,
+        )
 
 
 class ToolTable(Mapping[str, Offered]):
@@ -62,8 +75,8 @@ class ToolTable(Mapping[str, Offered]):
         return len(self._tools)
 
     @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools.values())
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(tool.definition for tool in self._tools.values())
 
     @property
     def any_runs_here(self) -> bool:

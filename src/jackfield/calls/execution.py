@@ -71,11 +71,13 @@ class Executor:
         recorded: bool,
         elicit: Elicit | None = None,
         takes_pending: bool = False,
+        config: dict[str, Any] | None = None,
     ) -> Running:
         """Take a call in hand; whoever does this also settles it."""
         running = Running(
             call, principal=principal, depth=depth, recorded=recorded, elicit=elicit, takes_pending=takes_pending
         )
+        running.config = config
         if self.telemetry is not None:
             running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
         self._running[call.id] = running
@@ -100,9 +102,10 @@ class Executor:
         self._adopt(self._carry_on(running, entry, msgspec.json.decode(call.arguments)))
 
     async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
-        """As `carry_out`, for a call whose request is long over: it still knows which gateways it came through."""
+        """As `carry_out`, for a call whose request is long over: it still knows how it came, and with which options."""
         with suppress(Unavailable):
-            via.set(await self._store.operations.way_of(running.call.id))
+            way, running.config = await self._store.operations.brought_along(running.call.id)
+            via.set(way)
         return await self.carry_out(running, entry, arguments)
 
     async def _finish(self, running: Running, entry: Entry, *, for_caller: bool = True) -> Call:
@@ -336,6 +339,7 @@ class Executor:
             hold=running.hold,
             note=partial(self._note, call, entry.tool.metadata.sensitive_output),
             elicit=partial(self.ask, running),
+            config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
         )
 
     async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:

@@ -193,7 +193,7 @@ class Pipeline:
 
     async def _ask(self, prepared: Prepared) -> Call:
         """A person decides first; the call waits on record."""
-        await self._keep_way(prepared.call)
+        await self._keep_way(prepared)
         started = await self._store.start_call(prepared.call, claim=claim_of(prepared.request))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
@@ -204,7 +204,7 @@ class Pipeline:
     async def _hand_over(self, prepared: Prepared) -> Call:
         """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
         call, request = prepared.call, prepared.request
-        await self._keep_way(call)
+        await self._keep_way(prepared)
         start = partial(self._store.start_call, call, claim=claim_of(request), wakes=prepared.wakes)
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
@@ -212,10 +212,11 @@ class Pipeline:
             return await self._earlier(started.call, same_body=started.same_body)
         return started.call
 
-    async def _keep_way(self, call: Call) -> None:
-        """A call that goes on when its request is over still has to know which gateways it came through."""
-        if way := via.get():
-            await self._store.operations.keep_way(call.id, way)
+    async def _keep_way(self, prepared: Prepared) -> None:
+        """A call that goes on when its request is over still has to know how it came, and with which options."""
+        way, config = via.get(), prepared.request.config
+        if way or config:
+            await self._store.operations.keep_way(prepared.call.id, way, config=config)
 
     async def _unless_gone(self, waiting: Coroutine[Any, Any, Started], call_id: str, request: CallRequest) -> Started:
         """Wait, unless the HTTP client hangs up: then nobody waits, and the answer goes to the inbox."""
@@ -267,6 +268,7 @@ class Pipeline:
             recorded=recorded,
             elicit=request.elicit,
             takes_pending=request.takes_pending,
+            config=request.config or None,
         )
 
     @property

@@ -47,6 +47,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """The caller itself wants a person to allow it."""
     entry: Entry | None = None
     """A tool of this request alone, which no catalog has."""
+    config: dict[str, Any] = {}
+    """Options that the request gives the tool, by its type."""
     is_own: bool = False
     """It is of the agent's own servers, or lent to it, so that no list of tools has to name it."""
     within: tuple[str, ...] | None = None

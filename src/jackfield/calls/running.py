@@ -35,6 +35,7 @@ class Running:
         "_holds",
         "_waiter",
         "call",
+        "config",
         "depth",
         "elicit",
         "is_cut_off",
@@ -65,6 +66,8 @@ class Running:
         self.elicit = elicit
         """Asks the person behind the caller; None where the caller cannot, so that whoever answers calls is asked."""
         self.takes_pending = takes_pending
+        self.config: dict[str, Any] | None = None
+        """Options that its request gives the tool."""
         self.questions: OpenQuestions | None = None
         """What was asked of whoever answers calls."""
         self.parked: Call | None = None

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from jackfield.model.tool import Category, Example, JsonSchema, Metadata, Tool
+from jackfield.model.tool import Category, Example, JsonSchema, Metadata, Tool, ToolKind
 from jackfield.settings import ScenarioSettings
 
 PROTOCOL_VERSION = "1.0"
@@ -43,7 +43,7 @@ def version_of(name: str, tool: Tool) -> str:
         "description": tool.description,
         "input_schema": tool.input_schema,
         "output_schema": tool.output_schema,
-        "kind": tool.kind,
+        "kind": ToolKind.MCP if tool.kind is ToolKind.MCP else ToolKind.INTERNAL,  # a version outlives who runs it
         "type": tool.type,
         "execution_type": tool.execution_type,
         "visible": tool.visible,

@@ -19,7 +19,6 @@ from jackfield.llm.base import (
     RefusalDelta,
     StepEnd,
     TextDelta,
-    ToolSpec,
 )
 from jackfield.llm.models import ModelNotFound, Models
 from jackfield.llm.script import ScriptedCall, ScriptedFailure, Turn, When
@@ -42,7 +41,6 @@ __all__ = [
     "ScriptedModel",
     "StepEnd",
     "TextDelta",
-    "ToolSpec",
     "Turn",
     "When",
 ]

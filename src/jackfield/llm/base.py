@@ -12,19 +12,10 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.items import Item, Usage
+from jackfield.model.tool import ToolDefinition
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter"]
 """Why a step ended: all was said, tools are to be called, the limit of tokens was reached, or a filter cut it off."""
-
-
-class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as a model is shown it."""
-
-    name: str
-    description: str = ""
-    parameters: dict[str, Any] | None = None
-    """JSON Schema of the arguments; None where it takes none."""
-    strict: bool | None = None
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -32,7 +23,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
     items: tuple[Item, ...]
     instructions: str | None = None
-    tools: tuple[ToolSpec, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     tool_choice: str = "auto"
     """`auto`, `none`, `required` or `name:<tool>`. A wish: whoever runs the calls holds the model to it."""
     parallel_tool_calls: bool = True

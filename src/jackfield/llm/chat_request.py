@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from jackfield.llm.base import ModelFailed, ModelRequest, ToolSpec
+from jackfield.llm.base import ModelFailed, ModelRequest
 from jackfield.llm.options import ToolImages
 from jackfield.llm.results import NO_RESULT, NOT_APPROVED_YET, mcp_text, output_media, output_text, rejection_text
 from jackfield.model.items import (
@@ -28,6 +28,7 @@ from jackfield.model.items import (
     ToolImage,
     text_of,
 )
+from jackfield.model.tool import ToolDefinition
 
 Json = dict[str, Any]
 NOT_SHOWN = "(The images of this result cannot be shown to you: say so if you need them.)"
@@ -223,7 +224,7 @@ def _tool_result(item: FunctionCallOutput) -> tuple[str, list[Json]]:
     return output_text(item), [_chat_part(part) for part in output_media(item)]
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ToolDefinition) -> Json:
     function: Json = {
         "name": tool.name,
         "description": tool.description,

@@ -216,14 +216,19 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Seed 001's ToolDefinition: how a tool is told to a model. The kind stays inside."""
+    """Seed 001's ToolDefinition: how a tool is told to a model. The kind stays inside.
+
+    A model's provider is sent name, description and parameters; `config` and `mcp_server` are for who executes it.
+    """
 
     type: str
     name: str
     description: str = ""
     parameters: JsonSchema | None = None
+    """JSON Schema of the arguments; None where it takes none."""
     config: dict[str, Any] = {}
     mcp_server: str | None = None
+    strict: bool | None = None
 
 
 def definition_of(tool: Tool, public_name: str) -> ToolDefinition:

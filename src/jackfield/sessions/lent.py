@@ -13,7 +13,7 @@ from jackfield.catalog.merge import Entry, Judge, named_entry
 from jackfield.catalog.names import distinct, legal, shown
 from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
-from jackfield.model.tool import CALLER, RESERVED_NAMES, Tool
+from jackfield.model.tool import CALLER, RESERVED_NAMES, Tool, ToolKind
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
 
 MOST = 500
@@ -132,6 +132,7 @@ def _checked(tool: CallerTool, *, timeout_ms: int, judge: Judge) -> Tool:
         raise BadRequest(f"Tool '{shown(tool.name)}': its inputSchema {fault}.", param="caller_tools")
     return Tool(
         source=CALLER,
+        kind=ToolKind.FUNCTION,
         name=tool.name,
         description=tool.description,
         input_schema=schema,

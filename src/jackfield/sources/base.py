@@ -122,6 +122,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Tells whoever follows the call what its server says. Never blocks."""
     elicit: Elicit | None = None
     """Asks the person behind the call; None where nobody can be asked."""
+    config: dict[str, Any] = {}
+    """Options of this call: the tool's own, and over them those of a request that names the tool's type."""
 
 
 class Source(Protocol):

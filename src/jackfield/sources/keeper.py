@@ -17,8 +17,9 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from jackfield.errors import JackfieldError, SourceUnavailable
+from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome
+from jackfield.model.tool import ToolKind
 from jackfield.sources.base import (
     About,
     ElicitAnswer,
@@ -99,8 +100,13 @@ class Keeper:
         self._life = asyncio.create_task(self._live(), name=f"source {source.name}")
 
     async def execute(self, invocation: Invocation) -> Outcome:
-        """Run one call, when the source has a slot free. A source that is down refuses."""
+        """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
         self.require_up(invocation.tool.name)
+        if not self.source.can_execute(invocation.tool):
+            self.request_refresh()
+            raise ToolNotFound(
+                f"Source '{self.source.name}' has no tool '{invocation.tool.name}' any more. List the tools anew."
+            )
         self.running += 1
         try:
             if self._slots is None:
@@ -185,7 +191,7 @@ class Keeper:
                 await self._read()
 
     async def _read(self) -> None:
-        listing = await self.source.refresh()
+        listing = of_kind(await self.source.refresh(), self.source.tool_kind)
         changed = listing != self.listing or self.state is not SourceState.UP
         self.listing, self.error = listing, None
         self._is(SourceState.UP)
@@ -381,6 +387,14 @@ class Panel:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def of_kind(listing: Listing, kind: ToolKind) -> Listing:
+    """The listing with every tool of the kind that its source executes (seed 001)."""
+    if all(tool.kind is kind for tool in listing.tools):
+        return listing
+    tools = tuple(tool if tool.kind is kind else msgspec.structs.replace(tool, kind=kind) for tool in listing.tools)
+    return msgspec.structs.replace(listing, tools=tools)
 
 
 def _tell_nobody() -> None:

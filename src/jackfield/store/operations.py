@@ -84,13 +84,21 @@ class Operations:
         ids = msgspec.json.encode(list(call_ids)).decode()
         return [_operation(row) for row in await self._read(partial(moves.run, "operations_among", ids=ids))]
 
-    async def keep_way(self, call_id: str, via: tuple[str, ...]) -> None:
-        """Remember which gateways a call came through, before it is on record."""
-        await self._write(partial(moves.run, "put_way", call_id=call_id, via=",".join(via)))
+    async def keep_way(self, call_id: str, via: tuple[str, ...], *, config: dict[str, Any] | None = None) -> None:
+        """Remember what a call brought along, before it is on record: the gateways it came through, its options."""
+        text = msgspec.json.encode(config).decode() if config else None
+        await self._write(partial(moves.run, "put_way", call_id=call_id, via=",".join(via), config=text))
 
     async def way_of(self, call_id: str) -> tuple[str, ...]:
+        return (await self.brought_along(call_id))[0]
+
+    async def brought_along(self, call_id: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """The gateways that a call came through, and the options that its request gave the tool."""
         row = await self._read(partial(moves.one, "get_way", call_id=call_id))
-        return () if row is None else tuple(str(row["via"]).split(","))
+        if row is None:
+            return (), {}
+        way = tuple(part for part in str(row["via"]).split(",") if part)
+        return way, msgspec.json.decode(row["config"]) if row["config"] else {}
 
 
 def _take(call_id: str, *, owner: str, lease_ms: int) -> Script[Operation | None]:

@@ -36,10 +36,11 @@ ORDER BY next_at LIMIT :limit
 SELECT * FROM operations WHERE call_id IN (each_of(:ids))
 
 -- name: put_way
-INSERT INTO ways (call_id, via, created_at) VALUES (:call_id, :via, clock_ms()) ON CONFLICT (call_id) DO NOTHING
+INSERT INTO ways (call_id, via, config, created_at) VALUES (:call_id, :via, :config, clock_ms())
+ON CONFLICT (call_id) DO NOTHING
 
 -- name: get_way
-SELECT via FROM ways WHERE call_id = :call_id
+SELECT via, config FROM ways WHERE call_id = :call_id
 
 -- name: prune_ways
 DELETE FROM ways WHERE call_id IN (SELECT call_id FROM ways WHERE created_at < :before LIMIT :limit)
