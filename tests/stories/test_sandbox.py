@@ -16,6 +16,7 @@ from jackfield.parsing import parse_config
 from jackfield.settings import load_settings
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.files import FilesOptions
+from jackfield.sources.mcp.options import McpOptions
 from tests.requirement import requirement
 from tests.sources.workers import worker_file
 from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway
@@ -125,9 +126,12 @@ def test_the_configuration_that_is_explained_is_taken_and_no_key_is_left_out(tmp
     blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "jackfield.toml").write_text("\n".join(map(dedent, blocks)), encoding="utf-8")
     settings = load_settings(tmp_path / "jackfield.toml", environment={})
-    assert [source.name for source in settings.sources] == ["untrusted", "crunching"]
+    assert [source.name for source in settings.sources] == ["untrusted", "crunching", "stranger"]
     for source in settings.sources:
-        assert parse_config(source.options, FilesOptions, where="docs").sandbox
+        if source.kind == "files":
+            assert parse_config(source.options, FilesOptions, where="docs").sandbox
+        else:
+            assert parse_config(source.options, McpOptions, where="docs").sandbox
     assert [name for name in SandboxSettings.__struct_fields__ if f"`{name}`" not in text] == []
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
 from jackfield.parsing import parse_config, snake_keys
+from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.http_requests import check_headers
 from jackfield.sources.outgoing import OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url
@@ -43,6 +44,12 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
     sampling: bool | str = False
     """The server may ask a model: the default one, or the one of this name."""
+    sandbox: bool | SandboxSettings = False
+    """Whether its process sees only what it needs; a table says more about it."""
+
+    @property
+    def confinement(self) -> SandboxSettings | None:
+        return SandboxSettings() if self.sandbox is True else self.sandbox or None
 
     @property
     def carrier(self) -> str:
@@ -87,6 +94,8 @@ def parse_options(options: dict[str, Any], *, where: str) -> McpOptions:
     carrier = parsed.carrier
     if carrier not in OURS:
         return parsed
+    if parsed.sandbox and carrier != STDIO:
+        raise ConfigError(f"{where}.sandbox is for a server that is started here, by a command. Remove it.")
     if parsed.options:
         raise ConfigError(f"{where}.options are for transports of other packages, not for '{carrier}'. Remove them.")
     if carrier == STDIO:
@@ -118,6 +127,7 @@ class _Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     headers: dict[str, str] = {}
     era: Literal["auto", "handshake"] = "auto"
+    sandbox: bool | SandboxSettings = False
 
 
 class _Servers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

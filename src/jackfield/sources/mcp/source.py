@@ -23,11 +23,12 @@ from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_op
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.sampling import Sample, sampler
 from jackfield.sources.mcp.sse import SseWire
-from jackfield.sources.mcp.stdio import ServerLog, StdioWire
+from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioWire, environment
 from jackfield.sources.mcp.streamable import StreamableHttp
 from jackfield.sources.mcp.upstream import Terms, Upstream
 from jackfield.sources.mcp.wires import GROUP, ForeignWire, Listener, TransportFactory, Wire
 from jackfield.sources.outgoing import OutgoingError
+from jackfield.workers.sandbox.kinds import Plan, plain
 
 SLACK_SECONDS = 5.0
 
@@ -188,6 +189,7 @@ class _WireMaker:
         self._from_config = from_config
         self._options = options
         self._surroundings = surroundings
+        self._cwd = surroundings.folder / Path(options.cwd).expanduser()
         self.log = ServerLog(name, redact=surroundings.workshop.redact)
         """What the server's processes say, one after the other."""
         carrier = options.carrier
@@ -200,15 +202,7 @@ class _WireMaker:
         if self._foreign is not None:
             return ForeignWire(self._foreign(self._name, options.for_foreign, lent))
         if options.carrier == STDIO:
-            return StdioWire(
-                self._name,
-                options.argv,
-                env=options.env,
-                cwd=lent.folder / Path(options.cwd).expanduser(),
-                supervisor=lent.supervisor,
-                listener=listener,
-                log=self.log,
-            )
+            return StdioWire(self._name, self._plan, supervisor=lent.supervisor, listener=listener, log=self.log)
         assert options.url is not None
         wire = SseWire if options.carrier == SSE else StreamableHttp
         return wire(
@@ -218,4 +212,18 @@ class _WireMaker:
             outgoing=lent.outgoing,
             named_by=options.url if self._from_config else None,
             listener=listener,
+        )
+
+    async def _plan(self) -> Plan:
+        """How its process is started, in a sandbox or in none. Raises `SandboxUnavailable`."""
+        options, lent = self._options, self._surroundings
+        cwd = self._cwd
+        if options.confinement is None:
+            return plain(options.argv, env=environment(options.env), cwd=cwd)
+        return await lent.workshop.sandboxes.plan(
+            options.confinement,
+            command=options.argv,
+            env=environment(NO_SCRIPTS | options.env),
+            folder=cwd,
+            name=f"jackfield-{self._name}",
         )

@@ -1,14 +1,14 @@
 """MCP over a process's stdin and stdout, one message a line. The process lives and dies with the connection.
 
-Above: `upstream.py`. Below: the supervisor, which sees to it that nothing the process started outlives it. It gets
-PATH, HOME and what the config names as its environment, nothing else; what it says on stderr goes to the log.
+Above: `upstream.py`. Below: the supervisor, which sees to it that nothing the process started outlives it, and a
+sandbox where the config asks for one. It gets PATH, HOME and what the config names as its environment, nothing else;
+what it says on stderr goes to the log.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
 from msgspec import Raw
@@ -18,9 +18,12 @@ from jackfield.sources.mcp.errors import NotDelivered, UpstreamLost
 from jackfield.sources.mcp.exchange import Exchange
 from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener
 from jackfield.workers.logs import LogPipe, WorkerLog
+from jackfield.workers.sandbox.kinds import Plan
 from jackfield.workers.supervisor import Child, Supervisor
 
 INHERITED = ("PATH", "HOME")
+NO_SCRIPTS = {"npm_config_ignore_scripts": "true"}
+"""What a sandboxed server is told besides: npx installs packages without running anything of them."""
 GOODBYE_SECONDS = 2.0
 """How long a server may take to leave after its stdin ended."""
 LAST_WORDS_SECONDS = 0.5
@@ -37,19 +40,16 @@ class StdioWire:
     def __init__(
         self,
         name: str,
-        command: tuple[str, ...],
+        plan: Callable[[], Awaitable[Plan]],
         *,
-        env: Mapping[str, str],
-        cwd: Path,
         supervisor: Supervisor,
         listener: Listener,
         log: "ServerLog",
     ) -> None:
         self._name = name
         self._log = log
-        self._command = command
-        self._env = environment(env)
-        self._cwd = cwd
+        self._make_plan = plan
+        self._plan: Plan | None = None
         self._supervisor = supervisor
         self._listener = listener
         self._exchange = Exchange(name, send=self._write, listener=listener)
@@ -61,8 +61,9 @@ class StdioWire:
     async def open(self) -> None:
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = os.pipe(), os.pipe(), os.pipe()
         try:
-            self._child = await self._supervisor.spawn(
-                self._command, env=self._env, cwd=self._cwd, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err
+            self._plan = await self._make_plan()
+            self._child = await self._plan.start(
+                self._supervisor, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err
             )
         except BaseException as fault:
             for ours in (ours_in, ours_out, ours_err):
@@ -139,9 +140,12 @@ class StdioWire:
         child.kill()
         if self._stderr is not None:
             self._stderr.drain()  # its last words say why
-        self._gone(
-            "The server closed its stdout." if code is None else f"The server's process exited ({_manner(code)})."
-        )
+        self._gone("The server closed its stdout." if code is None else self._how_it_ended(code))
+
+    def _how_it_ended(self, code: int) -> str:
+        if self._plan is None or self._plan.confinement is None:
+            return f"The server's process exited ({_manner(code)})."
+        return f"The server's process is gone: {self._plan.words_for(code)}."
 
     def _gone(self, why: str) -> None:
         fault = UpstreamLost(why)
