@@ -28,7 +28,7 @@ def parse_config(value: Any, into: type[T], *, where: str) -> T:
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as fault:
-        raise ConfigError(_sentence(str(fault), into, where)) from None
+        raise ConfigError(_sentence(str(fault), value, into, where)) from None
 
 
 def snake_case(key: str) -> str:
@@ -60,25 +60,56 @@ def nearest(word: str, known: list[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def _sentence(fault: str, into: Any, where: str) -> str:
+def _sentence(fault: str, value: Any, into: Any, where: str) -> str:
     if found := _UNKNOWN.match(fault):
         key, path = found["key"], found["path"] or ""
         known = _fields_at(into, path)
         cure = nearest(key, known) or (f" Known here: {', '.join(known)}." if known else "")
-        return f"{_place(where, path)} has an unknown key '{key}'.{cure} Remove or rename it."
+        return f"{_place(where, path, value, into)} has an unknown key '{key}'.{cure} Remove or rename it."
     if found := _MISSING.match(fault):
-        return f"{_place(where, found['path'] or '')} needs the key '{found['key']}'. Add it."
+        return f"{_place(where, found['path'] or '', value, into)} needs the key '{found['key']}'. Add it."
     found = _FAULT.match(fault)
     what, path = (found["what"], found["path"] or "") if found else (fault, "")
     cure = f"Known: {', '.join(words)}." if (words := _words_at(into, path)) else "Correct it."
-    return f"{_place(where, path)} is not right: {what[0].lower()}{what[1:]}. {cure}"
+    return f"{_place(where, path, value, into)} is not right: {what[0].lower()}{what[1:]}. {cure}"
 
 
-def _place(where: str, path: str) -> str:
-    inner = path.lstrip(".").replace("[...]", "")
+def _place(where: str, path: str, value: Any, into: Any) -> str:
+    inner = _with_names(path, value, into).lstrip(".").replace("[...]", "")
     if where.endswith(":"):
         return f"{where} {inner}" if inner else where[:-1]
     return f"{where}.{inner}" if inner else where
+
+
+def _with_names(path: str, value: Any, into: Any) -> str:
+    """Msgspec's path with the name of a table in place of `[...]`: the first table there that does not fit."""
+    seen = plain = ""
+    for part in re.findall(r"\.[^.\[]+|\[\d+\]|\[\.\.\.\]", path):
+        name = part
+        if part == "[...]":
+            kind = getattr(_type_at(into, plain), "cls", None)
+            tables = value if isinstance(value, dict) and kind is not None else {}
+            name = "." + next((key for key, table in tables.items() if not _fits(table, kind)), "")
+        if name == ".":
+            return path
+        plain += part
+        seen += name
+        value = _at(value, name)
+    return seen
+
+
+def _at(value: Any, part: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(part[1:])
+    return value[int(part[1:-1])] if isinstance(value, list) and part.startswith("[") else None
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
 
 
 def _fields_at(into: Any, path: str) -> list[str]:
@@ -97,7 +128,7 @@ def _type_at(into: Any, path: str) -> Any:
     """What msgspec expects at `path`, below `X | None` and the like; None when unclear."""
     try:
         info: Any = msgspec.inspect.type_info(into)
-        for part in (part for part in re.split(r"\.|\[\.\.\.\]", path) if part):
+        for part in (part for part in re.split(r"\.|\[\d+\]|\[\.\.\.\]", path) if part):
             info = _below(info, part)
         return _unwrapped(info)
     except (TypeError, AttributeError, StopIteration):

@@ -260,7 +260,7 @@ async def test_past_max_tool_calls_nothing_runs_and_the_model_finishes(stage: St
     ended = await stage.run(model, max_tool_calls=1)
     assert ended.status == "completed"
     assert stage.started == ["add"]
-    assert model.outputs(1)[1].startswith("Tool 'add' was not called: all 1 calls are used up.")
+    assert model.outputs(1)[1].startswith("Tool 'add' was not called: the limit of 1 call is reached.")
     assert [request.tool_choice for request in model.asked] == ["auto", "none", "none"]
 
 

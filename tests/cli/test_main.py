@@ -36,6 +36,7 @@ def test_every_command_has_a_help_with_an_example(name: str, capsys: pytest.Capt
     ("line", "sentence"),
     [
         (["frobnicate"], "There is no command 'frobnicate'. Known: serve, init"),
+        (["tool"], "There is no command 'tool'. Did you mean 'tools'? See 'jackfield --help'."),
         (["call"], "The following arguments are required: name"),
         (["tools", "--jsno"], "Unrecognized arguments: --jsno. See 'jackfield tools --help'."),
         (["call", "add", "a=1", "--json", "{}"], "Arguments are given twice"),

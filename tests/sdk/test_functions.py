@@ -217,7 +217,7 @@ class TestRunning:
     async def test_a_result_that_json_cannot_hold_is_said(self) -> None:
         answer = await one(lambda: object(), name="odd").run({})  # noqa: PLW0108 - called each time
         assert answer.error is not None
-        assert answer.error.startswith("'odd' returned a object that JSON cannot hold: ")
+        assert answer.error.startswith("'odd' returned an object that JSON cannot hold: ")
 
     async def test_being_cancelled_leaves_the_thread_to_itself(self) -> None:
         begun, release = threading.Event(), threading.Event()

@@ -351,8 +351,8 @@ async def test_results_are_what_json_holds_of_them(toolbox: Toolbox, kind: str) 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("object()", "a object that JSON cannot hold: a object is no JSON value."),
-        ("[1, {'x': Odd()}]", "a list that JSON cannot hold: a Odd is no JSON value."),
+        ("object()", "an object that JSON cannot hold: an object is no JSON value."),
+        ("[1, {'x': Odd()}]", "a list that JSON cannot hold: an Odd is no JSON value."),
         ("{(1, 2): 3}", "a dict that JSON cannot hold: Only dicts with str-like or number-like keys are supported."),
         ("'\\ud800'", "a str that JSON cannot hold: 'utf-8' codec can't encode character"),
         ("itself()", "a list that JSON cannot hold: maximum recursion depth exceeded"),

@@ -1,7 +1,9 @@
 import asyncio
+import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from jackfield.store import CallFilter, moves, naming, open_store, sqlite
 from jackfield.store.moves import Script
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
+from tests.requirement import requirement
 from tests.store.making import a_call
+from tests.stories.gateway import eventually
 
 
 @pytest.fixture
@@ -309,3 +313,88 @@ async def test_a_folder_that_cannot_be_made_is_said_and_where_it_was_named(tmp_p
     with pytest.raises(ConfigError, match=said), naming("the.toml: store.url"):
         await store.open()
     await store.close()
+
+
+def plain_copy(path: Path) -> Path:
+    """The database file alone, as somebody copies it who does not know of its log."""
+    return Path(shutil.copy(path, path.with_name("copy.db")))
+
+
+async def fill(store: SqliteStore, count: int = 300) -> set[str]:
+    calls = [a_call() for _ in range(count)]
+    big = done("x" * 4_000)
+    await asyncio.gather(*(store.record_settled(call, big, age_ms=0, duration_ms=0.1) for call in calls))
+    return {call.id for call in calls}
+
+
+@requirement("STORE-log-emptied")
+async def test_after_a_burst_the_log_is_emptied_and_a_plain_copy_has_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOG_KEPT_SECONDS", 0.2)
+    monkeypatch.setattr(sqlite, "IDLE_SECONDS", 0.05)
+    path = tmp_path / "calls.db"
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        made = await fill(store)
+        assert len(await store.calls_among(made)) == len(made)  # readers with connections of their own
+        await asyncio.to_thread(eventually, lambda: log_size(path) == 0)
+        assert rows_on_disk(plain_copy(path)) == made
+        made |= await fill(store, 1)
+        await asyncio.to_thread(eventually, lambda: rows_on_disk(plain_copy(path)) == made)
+    finally:
+        await store.close()
+    assert not path.with_name("calls.db-wal").exists()
+
+
+@requirement("STORE-log-emptied")
+async def test_a_writer_that_never_rests_empties_the_log_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOG_KEPT_SECONDS", 3600.0)
+    monkeypatch.setattr(sqlite, "LOG_KEPT_AT_MOST", 0.0)
+    path = tmp_path / "calls.db"
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        made = await fill(store)
+        await fill(store, 1)
+        assert rows_on_disk(plain_copy(path)) >= made
+    finally:
+        await store.close()
+
+
+@requirement("STORE-log-emptied")
+async def test_a_reader_in_the_way_is_waited_for_shortly_and_the_log_is_emptied_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOG_KEPT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "CHECKPOINT_WAITS_MS", 1)
+    tried: list[bool] = []
+    empty = sqlite.empty_log
+
+    def watched(connection: sqlite3.Connection) -> bool:
+        tried.append(empty(connection))
+        return tried[-1]
+
+    monkeypatch.setattr(sqlite, "empty_log", watched)
+    path = tmp_path / "calls.db"
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        await fill(store, 10)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM calls").fetchone()
+            made = await fill(store)
+            await asyncio.to_thread(eventually, lambda: False in tried)
+            assert made <= rows_on_disk(path), "writes go on"
+        await asyncio.to_thread(eventually, lambda: log_size(path) == 0)
+    finally:
+        await store.close()
+
+
+def log_size(path: Path) -> int:
+    return path.with_name(path.name + "-wal").stat().st_size

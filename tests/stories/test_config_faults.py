@@ -22,6 +22,14 @@ FAULTS = {
         '[[tools]]\nname = "x"\ndescription = "x"\ninputSchema = {}\nexecutionType = "internal"\nvisibel = true\n',
         ["tools[0] (x)", "'visibel'", "Did you mean 'visible'?"],
     ),
+    "an unknown key of one key of several": (
+        '[auth.keys.good]\nkey = "12345678"\n[auth.keys.ops]\nkey = "23456789"\nscope = ["admin"]\n',
+        ["jackfield.toml: auth.keys.ops has", "'scope'", "Did you mean 'scopes'?"],
+    ),
+    "an unknown key of one category of several": (
+        '[[categories]]\nid = "a"\nname = "A"\n[[categories]]\nid = "b"\nname = "B"\nicn = "x"\n',
+        ["jackfield.toml: categories[1] has", "'icn'", "Did you mean 'icon'?"],
+    ),
     "a wrong type": ('[server]\nport = "many"\n', ["jackfield.toml: server.port", "Correct it."]),
     "an unknown kind": ('[sources.x]\nkind = "filse"\n', ["sources.x", "filse", "files"]),
     "a missing kind": ('[sources.x]\npath = "y"\n', ["sources.x", "needs a kind", "Add it."]),

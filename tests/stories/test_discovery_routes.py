@@ -118,7 +118,7 @@ async def test_sources_and_preferences_are_shown_and_set_from_the_command_line(t
 
         code, text = await cli("sources", "--refresh")
         assert (code, text.split()[:2]) == (0, ["first", "up"])
-        assert "1 tools" in text
+        assert "1 tool " in text
         assert await cli("prefer", "greet") == (0, "greet is on and asks nobody.\n")
         assert await cli("prefer", "greet", "--off") == (0, "greet is off (your preference) and asks nobody.\n")
         assert (await execute(last.client, "greet")).status_code == 403

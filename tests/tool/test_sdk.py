@@ -321,7 +321,7 @@ def test_calling_tools_outside_of_a_call_or_after_it_is_refused(worker: WorkerPr
     assert worker.call("ask_after_the_end")["error"] == (
         "ToolError: The call that asks for 'late' is over, so nobody may call it."
     )
-    assert worker.call("ask_what_json_cannot_hold")["error"] == "TypeError: a object is no JSON value"
+    assert worker.call("ask_what_json_cannot_hold")["error"] == "TypeError: an object is no JSON value"
     assert worker.call("report_after_the_end") == {"result": "quiet", "error": None}
 
 

@@ -13,6 +13,7 @@ from msgspec import Raw
 from jackfield.agents.media import MOST_IMAGES, Reading, read_result
 from jackfield.model.items import InputText, Message, ToolImage
 from jackfield.model.times import iso_time
+from jackfield.model.words import counted
 from jackfield.store.inboxes import InboxEvent
 
 PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)
@@ -55,7 +56,7 @@ def inbox_message(events: Sequence[InboxEvent], *, now: int) -> Message:
 def line_of(event: InboxEvent, *, now: int, longest: int = LONGEST) -> str:
     """One event, on one line of about so many characters."""
     line = _line(event, data_of(event), _ago(now - event.created_at), longest)
-    return line if len(line) <= longest else f"{line[:longest]}… ({len(line) - longest} characters more)"
+    return line if len(line) <= longest else f"{line[:longest]}… ({counted(len(line) - longest, 'character')} more)"
 
 
 def _most_telling(events: Sequence[InboxEvent]) -> list[InboxEvent]:

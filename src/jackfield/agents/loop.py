@@ -22,6 +22,7 @@ from jackfield.agents.tools import Offered
 from jackfield.llm.base import ModelFailed, ModelRequest
 from jackfield.llm.retries import is_passing
 from jackfield.model.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, Usage
+from jackfield.model.words import counted
 
 log = logging.getLogger("jackfield.agents")
 
@@ -134,7 +135,8 @@ class Loop:
         if refusal is not None or tool is None:
             return refusal or f"There is no tool '{name}'."
         if tool.runs_here and self._is_spent:
-            return f"Tool '{name}' was not called: all {self._run_here} calls are used up. Answer without tools."
+            limit = counted(self._run_here, "call")
+            return f"Tool '{name}' was not called: the limit of {limit} is reached. Answer without tools."
         self._called.add(name)
         self._run_here += tool.runs_here
         return tool

@@ -15,6 +15,7 @@ from jackfield.model.call import Call
 from jackfield.model.content import expand
 from jackfield.model.items import InputImage
 from jackfield.model.large_result import Notice, may_be_notice
+from jackfield.model.words import counted
 from jackfield.store import Store
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -83,7 +84,7 @@ class _Reader:
     def reading(self) -> Reading:
         text = "\n".join(self.words) or NOTHING
         if len(text) > LONGEST_TEXT:
-            text = f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} characters more)"
+            text = f"{text[:LONGEST_TEXT]}… ({counted(len(text) - LONGEST_TEXT, 'character')} more)"
         return Reading(text, tuple(self._images))
 
     def take(self, block: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER
+from jackfield.model.words import counted
 
 
 class Allow(Struct, frozen=True):
@@ -146,7 +147,7 @@ def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> Ra
 def _too_many(entry: Entry, retry_after: float) -> RateLimited:
     seconds = retry_after if retry_after > 0 else WINDOW_NS / 1e9
     return RateLimited(
-        f"Tool '{entry.name}' takes {entry.tool.metadata.rate_limit_per_minute} calls a minute. "
+        f"Tool '{entry.name}' takes {counted(entry.tool.metadata.rate_limit_per_minute or 0, 'call')} a minute. "
         f"Try again in {math.ceil(seconds)} s.",
         retry_after=seconds,
     )

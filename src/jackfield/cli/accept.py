@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from jackfield.cli.consent import add_consent_argument, agreed, put_diff
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import counted, harmless, paint, put
+from jackfield.cli.show import harmless, paint, put
 from jackfield.cli.usage import add_gateway_arguments
+from jackfield.model.words import counted
 from jackfield.sdk import Client, DefinitionDiff
 
 DESCRIPTION = """\

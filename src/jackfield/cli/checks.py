@@ -20,9 +20,9 @@ from msgspec import Struct
 from jackfield.app import Gateway
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.inside import SOURCES_WITHIN
-from jackfield.cli.show import counted
 from jackfield.errors import JackfieldError
 from jackfield.keys import ADMIN, ADMIN_KEY_FILE
+from jackfield.model.words import counted
 from jackfield.parsing import nearest
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings

@@ -10,8 +10,9 @@ from argparse import ArgumentParser, Namespace
 from jackfield.cli import checks
 from jackfield.cli.checks import Finding, Level
 from jackfield.cli.reach import answers, local_key, local_url
-from jackfield.cli.show import counted, harmless, paint, put, put_json
+from jackfield.cli.show import harmless, paint, put, put_json
 from jackfield.errors import ConfigError
+from jackfield.model.words import counted
 from jackfield.sdk import Client
 from jackfield.settings import Settings, load_local, load_settings
 

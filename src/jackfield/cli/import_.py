@@ -16,8 +16,9 @@ from typing import Any
 from jackfield.cli.consent import add_consent_argument, agreed, put_change
 from jackfield.cli.files import json_object, read_text, replace_file
 from jackfield.cli.mcp_json import Import, ImportedSource, read_servers, servers_in
-from jackfield.cli.show import counted, harmless, paint, put
+from jackfield.cli.show import harmless, paint, put
 from jackfield.cli.usage import UsageError
+from jackfield.model.words import counted
 from jackfield.settings import ServerSettings, find_config
 
 DESCRIPTION = """\

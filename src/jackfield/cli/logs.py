@@ -8,8 +8,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import clock, columns, counted, harmless, paint, put, put_json, put_json_line
+from jackfield.cli.show import clock, columns, harmless, paint, put, put_json, put_json_line
 from jackfield.cli.usage import UsageError, add_gateway_arguments
+from jackfield.model.words import counted
 from jackfield.sdk import Client
 from jackfield.sdk.workers import WorkerInfo, WorkerLine
 

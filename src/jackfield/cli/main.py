@@ -16,6 +16,7 @@ from jackfield import __version__
 from jackfield.cli.show import harmless, note, paint, put, put_json
 from jackfield.cli.usage import CommandModule, UsageError, parser_of
 from jackfield.errors import ConfigError, InvalidArguments, JackfieldError, Refused
+from jackfield.parsing import nearest
 
 FAILED = 1
 USAGE = 2
@@ -105,7 +106,9 @@ def _dispatch(given: list[str]) -> int:
         put(f"jackfield {__version__}")
         return 0
     if given[0] not in COMMANDS:
-        raise UsageError(f"There is no command '{given[0]}'. Known: {', '.join(COMMANDS)}. See 'jackfield --help'.")
+        meant = nearest(given[0], list(COMMANDS))
+        known = meant or f" Known: {', '.join(COMMANDS)}."
+        raise UsageError(f"There is no command '{given[0]}'.{known} See 'jackfield --help'.")
     command = cast("CommandModule", importlib.import_module(f"jackfield.cli.{COMMANDS[given[0]].module}"))
     return command.run(parser_of(given[0], command).parse_intermixed_args(given[1:]))
 

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from jackfield.cli.reach import gateway
-from jackfield.cli.show import clock, columns, counted, harmless, paint, put, put_json, put_json_line
+from jackfield.cli.show import clock, columns, harmless, paint, put, put_json, put_json_line
 from jackfield.cli.usage import add_gateway_arguments
+from jackfield.model.words import counted
 from jackfield.sdk import CallEvent, CallNotFound, CallRecord, Client
 
 DESCRIPTION = """\

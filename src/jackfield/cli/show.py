@@ -87,11 +87,6 @@ def columns(rows: Sequence[Sequence[str]], *, styles: Sequence[str] = (), indent
     return lines
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 tool`, `2 tools`"""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def milliseconds(value: float | None) -> str:
     """`0.4 ms`, `12 ms`, `3.2 s`"""
     if value is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from jackfield.cli.reach import gateway
 from jackfield.cli.show import columns, harmless, paint, put, put_json
 from jackfield.cli.usage import add_gateway_arguments
+from jackfield.model.words import counted
 from jackfield.sdk.pins import SourceInfo
 from jackfield.sdk.types import ScenarioState
 
@@ -87,7 +88,7 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
         (
             harmless(state.scenario),
             "up" if state.available else paint("down", "red"),
-            f"{state.tool_count} tools",
+            counted(state.tool_count, "tool"),
             state.last_checked or "never",
             harmless(state.error or ""),
         )

@@ -18,6 +18,7 @@ from jackfield.cli.schema import fields, sample_object, types_of
 from jackfield.cli.show import columns, harmless, one_line, paint, put, put_json
 from jackfield.cli.tokens import cost_lines, costs_of
 from jackfield.cli.usage import UsageError, add_gateway_arguments
+from jackfield.model.words import counted
 from jackfield.parsing import nearest
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
 from jackfield.sdk.workers import WorkerInfo
@@ -186,7 +187,7 @@ def _facts(tool: ToolInfo) -> Iterator[tuple[str, str]]:
     if said.timeout_seconds is not None:
         yield "timeout", f"{said.timeout_seconds} s"
     if said.rate_limit_per_minute is not None:
-        yield "limit", f"{said.rate_limit_per_minute} calls a minute"
+        yield "limit", f"{counted(said.rate_limit_per_minute, 'call')} a minute"
     if said.cost_estimate:
         yield "cost", said.cost_estimate
     if said.long_running:

@@ -10,6 +10,7 @@ from time import monotonic
 from msgspec import Struct
 
 from jackfield.llm.base import ModelFailed
+from jackfield.model.words import counted
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 _SERVER_FAULTS = 500
@@ -90,8 +91,8 @@ class Breaker:
         if left > 0 or self._is_probed:
             when = f"in {left:.0f} s" if left >= 1 else "in a moment"
             raise ModelFailed(
-                f"Model '{self._model}' failed {self._in_a_row} requests in a row and is left alone for now; it is "
-                f"tried again {when}. Last: {self._last}",
+                f"Model '{self._model}' failed {counted(self._in_a_row, 'request')} in a row and is left alone "
+                f"for now; it is tried again {when}. Last: {self._last}",
                 code="model_unavailable",
                 retry_after=max(left, 1.0),
             )

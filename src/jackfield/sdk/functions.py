@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from jackfield.model.words import with_article
 from jackfield.sdk.answers import Answer, answer_with
 
 MILLISECONDS = 1000
@@ -118,7 +119,9 @@ class Callee:
         try:
             return answer_with(result)
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as fault:
-            return Answer(error=f"'{self.name}' returned a {type(result).__name__} that JSON cannot hold: {fault}.")
+            return Answer(
+                error=f"'{self.name}' returned {with_article(type(result).__name__)} that JSON cannot hold: {fault}."
+            )
 
     def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the hints want them: a date for its text, a dataclass for its object."""

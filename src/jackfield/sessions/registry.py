@@ -25,6 +25,7 @@ from jackfield.keys import Keyring
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.model.words import counted
 from jackfield.parsing import nearest
 from jackfield.sessions import events
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
@@ -274,6 +275,8 @@ class Sessions:
         program = self._terms.programs.get(name)
         most = MOST_OF_AN_AGENT if program is None else program.max_sessions
         if sum(session.agent == name for session in live) >= most:
-            raise Unavailable(f"{most} sessions of '{name}' are open, which is the most. End one, or try again later.")
+            raise Unavailable(
+                f"{counted(most, 'session')} of '{name}': that is the most at once. End one, or try again later."
+            )
         if len(live) >= MOST_SESSIONS:
             raise Unavailable(f"{MOST_SESSIONS:,} sessions are open, which is the most. Try again later.")

@@ -18,6 +18,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
+from jackfield.model.words import with_article
 from jackfield.parsing import is_semver, nearest, parse_config
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.settings.discovery import DiscoverySettings, services_in
@@ -236,7 +237,7 @@ def _read(path: Path) -> dict[str, Any]:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ConfigError(f"{path} is not valid {kind}: {fault}. Correct that place.") from None
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path} must hold an object of settings, not a {type(loaded).__name__}.")
+        raise ConfigError(f"{path} must hold an object of settings, not {with_article(type(loaded).__name__)}.")
     return loaded
 
 

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Done, Failed, Outcome, done
+from jackfield.model.words import with_article
 from jackfield.sources.base import Invocation
 from jackfield.sources.context import Context, Lent
 from jackfield.sources.conversion import Converter, converter_for
@@ -193,7 +194,7 @@ def _encoded(result: Any) -> Done | Failed:
     try:
         return done(msgspec.to_builtins(result, enc_hook=_plain))
     except _CANNOT_ENCODE as error:
-        said = f"The tool returned a {type(result).__name__} that JSON cannot hold: {error}."
+        said = f"The tool returned {with_article(type(result).__name__)} that JSON cannot hold: {error}."
         return Failed("bad_result", f"{said} Return text, numbers, lists, dicts or dataclasses.")
 
 
@@ -203,7 +204,7 @@ def _plain(value: Any) -> Any:
         return str(value)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__} is no JSON value")
+    raise TypeError(f"{with_article(type(value).__name__)} is no JSON value")
 
 
 def _failed(error: BaseException, invocation: Invocation) -> Failed:

@@ -40,6 +40,7 @@ import msgspec
 from jackfield.errors import NameTaken, ToolNotFound
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolDefinition, ToolKind, definition_of
+from jackfield.model.words import with_article
 from jackfield.parsing import nearest
 from jackfield.sources.base import Invocation, Listing
 
@@ -206,7 +207,8 @@ class RegistrySource:
 
 
 def _no_outcome(name: str, value: object) -> Failed:
-    message = f"Tool '{name}' returned a {type(value).__name__}, not an outcome. Its execute() must return done(value)."
+    what = with_article(type(value).__name__)
+    message = f"Tool '{name}' returned {what}, not an outcome. Its execute() must return done(value)."
     _log.error(message)
     return Failed("tool_error", message)
 

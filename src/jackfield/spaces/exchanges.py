@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from jackfield.model.space import SpaceMessage
+from jackfield.model.words import counted
 
 WINDOW_MS = 600_000
 """Messages that are older than this belong to another conversation: a program that reports now and then is heard."""
@@ -19,7 +20,7 @@ STOPPED = "exchange_stopped"
 def notice(agent: str, *, most: int) -> tuple[str, dict[str, str]]:
     """What people are told when agents no longer wake each other, and the metadata that it goes by."""
     text = (
-        f"The agents here have sent {most} messages in a row without a person. "
+        f"The agents here have sent {counted(most, 'message')} in a row without a person. "
         "They do not wake each other any further; write something to go on."
     )
     return text, {"type": STOPPED, "agent": agent}

@@ -4,6 +4,10 @@ The event loop hands scripts to the writer through a bounded queue. The writer t
 transaction and syncs the file once (WAL, `synchronous=FULL`); only then is any of them acknowledged. The quick way
 runs them bare. If one raises, the transaction is rolled back and the batch run again with a savepoint around each, so
 that the bad one fails alone. Reads go to a few threads with connections of their own.
+
+What is committed lies in the log (`-wal`) at first. The writer moves it into the database and empties the log when
+there is nothing else to do, and in any case after half a minute: the log stays small, and a plain copy of the database
+file lacks only what is newer than that.
 """
 
 import asyncio
@@ -12,11 +16,12 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
@@ -41,13 +46,22 @@ FEW = 4
 """Fewer short calls than this in a batch are not worth a statement of their own."""
 BATCH_LIMIT = 1_000
 READERS = 2
+LOG_KEPT_SECONDS = 10.0
+"""How long a commit lies in the log before it is moved into the database, if the writer has a moment then."""
+LOG_KEPT_AT_MOST = 30.0
+"""The same when it has none."""
+IDLE_SECONDS = 0.5
+"""How long nothing is written before the writer has a moment."""
+CHECKPOINT_WAITS_MS = 200
+"""How long emptying the log waits for readers; while it does, nothing is written."""
+BUSY_TIMEOUT_MS = 5000
 SETUP = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA busy_timeout = 5000",
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
 )
 
 
@@ -177,10 +191,27 @@ class SqliteStore(Store):
 
     def _write_batches(self, connection: sqlite3.Connection) -> None:
         """The writer's life: take what waits, commit it, say so; until told to stop."""
-        while (batch := self._queue.get()) is not None:
-            results = commit_batch(connection, batch, self._statements)
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._acknowledge, results)
+        log_since: float | None = time.monotonic()  # what a gateway that was killed has left there
+        while (batch := self._next_batch(log_since)) is not None:
+            if batch:
+                results = commit_batch(connection, batch, self._statements)
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._acknowledge, results)
+            now = time.monotonic()
+            if log_since is None:
+                log_since = now
+            if not batch or now - log_since > LOG_KEPT_AT_MOST:
+                log_since = None if empty_log(connection) else now
+
+    def _next_batch(self, log_since: float | None) -> list[_Job] | None:
+        """What is to be written; nothing when it is time to empty the log; None when the store closes."""
+        if log_since is None:
+            return self._queue.get()
+        due = log_since + LOG_KEPT_SECONDS - time.monotonic()
+        try:
+            return self._queue.get(timeout=max(IDLE_SECONDS, due))
+        except Empty:
+            return []
 
     def _acknowledge(self, results: list[_Result]) -> None:
         self._is_writing = False
@@ -292,6 +323,20 @@ def _told(fault: Exception) -> Exception:
     if isinstance(fault, sqlite3.OperationalError):
         return Unavailable("The store could not write (disk full or not writable?). Nothing was changed.")
     return fault
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Move the log's commits into the database and cut the log to nothing; False where a reader was in the way."""
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAITS_MS}")
+        try:
+            is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    except sqlite3.Error as fault:
+        log.warning("The database's log could not be emptied; it is tried again: %s", fault)
+        return False
+    return not is_busy
 
 
 def take_lock(path: Path) -> int:

@@ -402,7 +402,7 @@ class _Call:
         try:
             return f'{self.head}"result":{_to_json(result)},"error":null}}\n'.encode()
         except Exception as error:  # noqa: BLE001 - the tool's own objects take part in this
-            said = f"The tool returned a {_class_name(result)} that JSON cannot hold: {_message(error)}."
+            said = f"The tool returned {_a(result)} that JSON cannot hold: {_message(error)}."
             return self.failed("bad_result", f"{said} Return text, numbers, lists, dicts or dataclasses.")
 
     def failed(self, code: str, said: str) -> bytes:
@@ -430,6 +430,12 @@ def _message(error: BaseException) -> str:
 def _class_name(value: object) -> str:
     """Past a metaclass that has its own idea of names."""
     return str(type.__dict__["__name__"].__get__(type(value)))
+
+
+def _a(value: object) -> str:
+    """`an object`, `a set`."""
+    name = _class_name(value)
+    return f"{'an' if name[:1].lower() in ('a', 'e', 'i', 'o') else 'a'} {name}"
 
 
 def _sentence(said: str) -> str:
@@ -503,7 +509,7 @@ def _object(value: Any) -> Any:  # noqa: C901, PLR0911 - one line per kind
         return sys.modules["msgspec"].to_builtins(value)
     if hasattr(kind, "__attrs_attrs__"):
         return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__}
-    raise TypeError(f"a {_class_name(value)} is no JSON value")
+    raise TypeError(f"{_a(value)} is no JSON value")
 
 
 def _is_late(kind: type) -> bool:
@@ -1534,7 +1540,7 @@ def _too_deep(line: bytes) -> bytes:
 
 def _amount(value: Any) -> float | None:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"Progress is told in numbers, not as a {_class_name(value)}; words go into message.")
+        raise TypeError(f"Progress is told in numbers, not as {_a(value)}; words go into message.")
     try:
         amount = float(value)
     except OverflowError:
@@ -1564,7 +1570,7 @@ def _described(value: Any) -> Any:
     try:
         return repr(value)
     except Exception:  # noqa: BLE001 - a tool's own object may fail at this
-        return f"a {_class_name(value)}"
+        return _a(value)
 
 
 def _write_traceback(title: str, error: BaseException) -> None:

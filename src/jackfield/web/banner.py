@@ -9,6 +9,7 @@ from msgspec import json
 
 from jackfield.app import Gateway
 from jackfield.catalog.catalog import Entry
+from jackfield.model.words import counted
 from jackfield.settings import is_for_all
 from jackfield.sources.keeper import SourceState
 
@@ -20,7 +21,7 @@ def banner(gateway: Gateway) -> str:
     settings, keyring = gateway.settings, gateway.keyring
     entries = gateway.catalog.view(keyring.host.principal).entries
     lines = [
-        f"Jackfield is up at {settings.url} with {len(entries)} {'tool' if len(entries) == 1 else 'tools'}.",
+        f"Jackfield is up at {settings.url} with {counted(len(entries), 'tool')}.",
         f"  open  {settings.url}/#code={keyring.new_code(keyring.host)}",
         f"  key   {keyring.key_file or 'as configured'}",
     ]

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from jackfield.model.redaction import CUT
+from jackfield.model.words import counted
 
 logger = logging.getLogger("jackfield.workers")
 
@@ -62,7 +63,7 @@ class WorkerLog:
         text = whole[:LONGEST_LINE]
         left_out += len(whole) - len(text)
         if left_out:
-            text = f"{text.removesuffix(CUT)} {CUT} [{left_out} bytes left out]"
+            text = f"{text.removesuffix(CUT)} {CUT} [{counted(left_out, 'byte')} left out]"
         span = None if left_out else _span(text)
         at = time.time_ns() // 1_000_000
         self._count += 1

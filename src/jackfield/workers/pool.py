@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
+from jackfield.model.words import counted
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.environments import Environment, Environments, Script
 from jackfield.workers.logs import WorkerLog
@@ -205,7 +206,8 @@ class WorkerPool:
         """A worker that was not there: its time to come up is not the call's."""
         wait = self._pause_until - time.monotonic()
         if wait > WORTH_WAITING:
-            said = f"The worker of {self._record.name} ended {self._crashes} times in a row ({self._record.error})."
+            often = counted(self._crashes, "time")
+            said = f"The worker of {self._record.name} ended {often} in a row ({self._record.error})."
             raise _Pausing(f"{said} The next try is in {wait:.1f} s; see: jackfield logs {self._record.name}")
         if wait > 0:
             await asyncio.sleep(wait)

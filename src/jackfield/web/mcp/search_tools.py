@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.view import View
 from jackfield.errors import BadRequest
+from jackfield.model.words import counted
 
 SEARCH_TOOLS = "search_tools"
 HEADER = b"jackfield-search-above"
@@ -49,8 +50,8 @@ def search_definition(count: int) -> dict[str, Any]:
     return {
         "name": SEARCH_TOOLS,
         "description": (
-            f"Find tools by what they do. This server has {count} tools and lists none of them until you search. "
-            "The answer has the definition of each tool that fits, best first; call one by its name."
+            f"Find tools by what they do. This server has {counted(count, 'tool')} and lists none of them until you "
+            "search. The answer has the definition of each tool that fits, best first; call one by its name."
         ),
         "inputSchema": {
             "type": "object",

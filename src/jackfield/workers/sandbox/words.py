@@ -36,7 +36,7 @@ def explained(message: str, limits: SandboxSettings) -> str:
     if limits.file_size and any(mark in message for mark in _OUT_OF_FILE):
         return f"{message} (its sandbox allows it files of up to {_size(limits.file_size)})"
     if limits.processes and any(mark in message for mark in _OUT_OF_PROCESSES):
-        return f"{message} (its sandbox allows it {limits.processes} processes and threads)"
+        return f"{message} (its sandbox allows it processes and threads up to {limits.processes})"
     if not limits.network and limits.kind != "none" and "[Errno 101]" in message:
         return f"{message} (its sandbox has no network)"
     return message
