@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,23 +63,26 @@ class Case(Struct, frozen=True, kw_only=True):
 
 def run_program(case: Case, scene: Scene, command: Sequence[str], **environment: str) -> str:
     """What it printed. A program that fails, or takes too long, has shown nothing."""
+    process = subprocess.Popen(
+        command,
+        cwd=scene.folder,
+        env=scene.environment(**environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # many are a launcher and what it launches: both end together
+    )
     try:
-        said = subprocess.run(
-            command,
-            cwd=scene.folder,
-            env=scene.environment(**environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        tail = (late.stdout or b"")[-1500:] + (late.stderr or b"")[-1500:]
-        raise SuiteError(f"{case.name} was not done after {SECONDS} s. It said: {tail!r}") from None
-    if said.returncode:
-        raise SuiteError(f"{case.name} ended with {said.returncode}: {said.stdout[-1500:]}{said.stderr[-3000:]}")
-    return said.stdout
+        printed, complained = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        printed, complained = process.communicate()
+        said = f"{printed[-1500:]}{complained[-1500:]}"
+        raise SuiteError(f"{case.name} was not done after {SECONDS} s. It said: {said}") from None
+    if process.returncode:
+        raise SuiteError(f"{case.name} ended with {process.returncode}: {printed[-1500:]}{complained[-3000:]}")
+    return printed
 
 
 def _script(name: str) -> Callable[[Case, Scene], Checks]:

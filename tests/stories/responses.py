@@ -299,10 +299,11 @@ def tapped(gateway: RunningGateway, *, key: str = ADMIN_KEY) -> Iterator[tuple[S
 
 
 @contextmanager
-def actor_gateway(folder: Path) -> Iterator[RunningGateway]:
-    """A gateway with the story tools and the model that plays `SCRIPT`."""
+def actor_gateway(folder: Path, *, responses: str = "") -> Iterator[RunningGateway]:
+    """A gateway with the story tools and the model that plays `SCRIPT`; `responses` is more of `[responses]`."""
     files = {"tools/story.py": DEFAULT_TOOLS, "tools/odd.py": ODD_TOOLS, "actor.toml": SCRIPT}
-    with running_gateway(folder, CONFIG, files=files, env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY}) as gateway:
+    config = CONFIG.replace("[responses]\n", f"[responses]\n{responses}\n")
+    with running_gateway(folder, config, files=files, env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY}) as gateway:
         yield gateway
 
 

@@ -7,6 +7,7 @@ the spec may appear where the request brought none, and its reader loses an even
 import json
 import socket
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,8 +15,8 @@ import pytest
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway
-from tests.stories.responses import ADMIN_KEY, CATALOG, MODEL, sse_events
-from tests.web.responses.conformity import check_resource, check_stream, validator
+from tests.stories.responses import ADMIN_KEY, CATALOG, MODEL, actor_gateway, sse_events
+from tests.web.responses.conformity import check_resource, check_stream, event_types, validator
 
 HEART = "data:image/png;base64,iVBORw0KGgo="
 WEATHER = {
@@ -99,6 +100,17 @@ def test_streaming_response_has_events_of_their_schemas_and_a_final_response(act
     assert events[-1]["response"]["status"] == "completed"
     assert b"\r" not in answer.content
     assert b"\nid:" not in answer.content
+
+
+@requirement("PROG-event-names")
+def test_a_gateway_can_speak_with_the_names_of_the_document_alone(tmp_path: Path) -> None:
+    with actor_gateway(tmp_path, responses='event_names = "open-responses"') as gateway:
+        events = sse_events(post(gateway, model=MODEL, stream=True, input="think").content)
+
+    check_stream(events)
+    types = {event["type"] for event in events}
+    assert types <= event_types()
+    assert {"response.reasoning.delta", "response.reasoning.done"} <= types
 
 
 @requirement("CON-resp-compact-models")

@@ -38,6 +38,11 @@ def _names() -> dict[str, str]:
     return named
 
 
+def event_types() -> frozenset[str]:
+    """The types of event that the document has."""
+    return frozenset(_names())
+
+
 @cache
 def validator(name: str, *, with_tools: bool) -> Any:
     document = copy.deepcopy(SCHEMAS)
