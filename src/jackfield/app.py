@@ -18,6 +18,7 @@ import msgspec
 from jackfield.agents.asking import answer_to
 from jackfield.agents.book import AgentBook
 from jackfield.building import (
+    SPEAK_SO,
     Parts,
     catalog_of,
     configured_sources,
@@ -25,6 +26,7 @@ from jackfield.building import (
     hidden_from_sandboxes,
     household_of,
     models_of,
+    mute_agents,
     own_servers_of,
     public_settings,
     sessions_of,
@@ -206,6 +208,8 @@ class Gateway:
         # Before anything is served: what is answered from now on must find everything taken over.
         await self._sweeper.sweep()
         await self.agents.open()
+        for name, why in mute_agents(self.settings):
+            log.warning("agent %s: %s %s", name, why, SPEAK_SO)
         self.household.start()
         self._chores = [
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),

@@ -3,7 +3,7 @@
 Above: `app.py`, which starts and stops them. Below: the rooms.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents.approvals import Approvals
+from jackfield.agents.asking import DEFAULT
 from jackfield.agents.book import AgentBook
 from jackfield.agents.cycles import Household
 from jackfield.agents.engine import Engine, Rooms
@@ -26,6 +27,7 @@ from jackfield.catalog.pins import Pins
 from jackfield.errors import ConfigError
 from jackfield.keys import Keyring
 from jackfield.llm.models import Models
+from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
@@ -40,6 +42,10 @@ from jackfield.spaces.live import Live
 from jackfield.store import Store
 from jackfield.store.opening import database_files
 from jackfield.workers.workshop import Workshop
+
+SPEAK_SO = 'Write calls = [{ tool = "enter_space", … }], then calls = [{ tool = "send_message", … }].'
+MOST_NAMED = 5
+"""Agents that one warning names."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -80,6 +86,26 @@ def hidden_from_sandboxes(settings: Settings) -> list[Path]:
 def models_of(settings: Settings, *, outgoing: Outgoing) -> Models:
     where = "the configuration" if settings.path is None else str(settings.path)
     return Models(settings.models, folder=settings.folder, send=outgoing.send, where=where)
+
+
+def mute_agents(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Agents of the config that people in a space would not hear, and why: their script only has `say`."""
+    fallback = DEFAULT if DEFAULT in settings.models else next(iter(settings.models), "")
+    in_spaces: dict[str, list[str]] = {}
+    for name, agent in settings.agents.items():
+        if agent.spaces:
+            in_spaces.setdefault(agent.model or fallback, []).append(name)
+    for model, names in in_spaces.items():
+        table = settings.models.get(model, {})
+        if table.get("provider") == "scripted":
+            script = read_script(settings.folder / str(table.get("script")), named_in=f"models.{model}.script")
+            if script.talks_to_itself:
+                more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+                why = (
+                    f"People in its spaces will not hear it: {script.origin} has `say`, which is a note to itself, and "
+                    "never calls send_message."
+                )
+                yield f"{', '.join(names[:MOST_NAMED])}{more}", why
 
 
 def configured_sources(settings: Settings, surroundings: Surroundings) -> list[Source]:

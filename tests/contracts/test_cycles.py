@@ -13,6 +13,7 @@ from jackfield.store.cycle_moves import Builtin, CycleRecord, CycleStatus, StepC
 from jackfield.store.cycles import Consciousness
 from jackfield.store.moves import Script
 from jackfield.store.statements import make_statement
+from tests.requirement import requirement
 from tests.store.living import (
     RECORD,
     all_that_is_kept,
@@ -410,3 +411,21 @@ async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Sto
     await store.cycles.commit(living, consciousness="c", record=RECORD)
     assert await store.prune(keep_days=1) == 1
     assert await store.get_call(kept) is None
+
+
+@requirement("SAFE-inboxes-pruned")
+async def test_old_events_of_outside_programs_are_pruned_and_those_of_our_agents_only_when_processed(
+    store: Store,
+) -> None:
+    await known(store, "ada")
+    done_with = (await woken(store, "ada", events=("read",))).cycle
+    await store.cycles.commit(done_with, consciousness="c", record=RECORD)
+    await tell(store, "ada", "unread")
+    await tell(store, "program", "old_1", "old_2")
+    await run(store, "UPDATE inbox SET created_at = 1")
+    await tell(store, "program", "new")
+    assert await store.prune(keep_days=1, limit=2) == 2, "and it is said that there may be more"
+    while await store.prune(keep_days=1, limit=2):
+        pass
+    assert await inbox_of(store, "program") == {"new": "pending"}
+    assert await inbox_of(store, "ada") == {"unread": "pending"}

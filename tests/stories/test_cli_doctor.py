@@ -179,3 +179,20 @@ def test_names_are_held_against_what_a_running_gateway_offers(tmp_path: Path) ->
     ):
         _, findings = examine(tmp_path, env={"JACKFIELD_ADMIN_KEY": "admin-key"})
     check_names(findings)
+
+
+@DOCTOR
+@requirement("SAFE-mute-script-said")
+def test_an_agent_whose_script_nobody_in_its_space_would_hear_is_named(project: Path) -> None:
+    config = DEFAULT_CONFIG + '\n[models.demo]\nprovider = "scripted"\nscript = "mind.toml"\n'
+    agents = '[agents.ada]\nspaces = ["lobby"]\n[agents.bob]\n'
+    write_config(project, config + agents)
+    (project / "mind.toml").write_text('[otherwise]\nsay = "Good morning."\n', encoding="utf-8")
+    code, findings = examine(project)
+    assert code == 0
+    said = of(findings, "agent ada", "warning")
+    assert "will not hear it: mind.toml has `say`" in said
+    assert "send_message" in said
+    speaks = '[[turns]]\nwhen = { user = "hi" }\ncalls = [{ tool = "send_message", arguments = { text = "Hi." } }]\n'
+    (project / "mind.toml").write_text(f'{speaks}[otherwise]\nsay = "Done."\n', encoding="utf-8")
+    assert not [finding for finding in examine(project)[1] if finding["subject"].startswith("agent")]

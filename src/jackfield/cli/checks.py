@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.app import Gateway
+from jackfield.building import SPEAK_SO, mute_agents
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.inside import SOURCES_WITHIN
 from jackfield.errors import JackfieldError
@@ -137,6 +138,9 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     """Whether every agent has something to think with. A model that is named and missing stops the start."""
     if settings.models:
         yield ok("models", ", ".join(settings.models))
+        with suppress(JackfieldError):  # a script that cannot be read stops the start, which says so
+            for name, why in mute_agents(settings):
+                yield warning(f"agent {name}", why, SPEAK_SO)
         return
     for name in settings.agents:
         yield fault(f"agent {name}", "There is no model, so it cannot think.", "Add [models.default] to the config.")

@@ -16,6 +16,8 @@ from jackfield.llm.base import Finish
 from jackfield.model.items import Usage
 from jackfield.parsing import parse_config
 
+SPEAKING_TOOL = "send_message"
+"""The built-in tool by which an agent is heard in a space."""
 Seconds = Annotated[float, Meta(ge=0)]
 Words = str | tuple[str, ...]
 """A text, streamed word by word; or its pieces, streamed as they are."""
@@ -88,6 +90,13 @@ class Script(Struct, frozen=True, kw_only=True):
     """Whether the turns without a condition begin anew after the last."""
     origin: str = "The script"
     """How it is called in errors."""
+
+    @property
+    def talks_to_itself(self) -> bool:
+        """Whether it says things, but never by `send_message`: in a space nobody would hear it."""
+        turns = [*self.turns, *([] if self.otherwise is None else [self.otherwise])]
+        called = {call.tool for turn in turns for call in turn.calls}
+        return SPEAKING_TOOL not in called and any(turn.say for turn in turns)
 
 
 class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

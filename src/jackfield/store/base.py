@@ -329,15 +329,15 @@ class Store(ABC):
         responses_gone = await self._write(partial(responses.prune, before_id=first_response, limit=limit))
         await self.cycles.prune(before=before, limit=limit)
         said_gone = await self.spaces.prune(before=before, limit=limit)
+        told_gone = await self._write(partial(moves.run, "prune_inbox", before=before, limit=limit))
         for name, values in (
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),
-            ("prune_inbox", {"before": before, "limit": limit}),
             ("prune_ways", {"before": before, "limit": limit}),
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))
-        return max(gone, responses_gone, said_gone)
+        return max(gone, responses_gone, said_gone, len(told_gone))
 
     async def now_ms(self) -> int:
         """The database's clock; also the proof that it answers."""

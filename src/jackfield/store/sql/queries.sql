@@ -185,8 +185,13 @@ DELETE FROM idempotency WHERE (principal, key) IN (
 DELETE FROM logins WHERE digest IN (SELECT digest FROM logins WHERE expires_at < clock_ms() LIMIT :limit)
 
 -- name: prune_inbox
+-- An agent of ours wakes for its events, however late. An outside program (a key `agent:NAME`) marks none as processed,
+-- so its events go when they are old, read or not.
 DELETE FROM inbox WHERE seq IN (
-    SELECT seq FROM inbox WHERE status = 'processed' AND created_at < :before ORDER BY seq LIMIT :limit)
+    SELECT seq FROM inbox WHERE created_at < :before AND (status = 'processed'
+        OR (status = 'pending' AND NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = inbox.agent)))
+    ORDER BY seq LIMIT :limit)
+RETURNING seq
 
 -- name: prune_gateways
 DELETE FROM gateways WHERE dead = 1 AND alive_until < :before
