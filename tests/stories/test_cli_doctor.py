@@ -143,7 +143,7 @@ def test_people_get_one_line_for_each_thing_and_a_last_word(project: Path, tmp_p
 NAMES = """
 [auth.keys.narrow]
 key = "narrow-key"
-tools = ["ad", "local:*", "*"]
+tools = ["ad", "local:*", "own@a:*", "*"]
 [agents.a]
 tools = ["nowhere:*", "own:*"]
 [agents.a.mcp]

@@ -17,16 +17,19 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from jackfield.agents.own_servers import servers_of, source_name
+from jackfield.agents.persona import Persona
 from jackfield.app import Gateway
 from jackfield.building import SPEAK_SO, mute_agents
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.inside import SOURCES_WITHIN
-from jackfield.errors import JackfieldError
+from jackfield.errors import ConfigError, JackfieldError
 from jackfield.keys import ADMIN, ADMIN_KEY_FILE
 from jackfield.model.words import counted
 from jackfield.parsing import nearest
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
+from jackfield.settings.agents import AgentSettings
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.store import naming, open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
@@ -148,15 +151,24 @@ def check_models(settings: Settings) -> Iterator[Finding]:
 
 def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
     """Names and patterns in the config that no tool fits now; `offered` are (name, source). A source may bring some."""
+    servers_of_agents = {
+        source_name(agent, server) for agent, said in settings.agents.items() for server in _own_servers(agent, said)
+    }
     for name, key in settings.keys.items():
-        yield from _unfit(f"auth.keys.{name}.tools", key.tools, offered)
+        patterns = [one for one in key.tools or () if one.partition(":")[0] not in servers_of_agents]
+        yield from _unfit(f"auth.keys.{name}.tools", patterns, offered)
     for name, agent in settings.agents.items():
-        servers = agent.mcp.get("servers")
-        own = (
-            {server.get("name") for server in servers if isinstance(server, dict)} if isinstance(servers, list) else ()
-        )
+        own = _own_servers(name, agent)
         patterns = [pattern for pattern in agent.tools if pattern.partition(":")[0] not in own]
         yield from _unfit(f"agents.{name}.tools", patterns, offered)
+
+
+def _own_servers(agent: str, settings: AgentSettings) -> Collection[str]:
+    """The names of an agent's own servers; what is wrong with them is said elsewhere."""
+    try:
+        return servers_of(Persona(agent, settings)).keys()
+    except ConfigError:
+        return ()
 
 
 def _unfit(where: str, patterns: Iterable[str] | None, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:

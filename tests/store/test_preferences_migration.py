@@ -1,0 +1,63 @@
+"""What keys preferred before an administrator's word was kept apart is still theirs after the schema's step."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from jackfield.store import postgres_server, sqlite
+from jackfield.store.postgres import PostgresStore
+from jackfield.store.preferences import Preference
+from jackfield.store.sqlite import SqliteStore
+from jackfield.store.statements import Migration, load_migrations
+
+BEFORE = next(one.number for one in load_migrations({}) if one.name.endswith("_preferences.sql"))
+ROW = """INSERT INTO preferences (principal, chat_id, scenario, tool, enabled, approval)
+VALUES ('k', 'c', 's', 't', 0, 'skip')"""
+KEPT = Preference(principal="k", chat_id="c", scenario="s", tool="t", enabled=False, approval="skip")
+
+
+@pytest.fixture
+def until_then(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Databases are made as they were before the step."""
+
+    def earlier(words: dict[str, str]) -> list[Migration]:
+        return [one for one in load_migrations(words) if one.number < BEFORE]
+
+    for module in (sqlite, postgres_server):
+        monkeypatch.setattr(module, "load_migrations", earlier)
+    return monkeypatch
+
+
+async def test_on_sqlite(tmp_path: Path, until_then: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as old:
+        sqlite.migrate(old, "old.db")
+        old.execute(ROW)
+        old.commit()
+    until_then.undo()
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        assert await store.preferences.all() == [KEPT]
+    finally:
+        await store.close()
+
+
+async def test_on_postgresql(postgres_url: str, until_then: pytest.MonkeyPatch) -> None:
+    old = await asyncpg.connect(postgres_url)
+    try:
+        async with old.transaction():
+            await postgres_server.migrate(old, "old")
+        await old.execute(ROW)
+    finally:
+        await old.close()
+    until_then.undo()
+    store = PostgresStore(postgres_url)
+    await store.open()
+    try:
+        assert await store.preferences.all() == [KEPT]
+    finally:
+        await store.close()
