@@ -221,6 +221,15 @@ def test_every_answer_tells_browsers_to_be_careful(house: House) -> None:
     assert house.ask("GET", "/nowhere").headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/spaces/lobby/messages?beforeSeq=null", "/api/spaces/lobby/messages?afterSeq=NULL"]
+)
+def test_the_word_null_is_no_number(house: House, path: str) -> None:
+    house.ask("POST", "/api/spaces", json={"id": "lobby", "name": "Lobby"})
+    answer = house.ask("GET", path)
+    assert (answer.status_code, error_of(answer)["param"]) == (400, path.partition("?")[2].partition("=")[0])
+
+
 def test_nothing_here_was_a_fault_of_the_gateway(house: House) -> None:
     log = [line for line in house.gateway.log.splitlines() if " error " in line]
     assert log == []

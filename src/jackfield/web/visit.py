@@ -128,9 +128,15 @@ class Visit:
                 raise BadRequest(f"The query parameter '{name}' is given twice. Give it once.", param=name)
             given[name] = value
         try:
-            return msgspec.convert(given, into, strict=False)
+            query = msgspec.convert(given, into, strict=False)
         except msgspec.ValidationError as fault:
             raise bad_value(fault, what="The query string", into=into) from None
+        for field, name in zip(into.__struct_fields__, into.__struct_encode_fields__, strict=True):
+            if name in given and getattr(query, field) is None:  # the word `null`, which is no value here
+                raise BadRequest(
+                    f"The query parameter '{name}' has no value. Give it one, or leave it out.", param=name
+                )
+        return query
 
 
 Handler = Callable[[Visit], Awaitable[Answer]]
