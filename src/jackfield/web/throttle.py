@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from msgspec import Struct
@@ -102,6 +103,7 @@ class Throttle:
             log.warning("Many wrong keys from %s: it is made to wait.", network or "an unknown address")
 
 
+@lru_cache(maxsize=4096)
 def _network_of(address: str) -> str:
     """Whom an address stands for: of IPv6 a whole /64, because a single machine has that many."""
     try:
