@@ -7,6 +7,7 @@ from bench.figures import Line
 from bench.rows import (
     execute,
     growth,
+    hostile,
     manifest,
     mcp,
     openapi,
@@ -36,4 +37,5 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "relay": relay.measure,
     "openapi": openapi.measure,
     "peers": peers.measure,
+    "hostile": hostile.measure,
 }
