@@ -156,7 +156,18 @@ class EventWriter:
             self._tell(spelling.added, draft, **{spelling.place: draft.content_index}, part=made_part(kind, ""))
         if delta:
             part.pieces.append(delta)
-            self._tell(spelling.delta, draft, **{spelling.place: draft.content_index}, delta=delta)
+            self._send_delta(spelling, draft, delta)
+
+    def _send_delta(self, spelling: _Spelling, draft: Draft, delta: str) -> None:
+        """As `_tell` would; by itself, since every token comes here."""
+        number, item_id, index, place = self._next, draft.item.id, draft.index, draft.content_index
+        make = spelling.delta
+        if spelling.place == "content_index":
+            event = make(sequence_number=number, item_id=item_id, output_index=index, content_index=place, delta=delta)
+        else:
+            event = make(sequence_number=number, item_id=item_id, output_index=index, summary_index=place, delta=delta)
+        self._frames.append(event.frame)
+        self._next = number + 1
 
     def _close_part(self, draft: Draft) -> None:
         part, draft.open_part = draft.open_part, None
