@@ -147,7 +147,9 @@ def own_servers_of(
     return OwnServers(
         panel=parts.panel,
         catalog=parts.catalog,
-        make=lambda name, options, trusted: McpSource(name, options, parts.surroundings, from_config=trusted),
+        make=lambda name, options, trusted: McpSource(
+            name, options, parts.surroundings, from_config=trusted, owner=name
+        ),
         find=find,
         on_listing=on_listing,
     )

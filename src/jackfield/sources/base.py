@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
@@ -244,6 +244,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """The guarded HTTP client (`outgoing.Outgoing`)."""
     workshop: Workshop
     """Where processes are started and watched."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What sources of one kind have in common, by a name of that kind's own."""
     house: Callable[[], str] = _no_house
     """What other gateways know this one, and all that share its database, by."""
 

@@ -22,6 +22,7 @@ from jackfield.sources.mcp.listing import Offer, Rules, may_be_repeated, offer_o
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.sampling import Sample, sampler
+from jackfield.sources.mcp.sharing import share_of
 from jackfield.sources.mcp.sse import SseWire
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioWire, environment
 from jackfield.sources.mcp.streamable import StreamableHttp
@@ -46,16 +47,24 @@ def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroun
     if any(header.lower() == "host" for header in headers):
         raise ConfigError("The header 'Host' cannot be set; it follows from the url. Remove it.")
     options = parse_options({"url": url, "headers": headers}, where="The server")
-    return McpSource(name, options, surroundings, from_config=False)
+    return McpSource(name, options, surroundings, from_config=False, owner=name)
 
 
 class McpSource:
-    """One server's tools, and one shared connection to it."""
+    """One server's tools, and a share in the connection to it. `owner`: whose server it is; nobody's: the config's."""
 
     kind: ClassVar[str] = "mcp"
     tool_kind: ClassVar[ToolKind] = ToolKind.MCP
 
-    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: McpOptions,
+        surroundings: Surroundings,
+        *,
+        from_config: bool = True,
+        owner: str = "",
+    ) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._ask_for_refresh = partial(surroundings.changed, name)
@@ -65,43 +74,48 @@ class McpSource:
         self._options = options
         make_wire = wire_maker(name, options, surroundings, from_config=from_config)
         self._server_log = make_wire.log
-        self._upstream = Upstream(
-            name,
-            make_wire,
-            terms=Terms(
-                seconds=options.connect_seconds,
-                first_seconds=options.first_seconds,
-                is_process=options.carrier == STDIO,
-                handshake_only=options.era == "handshake",
-            ),
+        terms = Terms(
+            seconds=options.connect_seconds,
+            first_seconds=options.first_seconds,
+            is_process=options.carrier == STDIO,
+            handshake_only=options.era == "handshake",
+        )
+        sample = _sampler(options, surroundings)
+        self._share = share_of(
+            surroundings.shared,
+            options,
+            owner=owner,
+            from_config=from_config,
+            make=lambda changed: Upstream(name, make_wire, terms=terms, changed=changed, sample=sample),
             changed=self._ask_for_refresh,
-            sample=_sampler(options, surroundings),
         )
         self._offer = Offer()
         self._names: frozenset[str] = frozenset()
 
     async def open(self) -> None:
-        await self._upstream.connect()
+        await self._share.connect()
 
     async def refresh(self) -> Listing:
-        self._offer = offer_of(await self._upstream.list_tools(), self._rules)
+        self._offer = offer_of(await self._share.list_tools(), self._rules)
         self._names = frozenset(tool.name for tool in self._offer.listing.tools)
-        instructions = self._upstream.instructions
+        instructions = self._share.upstream.instructions
         if not instructions:
             return self._offer.listing
         return replace(self._offer.listing, about=About(instructions=instructions))
 
     @property
     def open_seconds(self) -> float:
-        return self._upstream.patience + self._options.connect_seconds + SLACK_SECONDS
+        return self._share.upstream.patience + self._options.connect_seconds + SLACK_SECONDS
 
     def doing(self) -> str | None:
         """That it is being started, how long that has taken, and what may take so long."""
-        busy = self._upstream.opening_for
+        busy = self._share.upstream.opening_for
         if busy is None or self._options.carrier != STDIO:
             return None
-        hint = " Its command may be installing it." if self._options.first_seconds == self._upstream.patience else ""
-        return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {self._upstream.patience:g} s.{hint}"
+        hint = (
+            " Its command may be installing it." if self._options.first_seconds == self._share.upstream.patience else ""
+        )
+        return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {self._share.upstream.patience:g} s.{hint}"
 
     def last_words(self) -> tuple[str, ...]:
         return self._server_log.last_words()
@@ -125,16 +139,16 @@ class McpSource:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
-        await self._upstream.close()
+        await self._share.close()
 
     async def _call(self, invocation: Invocation) -> Outcome:
         try:
-            await self._upstream.connect()
+            await self._share.connect()
         except McpError as fault:
             self._ask_for_refresh()
             raise self._down(fault, invocation) from None
         name = invocation.tool.name
-        answer = await self._upstream.call(
+        answer = await self._share.upstream.call(
             name,
             invocation.arguments,
             headers=self._offer.headers.get(name, {}),

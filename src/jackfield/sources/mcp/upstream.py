@@ -171,6 +171,10 @@ class Upstream:
                 self._changed()  # or still speaks the revision that we agreed on
             raise
 
+    def renew(self) -> None:
+        """Have done with the connection that there is; the next use makes another."""
+        self._drop(self._connection)
+
     async def close(self) -> None:
         self._drop(self._connection)
         if self._buried:
