@@ -19,6 +19,7 @@ from jackfield.sources.base import Invocation, Listing, Source
 from jackfield.sources.http import HttpSource
 from jackfield.sources.internal import InternalSource
 from jackfield.sources.keeper import Panel
+from jackfield.sources.others import DeclaredSource, OthersSource, SpaceSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
 from tests.requirement import requirement
@@ -315,6 +316,30 @@ async def test_a_source_says_which_kind_of_tools_it_runs_and_lists_only_such(cas
     assert case.source.kind == case.kind
     assert case.source.tool_kind is case.tool_kind
     assert {tool.kind for tool in (await opened(case)).values()} == {case.source.tool_kind}
+
+
+@pytest.fixture(params=[OthersSource, SpaceSource, DeclaredSource])
+def answered_elsewhere(request: pytest.FixtureRequest) -> OthersSource:
+    """Tools that a tool server, or a person in a space, answers."""
+    kind = ExecutionType.SPACE if request.param is SpaceSource else ExecutionType.EXTERNAL
+    echo = Tool(source="theirs", name="echo", kind=ToolKind.FUNCTION, input_schema=TEXT, execution_type=kind)
+    made: OthersSource = request.param("theirs", (echo,))
+    return made
+
+
+@requirement("TOOL-executor-kind", "TOOL-executor-can-execute", "TOOL-executor-execute")
+async def test_a_source_whose_tools_somebody_else_answers_lists_them_and_runs_none(
+    answered_elsewhere: OthersSource,
+) -> None:
+    source = answered_elsewhere
+    await source.open()
+    [echo] = (await source.refresh()).tools
+    assert source.tool_kind is echo.kind is ToolKind.FUNCTION
+    assert not source.can_execute(echo)
+    outcome = await source.execute(invocation_of(echo, text="hello"))
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "not_executed_here"
+    await source.close()
 
 
 @requirement("DISC-provider-tools", "TOOL-deliver-executor")

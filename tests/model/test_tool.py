@@ -32,7 +32,6 @@ def on_the_wire(tool: Tool, name: str = "public") -> dict[str, Any]:
     return decoded
 
 
-@requirement("TOOL-scope-hierarchy", "TOOL-kind-function", "TOOL-kind-mcp", "TOOL-kind-internal")
 @pytest.mark.parametrize(
     ("kind", "here"), [(ToolKind.FUNCTION, False), (ToolKind.MCP, False), (ToolKind.INTERNAL, True)]
 )
@@ -40,7 +39,6 @@ def test_a_kind_says_whether_the_gateway_runs_the_tool_itself(*, kind: ToolKind,
     assert Tool(source="s", name="t", kind=kind).kind.hosted_here is here
 
 
-@requirement("TOOL-kind-function", "TOOL-kind-mcp", "TOOL-kind-internal")
 def test_there_are_three_kinds_and_a_tool_is_internal_unless_said() -> None:
     assert {kind.value for kind in ToolKind} == {"function", "mcp", "internal"}
     assert Tool(source="s", name="t").kind is ToolKind.INTERNAL

@@ -193,7 +193,7 @@ def test_goals_are_read_and_replaced_and_keep_their_ids(house: House) -> None:
     assert ask(house, "GET", path)["goals"] == changed
 
 
-@requirement("CON-agents-plans")
+@requirement("CON-agents-plans", "CON-agents-crud")
 def test_plans_say_when_in_one_of_three_ways_and_in_utc_unless_a_zone_is_given(house: House) -> None:
     path = "/api/agents/ada/plans"
     now = datetime.now(UTC)

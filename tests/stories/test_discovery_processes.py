@@ -12,6 +12,7 @@ import pytest
 
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
+from tests.waiting import Stopwatch
 
 SERVICE = Path(__file__).parent / "plain_service.py"
 FILES = {"tools/a.py": 'def greet(name: str) -> str:\n    """Say hello."""\n    return f"Hello {name}"\n'}
@@ -106,11 +107,17 @@ def test_a_chain_of_three_works(town: Town) -> None:
 
 @requirement("DISC-future-websocket-peer")
 def test_a_new_tool_at_the_end_of_a_chain_is_there_within_a_moment(town: Town) -> None:
-    (town.first.folder / "tools/b.py").write_text('def fresh() -> int:\n    """New."""\n    return 1\n')
-    eventually(lambda: "fresh" in names(town.first))
-    # Its manifests are good for a minute; what is there sooner was told. Most of these seconds are the machine's.
-    eventually(lambda: "fresh" in names(town.second), within=5)
-    eventually(lambda: "fresh" in names(town.third), within=5)
+    took = []
+    for name in ("fresh", "fresher", "freshest"):
+        text = f'def {name}() -> int:\n    """New."""\n    return 1\n'
+        (town.first.folder / f"tools/{name}.py").write_text(text, encoding="utf-8")
+        eventually(lambda: name in names(town.first))  # noqa: B023 - asked within this turn
+        watch = Stopwatch()
+        eventually(lambda: name in names(town.second))  # noqa: B023
+        took.append(watch.seconds())
+        eventually(lambda: name in names(town.third))  # noqa: B023
+    # Their manifests are good for a minute; what is there sooner was told. The best of three: a busy machine is late.
+    assert min(took) < 1
     assert execute(town.third, "fresh")["result"] == 1
 
 

@@ -30,7 +30,7 @@ async def at(house: House) -> AsyncIterator[Desk]:
 
 
 @requirement("CON-exec-202", "SPACE-field-is-async", "SPACE-flow-async", "SPACE-async-returns-at-once")
-@requirement("SPACE-cycle-pending-id", "SPACE-async-creates-pending", "SPACE-async-inbox-later")
+@requirement("SPACE-cycle-pending-id", "SPACE-async-inbox-later")
 async def test_an_async_tool_is_pending_at_once_and_its_result_comes_by_inbox(at: Desk) -> None:
     answer = await at.execute("ext_job", {"n": 1}, agent="async")
     body = answer.json()

@@ -228,7 +228,7 @@ def test_a_server_at_an_address_that_is_not_allowed_is_not_asked(client: Sdk) ->
     assert "169.254.169.254" in made.output[0].error
 
 
-@requirement("CON-resp-approval")
+@requirement("CON-resp-approval", "CON-resp-mcp-items")
 @ASK
 def test_an_approved_call_runs_and_the_response_continues(client: Sdk, actor: RunningGateway, asking: Any) -> None:
     asked = asking(client, "pay", CATALOG)

@@ -66,7 +66,9 @@ def test_the_seeds_example_of_a_tool_is_accepted_as_it_stands(tmp_path: Path) ->
     with running_gateway(tmp_path, args=("--config", "jackfield.json")) as gateway:
         body = {"arguments": {"question": "Book it?"}, "agent": "ada", "space_id": "lobby"}
         answer = asyncio.run(execute(gateway, "confirmAction", body))
+        shown = httpx2.get(f"{gateway.url}/api/v1/tools/confirmAction", headers=gateway.headers).json()
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
+    assert (shown["name"], shown["description"]) == ("confirmAction", "Ask the user to confirm an action")
 
 
 @requirement("SPACE-type-gateway-inline", "SPACE-flow-url", "SPACE-example-weather")
@@ -187,3 +189,22 @@ async def test_the_record_of_a_pending_call_has_what_the_seeds_table_has(tmp_pat
         "originRunId": made["run_id"],
         "result": {"projects": 3},
     }
+
+
+@requirement("SPACE-async-creates-pending")
+async def test_an_async_call_is_on_record_before_its_answer_leaves_the_gateway(tmp_path: Path) -> None:
+    """Killed the moment its answer is there: what was only promised would be gone."""
+    write(tmp_path, FETCH_EXTERNAL_DATA)
+    args = ("--config", "jackfield.json")
+    with running_gateway(tmp_path, args=args) as gateway:
+        answer = (await execute(gateway, "fetchExternalData", {"arguments": {"q": 1}, "agent": "ada"})).json()
+        gateway.kill()
+    assert answer["status"] == "pending"
+    with running_gateway(tmp_path, args=args) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, headers=gateway.headers, timeout=30) as client:
+            record = (await client.get(f"/api/v1/calls/{answer['call_id']}")).json()["call"]
+            assert (record["status"], record["tool"], record["args"]) == ("pending", "fetchExternalData", {"q": 1})
+            submitted = {"callId": answer["call_id"], "result": 42}
+            assert (await client.post(f"/api/runs/{answer['run_id']}/tool-results", json=submitted)).status_code == 200
+            [event] = (await client.get("/api/agents/ada/inbox")).json()["events"]
+            assert event["data"]["result"] == 42

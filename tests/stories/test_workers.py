@@ -44,11 +44,11 @@ async def twice(text: str) -> str:
 PLAIN = "def echo(text: str) -> str:\n    return text\n"
 
 
-def start(folder: Path, **files: str) -> AbstractContextManager[RunningGateway]:
+def start(folder: Path, *, env: dict[str, str] | None = None, **files: str) -> AbstractContextManager[RunningGateway]:
     (folder / "tools").mkdir(exist_ok=True)
     for name, text in {"plain": PLAIN, "worker": worker_file(TOOLS), **files}.items():
         (folder / "tools" / f"{name}.py").write_text(text)
-    return running_gateway(folder, CONFIG, env={"WEATHER_KEY": "sunny-side-up"})
+    return running_gateway(folder, CONFIG, env={"WEATHER_KEY": "sunny-side-up", **(env or {})})
 
 
 def call(gateway: RunningGateway, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_the_time_of_an_installation_is_not_the_calls_and_is_seen_live(tmp_path:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@requirement("CON-worker-no-orphan", "WORK-shutdown-terminates", "WORK-shutdown-cleans")
+@requirement("CON-worker-no-orphan", "WORK-shutdown-cleans")
 def test_workers_and_what_they_started_are_gone_with_the_gateway(tmp_path: Path, how: signal.Signals) -> None:
     with start(tmp_path) as gateway:
         family = call(gateway, "family")["result"]
@@ -84,6 +84,31 @@ def test_workers_and_what_they_started_are_gone_with_the_gateway(tmp_path: Path,
         eventually(lambda: not any(is_alive(pid) for pid in family), within=2)
     left = [path.name for path in (tmp_path / ".jackfield").rglob("*") if path.is_socket() or path.name.startswith(".")]
     assert left == []
+
+
+FAREWELL = """
+import os, signal
+from pathlib import Path
+
+def _goodbye(*_) -> None:
+    Path(os.environ["HOME"], "goodbye").write_text(str(os.getpid()))
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, _goodbye)
+
+def stay() -> int:
+    return os.getpid()
+"""
+
+
+@requirement("WORK-shutdown-terminates")
+def test_stopping_the_gateway_lets_workers_end_by_themselves(tmp_path: Path) -> None:
+    with start(tmp_path, env={"HOME": str(tmp_path)}, farewell=worker_file(FAREWELL)) as gateway:
+        pids = [call(gateway, "stay")["result"], call(gateway, "pid")["result"]]
+        assert all(is_alive(pid) for pid in pids)
+        assert gateway.stop() == 0
+        assert not any(is_alive(pid) for pid in pids)
+    assert (tmp_path / "goodbye").read_text() == str(pids[0]), "it was told to end, and ended in its own way"
 
 
 def test_a_tool_is_called_by_another_through_the_pipeline_and_both_are_on_record(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def seconds(moment: str) -> float:
     return (int(hours) * 60 + int(minutes)) * 60 + float(rest)
 
 
-@requirement("CTR-001-disconnect-error")
+@requirement("CON-relay-presence", "CTR-001-disconnect-error")
 async def test_a_caller_that_is_killed_mid_call_is_a_connection_error_within_a_second(
     gateway: RunningGateway, tmp_path: Path
 ) -> None:
