@@ -17,6 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from bench.openapi_document import large_document
+
 ATTACKERS = 4
 PAUSE = 0.002
 CONFIG = f"""
@@ -26,13 +28,19 @@ command = ["{sys.executable}", "{Path(__file__).with_name("hostile_server.py")}"
 era = "handshake"
 call_timeout = 60
 
+[sources.document]
+kind = "openapi"
+file = "document.json"
+base_url = "http://127.0.0.1:1"
+
 [models.default]
 provider = "scripted"
 script = "script.toml"
 """
 SCRIPT = '[otherwise]\nsay = "Hello."\n'
-OFFERED = 8
-"""Of nine tools: one has a pattern that is not matched in linear time."""
+OPERATIONS = 300
+OFFERED = 8 + OPERATIONS + 1
+"""Of the server's nine tools one is left out: its pattern is not matched in linear time."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -53,6 +61,18 @@ class Hostility(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     body: bytes
+
+
+def write_project(folder: Path) -> None:
+    """All that `CONFIG` names: it is read again with every refresh."""
+    (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
+    document = json.loads(large_document(OPERATIONS))
+    parameters = [
+        {"name": f"p{number}", "in": "query", "schema": {"pattern": rf"\p{{L}}{{1,64}}{number}"}}
+        for number in range(10)
+    ]
+    document["paths"]["/hostile"] = {"get": {"operationId": "hostile_query", "parameters": parameters}}
+    (folder / "document.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def hostilities() -> list[Hostility]:
@@ -81,6 +101,7 @@ def hostilities() -> list[Hostility]:
     ):
         asked = {"model": "default", "input": "hello", "tools": [{"type": "jackfield:catalog", "tools": globs}]}
         made.append(Hostility(name=name, path="/v1/responses", body=json.dumps(asked).encode()))
+    made.append(Hostility(name="documents", path="/api/v1/tools/refresh", body=b"{}"))
     return made
 
 

@@ -2,7 +2,7 @@
 
 from bench.budget import Bench
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, percentile, take_turns
-from bench.hostile import CONFIG, OFFERED, SCRIPT, attack, quiet
+from bench.hostile import CONFIG, OFFERED, attack, quiet, write_project
 from bench.processes import KEY, running_gateway
 
 TIMES = 5
@@ -15,7 +15,7 @@ def measure(bench: Bench) -> list[Line]:
     folder = bench.folder / "hostile"
     folder.mkdir()
     (folder / "jackfield.toml").write_text(CONFIG, encoding="utf-8")
-    (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
+    write_project(folder)
     with running_gateway(folder, tools=OFFERED) as gateway:
         ours, reference = take_turns(
             bench.budget.rounds,
@@ -24,7 +24,7 @@ def measure(bench: Bench) -> list[Line]:
         )
     return [
         Line(
-            says="healthz under hostile schemas, patterns, globs and results, p99",
+            says="healthz under hostile schemas, patterns, globs, results and documents, p99",
             ours=Figure(unit=MILLISECONDS, samples=ours),
             reference=Figure(unit=MILLISECONDS, samples=reference),
             reference_is="the same gateway, at peace",

@@ -1,10 +1,10 @@
-"""Strangers send schemas, patterns, globs and results that cost as much as they can; the gateway stays alive."""
+"""Strangers send schemas, patterns, globs, results and documents that cost a lot; the gateway stays alive."""
 
 from pathlib import Path
 
 import httpx2
 
-from bench.hostile import CONFIG, OFFERED, SCRIPT, attack, quiet
+from bench.hostile import CONFIG, OFFERED, attack, quiet, write_project
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually, running_gateway
 
@@ -15,14 +15,14 @@ FAR_FROM_FROZEN_MS = 300.0
 
 def tools_of(gateway: RunningGateway) -> int:
     answer = httpx2.get(f"{gateway.url}/api/v1/tools", headers=gateway.headers)
-    return sum(tool["source"] == "hostile" for tool in answer.json()["tools"])
+    return len(answer.json()["tools"])
 
 
 @requirement("SAFE-health-under-attack")
 def test_a_gateway_that_strangers_keep_busy_says_at_once_that_it_is_alive(tmp_path: Path) -> None:
-    (tmp_path / "script.toml").write_text(SCRIPT)
+    write_project(tmp_path)
     with running_gateway(tmp_path, CONFIG) as gateway:
-        eventually(lambda: tools_of(gateway) == OFFERED, within=60)
+        eventually(lambda: tools_of(gateway) >= OFFERED, within=60)
         calm = quiet(gateway.port, times=100)
         health = attack(gateway.port, key=gateway.key, times=TIMES)
         assert {name: count for name, count in health.statuses.items() if count != TIMES} == {}
@@ -32,6 +32,7 @@ def test_a_gateway_that_strangers_keep_busy_says_at_once_that_it_is_alive(tmp_pa
             "compares 200",
             "compiles 400",
             "counts 400",
+            "documents 200",
             "doubles 200",
             "escapes 200",
             "lists 400",
