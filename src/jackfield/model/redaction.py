@@ -54,6 +54,7 @@ class SecretForms:
             if letter in letters
         ]
         """Which of them would show that a secret is written in another way than usual."""
+        self._escapes_in_bytes = [escape.encode() for escape in self._escapes]
 
     def __bool__(self) -> bool:
         return bool(self._texts)
@@ -84,7 +85,7 @@ class SecretForms:
         return any(number.lower() in self._numbers or number.lower() == "005c" for number in numbers)
 
     def _may_be_escaped_in_json(self, body: bytes) -> bool:
-        if any(escape.encode() in body for escape in self._escapes):
+        if any(escape in body for escape in self._escapes_in_bytes):
             return True
         numbers = set(_NUMBERED_BYTES.findall(body)) if b"\\u" in body else ()
         return any(number.lower() in self._numbers or number.lower() == "005c" for number in map(bytes.decode, numbers))
