@@ -187,7 +187,7 @@ def test_names_that_callers_invent_make_no_labels() -> None:
 
     for number in range(10):
         count(f"lent_{number}", "caller")
-        count(f"brought_{number}", f"request_{number:024x}")
+        count(f"brought_{number}", f"request@{number:024x}")
     assert set(counters.durations) == {("(other)", "caller"), ("(other)", "request")}
     for number in range(MOST_TOOLS + 10):
         count(f"t{number}", "declared")
