@@ -16,6 +16,10 @@ CONFIG = f"""
 key = "reader-key"
 scopes = ["read"]
 
+[auth.keys.caller]
+key = "caller-key"
+scopes = ["call"]
+
 [sources.broken]
 kind = "mcp"
 command = ["{sys.executable}", "{PLAIN}", "raises"]
@@ -25,7 +29,18 @@ env = {{ TOKEN = "${{TOKEN}}" }}
 kind = "files"
 path = "tools/*.py"
 """
+FAILS = """
+def {name}() -> int:
+    return deeper()
+
+def deeper() -> int:
+    raise ValueError("bad hunter22-hunter22")
+
+__all__ = ["{name}"]
+"""
 FILES = {
+    "tools/fails.py": FAILS.format(name="fails"),
+    "tools/fails_in_worker.py": "# /// script\n# dependencies = []\n# ///\n" + FAILS.format(name="fails_in_worker"),
     "tools/good.py": "def fine() -> int:\n    return 1\n",
     "tools/bad.py": "def pay(amount: int) -> int:\n    return (\n",
 }
@@ -53,7 +68,7 @@ def test_the_api_shows_an_admin_each_source_with_the_end_of_its_stderr(gateway: 
     assert broken["since"] is not None
 
     local = get(gateway, "/api/v1/sources/local").json()["source"]
-    assert (local["status"], local["tools"]) == ("faulty", ["fine"])
+    assert (local["status"], local["tools"]) == ("faulty", ["fails", "fails_in_worker", "fine"])
     assert "tools/bad.py, line 2: '(' was never closed" in local["error"]
 
     names = [source["name"] for source in get(gateway, "/api/v1/sources").json()["sources"]]
@@ -94,3 +109,16 @@ def test_the_command_line_shows_the_same(gateway: RunningGateway) -> None:
 def test_the_log_has_the_line_with_the_cause_and_no_secret(gateway: RunningGateway) -> None:
     assert "ValueError: no such account for [redacted]" in gateway.log
     assert TOKEN not in gateway.log
+
+
+@requirement("SAFE-causes-are-shown")
+@pytest.mark.parametrize("tool", ["fails", "fails_in_worker"])
+def test_the_traceback_of_a_failing_tool_is_on_record_for_an_admin_alone(gateway: RunningGateway, tool: str) -> None:
+    headers = {"x-api-key": "caller-key"}
+    told = httpx2.post(f"{gateway.url}/api/v1/tools/{tool}/execute", json={}, headers=headers, timeout=120).json()
+    assert (told["status"], told["error"]["message"]) == ("failed", "ValueError: bad [redacted]")
+    path = f"/api/v1/calls/{told['call_id']}"
+    trace = get(gateway, path).json()["call"]["trace"]
+    assert trace.rstrip().endswith("ValueError: bad [redacted]")
+    assert "in deeper" in trace
+    assert get(gateway, path, "caller-key").json()["call"]["trace"] is None

@@ -37,6 +37,8 @@ log = logging.getLogger("jackfield.calls")
 SHORT_SECONDS = 0.05
 """A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
 MAX_ATTEMPTS = 3
+LONGEST_TRACE = 8_000
+"""Characters of a traceback that are kept: its end, which has the cause."""
 STORE_PAUSES = (0.1, 0.3, 1.0, 2.0)
 """Seconds between tries to write an outcome while the store is away."""
 
@@ -165,6 +167,8 @@ class Executor:
 
     async def settle(self, running: Running, outcome: Done | Failed) -> Call:
         """Write the outcome once and tell once. If somebody else settled the call first, theirs stands."""
+        if running.trace:
+            self._keep_trace(running)
         try:
             settled = await self._written(running, outcome)
         except Exception as fault:
@@ -176,6 +180,16 @@ class Executor:
         self.counters.count(settled)
         self.events.tell(events.SETTLED, settled, at=now_ms())
         return settled
+
+    def _keep_trace(self, running: Running) -> None:
+        """For the operator. Written with the outcome or before it; without it the call is whole all the same."""
+        trace = self._redactor.text(running.trace)
+        if len(trace) > LONGEST_TRACE:
+            trace = f"…{trace[-LONGEST_TRACE:]}"
+        try:
+            self._store.keep_trace(running.call.id, trace).add_done_callback(_was_kept)
+        except Unavailable as fault:
+            log.warning("the traceback of %s could not be kept: %s", running.call, fault)
 
     async def _written(self, running: Running, outcome: Done | Failed) -> Call:
         """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
@@ -340,6 +354,7 @@ class Executor:
             note=partial(self._note, call, entry.tool.metadata.sensitive_output),
             elicit=partial(self.ask, running),
             config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
+            trace=_no_trace if entry.tool.metadata.sensitive_output else running.failed_at,
         )
 
     async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
@@ -389,6 +404,15 @@ def _result_of(running: Running) -> Outcome:
         raise fault
     log.error("source %s failed while it executed %s", call.source, call, exc_info=fault)
     return texts.broken_tool(call.tool)
+
+
+def _no_trace(_: str) -> None:
+    """A sensitive tool's tracebacks are nobody's."""
+
+
+def _was_kept(written: "asyncio.Future[Any]") -> None:
+    if not written.cancelled() and (fault := written.exception()) is not None:
+        log.warning("a traceback could not be kept: %s", fault)
 
 
 def _stopped(running: Running) -> Failed:

@@ -46,6 +46,7 @@ class Running:
         "stopping",
         "takes_pending",
         "task",
+        "trace",
         "writing",
     )
 
@@ -70,6 +71,8 @@ class Running:
         """Options that its request gives the tool."""
         self.questions: OpenQuestions | None = None
         """What was asked of whoever answers calls."""
+        self.trace = ""
+        """Where the tool's own code failed."""
         self.parked: Call | None = None
         """The call as it is on record while it waits for an answer."""
         self.task: asyncio.Task[Outcome] | None = None
@@ -122,6 +125,9 @@ class Running:
             if not self._holds:
                 self._held_ms += (min(time.perf_counter(), self._held_until) - self._hold_began) * 1000
             self._release()
+
+    def failed_at(self, trace: str) -> None:
+        self.trace = trace
 
     def park(self, call: Call) -> None:
         """It waits on record from now on, and whoever made it need not wait any more."""

@@ -91,6 +91,10 @@ class ElicitAnswer(Struct, frozen=True, kw_only=True):
 Elicit = Callable[[ElicitRequest], Awaitable[ElicitAnswer]]
 
 
+def _trace_nothing(_: str) -> None:
+    """Where nobody keeps tracebacks."""
+
+
 def _note_nothing(_: LogNote) -> None:
     return
 
@@ -124,6 +128,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Asks the person behind the call; None where nobody can be asked."""
     config: dict[str, Any] = {}
     """Options of this call: the tool's own, and over them those of a request that names the tool's type."""
+    trace: Callable[[str], None] = _trace_nothing
+    """Takes a traceback of the tool's own code, for the gateway's operator and nobody else. From any thread."""
 
 
 class Source(Protocol):

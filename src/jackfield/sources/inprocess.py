@@ -11,6 +11,7 @@ import itertools
 import logging
 import re
 import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path, PurePath
 from types import ModuleType
@@ -210,7 +211,16 @@ def _plain(value: Any) -> Any:
 def _failed(error: BaseException, invocation: Invocation) -> Failed:
     told = None if invocation.tool.metadata.sensitive_output else error  # its words are not for the log
     logger.warning("Tool %s failed in call %s", invocation.tool.name, invocation.call_id, exc_info=told)
+    if told is not None:
+        invocation.trace(_traceback(error))
     return Failed("tool_error", _words(error))
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - a tool's own exception class may fail at this
+        return type(error).__name__
 
 
 def _words(error: BaseException) -> str:

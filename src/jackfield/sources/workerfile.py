@@ -97,7 +97,7 @@ class WorkerFile:
         call = PoolCall(
             id=invocation.call_id,
             request=_encode(request) + b"\n",
-            hooks=CallHooks(partial(_report, invocation), partial(self._call_tool, invocation)),
+            hooks=CallHooks(partial(_report, invocation), partial(self._call_tool, invocation), invocation.trace),
             hold=invocation.hold,
             tell=partial(_tell, invocation),
         )

@@ -268,6 +268,14 @@ class Store(ABC):
         """Questions in the call's run that are not answered, the oldest first."""
         return await self._read(partial(moves.calls_in, "open_questions", run_id=call.run_id))
 
+    def keep_trace(self, call_id: str, trace: str) -> asyncio.Future[Any]:
+        """Where a tool's own code failed."""
+        return self._write(partial(moves.run, "put_trace", call_id=call_id, trace=trace))
+
+    async def trace_of(self, call_id: str) -> str | None:
+        row = await self._read(partial(moves.one, "get_trace", call_id=call_id))
+        return None if row is None else str(row["trace"])
+
     async def mark_sent(self, call_id: str) -> bool:
         """T11: the HTTP caller has the last byte."""
         return await self._write(partial(moves.one, "mark_sent", id=call_id)) is not None

@@ -249,7 +249,9 @@ def prune_calls(*, before_id: str, limit: int) -> Script[int]:
     """Forget old calls, and with them what was kept beside them; how many."""
     gone = yield "prune_calls", {"before_id": before_id, "limit": limit}
     if gone:
-        yield "prune_large_results", {"ids": msgspec.json.encode([row["id"] for row in gone]).decode()}
+        ids = {"ids": msgspec.json.encode([row["id"] for row in gone]).decode()}
+        yield "prune_large_results", ids
+        yield "prune_traces", ids
     return len(gone)
 
 

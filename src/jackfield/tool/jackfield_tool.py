@@ -102,6 +102,7 @@ PROGRESS_BACKLOG = 1_048_576
 SWITCH_SECONDS = 0.001
 """How long a busy thread may keep the loop from its turn; Python's own five milliseconds are felt in every call."""
 
+_LONGEST_TRACE = 16_000
 _T = TypeVar("_T")
 _Function_T = TypeVar("_Function_T", bound=Callable[..., Any])
 
@@ -405,8 +406,9 @@ class _Call:
             said = f"The tool returned {_a(result)} that JSON cannot hold: {_message(error)}."
             return self.failed("bad_result", f"{said} Return text, numbers, lists, dicts or dataclasses.")
 
-    def failed(self, code: str, said: str) -> bytes:
-        return f'{self.head}"result":null,"error":{_sentence(said)},"code":"{code}"}}\n'.encode()
+    def failed(self, code: str, said: str, *, trace: str = "") -> bytes:
+        more = f',"trace":{_sentence(trace[-_LONGEST_TRACE:])}' if trace else ""
+        return f'{self.head}"result":null,"error":{_sentence(said)},"code":"{code}"{more}}}\n'.encode()
 
 
 _current: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("jackfield_call", default=None)
@@ -1509,8 +1511,8 @@ def _failure(call: _Call, function: _Function, error: BaseException, arguments: 
         misfit = function.misfit(error, arguments)
         if misfit is not None:
             return call.failed("invalid_arguments", f"The arguments do not fit '{function.name}': {misfit}")
-        _write_traceback(f"{function.name} failed in call {call.id}", error)
-        return call.failed("tool_error", _words(error))
+        trace = _write_traceback(f"{function.name} failed in call {call.id}", error)
+        return call.failed("tool_error", _words(error), trace=trace)
     except BaseException:  # noqa: BLE001 - a tool's own exception class takes part in this
         return call.failed("tool_error", f"'{function.name}' failed, and its error cannot be put in words.")
 
@@ -1573,12 +1575,14 @@ def _described(value: Any) -> Any:
         return _a(value)
 
 
-def _write_traceback(title: str, error: BaseException) -> None:
+def _write_traceback(title: str, error: BaseException) -> str:
     try:
         lines = traceback.format_exception(type(error), error, error.__traceback__)
     except BaseException:  # noqa: BLE001 - a tool's own exception class may fail at this
         lines = [f"{_class_name(error)}\n"]
-    _write_error_output(f"{title}\n{''.join(lines)}")
+    trace = "".join(lines)
+    _write_error_output(f"{title}\n{trace}")
+    return trace
 
 
 def _write_error_output(text: str) -> None:

@@ -98,6 +98,9 @@ async def show_call(visit: Visit) -> Answer:
     call = await visible_call(visit)
     if seconds and not call.status.is_final:
         call = await _settled(visit, call, seconds=seconds)
+    if visit.principal.is_admin and call.status is CallStatus.FAILED:
+        trace = await visit.gateway.store.trace_of(call.id)
+        return json_reply(OneCall(call=msgspec.structs.replace(record_for(visit, call), trace=trace)))
     return one_call(visit, call)
 
 

@@ -74,6 +74,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     args: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     seed_expires_at: Time | None = field(name="expiresAt")
 
+    trace: str | None = None
+    """For administrators, in the record of one call: where in a tool file it failed."""
     waits_for: Literal["question"] | None = None
     """`question`: its tool asked something. The question is a call of its own in the same run; its answer, not the
     result, is what somebody has to give."""

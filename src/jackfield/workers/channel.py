@@ -32,6 +32,8 @@ class Message(Struct, frozen=True):
     result: Raw | UnsetType = UNSET
     error: Any = None
     code: str | None = None
+    trace: str = ""
+    """Where the tool's own code failed."""
     progress: ProgressPart | None = None
     call: int | None = None
     tool: str = ""

@@ -61,6 +61,7 @@ class CallHooks(Struct, frozen=True):
 
     report: Callable[[ProgressPart], None]
     call_tool: Callable[[str, dict[str, Any]], Coroutine[Any, Any, Done | Failed]]
+    trace: Callable[[str], None] = lambda _: None
 
 
 class _Flight:
@@ -299,6 +300,8 @@ class Worker:
             outcome = outcome_of(message)
             if isinstance(outcome, Failed):
                 outcome = msgspec.structs.replace(outcome, message=self._launch.plan.explained(outcome.message))
+                if message.trace:
+                    flight.hooks.trace(message.trace)
             flight.answer.set_result(outcome)
         if self._is_retired:
             self._end_if_done()

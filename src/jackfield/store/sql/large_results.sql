@@ -14,3 +14,12 @@ FROM large_results WHERE call_id = :call_id
 -- name: prune_large_results
 DELETE FROM large_results WHERE call_id IN (each_of(:ids))
 
+-- name: put_trace
+INSERT INTO call_traces (call_id, trace) VALUES (:call_id, :trace)
+ON CONFLICT (call_id) DO UPDATE SET trace = excluded.trace
+
+-- name: get_trace
+SELECT trace FROM call_traces WHERE call_id = :call_id
+
+-- name: prune_traces
+DELETE FROM call_traces WHERE call_id IN (each_of(:ids))
