@@ -46,6 +46,7 @@ FIELDS = {
     "decided_at",
     "answer_schema",
     "waits_for",
+    "trace",
     "toolCallId",
     "agentEntityId",
     "runId",

@@ -32,6 +32,7 @@ class WorkerProcess:
         self._log = log
         self._read = connection.makefile("rb")
         self._kept: dict[Any, dict[str, Any]] = {}
+        self.trace = ""
         self._ids = 0
 
     def send(self, *messages: Any) -> None:
@@ -59,11 +60,13 @@ class WorkerProcess:
         return str(request["id"])
 
     def answer(self, call: str) -> dict[str, Any]:
-        """The answer to this call, whatever comes before it."""
+        """The answer to this call, whatever comes before it; a traceback is kept in `trace`."""
         while call not in self._kept:
             message = self.receive()
             self._kept[message["id"]] = message
-        return self._kept.pop(call)
+        answer = self._kept.pop(call)
+        self.trace = answer.pop("trace", "")
+        return answer
 
     def call(self, function: Any, /, **kwargs: Any) -> dict[str, Any]:
         """One call's answer without its id."""

@@ -222,7 +222,9 @@ def test_progress_that_is_no_number_fails_its_call_and_never_reaches_the_gateway
 ) -> None:
     call = worker.begin("progress_of_no_use", value=value)
     said = f"TypeError: Progress is told in numbers, not as a {kind}; words go into message."
-    assert worker.receive() == {"id": call, "result": None, "error": said, "code": "tool_error"}
+    answer = worker.receive()
+    assert answer.pop("trace").rstrip().endswith(said)
+    assert answer == {"id": call, "result": None, "error": said, "code": "tool_error"}
 
 
 def test_progress_in_strange_words_is_told_as_far_as_it_can_be(worker: WorkerProcess) -> None:
