@@ -166,7 +166,9 @@ class Gateway:
         self.answers.bring_back = own.bring_back
         self.engine = engine_of(parts)
         self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
-        self.sessions = sessions_of(parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring)
+        self.sessions = sessions_of(
+            parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring, gateway_id=self.id
+        )
         self._sources = [
             BuiltinSource(Registry()),
             *configured_sources(settings, parts.surroundings),

@@ -169,7 +169,7 @@ def household_of(parts: Parts, *, gateway_id: str, agents: AgentBook, live: Live
 
 
 def sessions_of(
-    parts: Parts, *, own: OwnServers, redact: Callable[[str], str], keyring: Callable[[], Keyring]
+    parts: Parts, *, own: OwnServers, redact: Callable[[str], str], keyring: Callable[[], Keyring], gateway_id: str
 ) -> Sessions:
     """Sandboxed agents with the callers that lend them tools."""
     rooms = SessionRooms(
@@ -180,7 +180,7 @@ def sessions_of(
         own_tools=own.of,
     )
     terms = terms_of(parts.settings, workshop=parts.workshop, redact=redact)
-    return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring)
+    return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring, gateway_id=gateway_id)
 
 
 def public_settings(settings: Settings, *, agents: Iterable[Persona], entries: Iterable[Entry]) -> dict[str, Any]:

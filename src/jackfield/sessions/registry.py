@@ -9,6 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from jackfield.calls.answers import Answers
 from jackfield.errors import (
@@ -50,10 +51,13 @@ CLOSE_WITHIN = 2.0
 class Sessions:
     """Every session of this gateway, and for a while those that are over."""
 
-    def __init__(self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Callable[[], Keyring]) -> None:
+    def __init__(
+        self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Callable[[], Keyring], gateway_id: str
+    ) -> None:
         self._terms = terms
         self._rooms = rooms
         self._keyring = keyring
+        self._gateway_id = gateway_id
         self._sessions: dict[str, Session] = {}
         self._sockets: dict[str, RelaySocket] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -71,15 +75,21 @@ class Sessions:
         session = self._sessions.get(session_id or "")
         return session is not None and not session.status.is_over
 
-    async def open(self, owner: Principal, *, agent: str | None, declared: Declared) -> Session:
-        """A new session of this key, with its inhabitant at work or ready for a message."""
+    async def open(
+        self, owner: Principal, *, agent: str | None, declared: Declared, session_id: str | None = None
+    ) -> Session:
+        """A new session of this key, with its inhabitant at work or ready for a message.
+
+        With `session_id` it is one that the key had, which is over or was lost with its gateway. It begins anew.
+        """
         if not self._is_open:
             raise NotReady("The gateway is stopping and opens no more sessions. Try again when it is back.")
         name = self.agent_called(agent)
         self._check_room(name)
-        session = self._made(owner, name)
+        session = self._made(owner, name, session_id=session_id)
         session.lent = await self._lent(declared, caller_id=declared.caller_id or owner.name)
         session.presence.give_sign()
+        await self._keep(session, is_new=session_id is None)
         self._sessions[session.id] = session
         try:
             await self._move_in(session)
@@ -110,7 +120,8 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionNotFound(
-                f"There is no session '{session_id[:100]}' here: it never was, or ended with an earlier gateway.",
+                f"There is no session '{session_id[:100]}' here: it never was, or ended with its gateway. "
+                'If it was yours, open it again: POST /api/sessions {"session_id": "…"}.',
                 param="session_id",
             )
         if principal.name != session.owner.name and not principal.is_admin:
@@ -134,7 +145,8 @@ class Sessions:
         await self._end(session, SessionStatus.COMPLETED, None)
 
     async def tend(self) -> None:
-        """End what lasted too long, forget what is long over."""
+        """End what lasted too long, forget what is long over, and what was asked in sessions of gateways that died."""
+        await self._give_up_lost()
         for session in tuple(self._sessions.values()):
             if not session.status.is_over and (why := session.overdue) is not None:
                 await self._end(session, SessionStatus.TIMED_OUT, why)
@@ -143,6 +155,10 @@ class Sessions:
         for place, session in enumerate(over):
             if (session.ended or 0) < before or place < len(over) - MOST_ENDED:
                 del self._sessions[session.id]
+
+    async def _give_up_lost(self) -> None:
+        for call_id in await self._rooms.store.ids_in("lost_requests", limit=500):
+            await self._relay.give_up(call_id)
 
     async def close(self) -> None:
         """The gateway stops: every session ends, and whoever waits in one is told so."""
@@ -153,13 +169,29 @@ class Sessions:
             await asyncio.wait(self._ending, timeout=CLOSE_WITHIN)
         await self._relay.close(within=CLOSE_WITHIN)
 
-    def _made(self, owner: Principal, name: str) -> Session:
+    async def _keep(self, session: Session, *, is_new: bool) -> None:
+        """Put it on record that the session lives here."""
+        kept, owner = self._rooms.store.sessions, session.owner.name
+        if is_new:
+            await kept.begin(session.id, owner=owner, gateway=self._gateway_id)
+            return
+        await self._give_up_lost()  # before it lives here: what was asked in its earlier life stays unanswered
+        if await kept.reopen(session.id, owner=owner, gateway=self._gateway_id):
+            return
+        whose = await kept.owner(session.id)
+        if whose is None:
+            raise SessionNotFound(f"There never was a session '{session.id[:100]}'. Open one without an id.")
+        if whose != owner:
+            raise Forbidden(f"Session '{session.id}' belongs to another key.", param="session_id")
+        raise Conflict(f"Session '{session.id}' is open. Speak in it, or end it first.", param="session_id")
+
+    def _made(self, owner: Principal, name: str, *, session_id: str | None) -> Session:
         program = self._terms.programs.get(name)
         limits = Limits() if program is None else Limits(timeout=program.timeout, idle_timeout=program.idle_timeout)
         session: Session
         presence = Presence(grace=self._terms.relay.grace, on_change=lambda: self._relay.look_after(session))
         session = Session(
-            new_id("ses"),
+            session_id or new_id("ses"),
             owner=owner,
             agent=name,
             kind="agent" if program is None else "program",
@@ -234,6 +266,8 @@ class Sessions:
         else:
             session.ring.add(events.COMPLETION)
         session.move_to(status)
+        with suppress(Unavailable):  # then it counts as over when this gateway is gone
+            await self._rooms.store.sessions.end(session.id, gateway=self._gateway_id)
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
         self._keyring().take_back(session.token)

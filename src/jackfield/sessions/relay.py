@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Raw
@@ -47,6 +48,12 @@ class Relay:
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         """By session: when it is looked again whether its caller is still there."""
         pipeline.ask_caller = self.ask
+
+    async def give_up(self, call_id: str) -> None:
+        """A request whose session was lost with its gateway: whoever waits for the answer is told."""
+        outcome = Failed(ENDED, "The session ended with its gateway before the caller answered.")
+        with suppress(Conflict, Expired, CallNotFound):
+            await self._answers.answer_for(call_id, outcome)
 
     async def call(self, session: Session, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
         """One call by the program in the session, to its end. What cannot be called raises."""

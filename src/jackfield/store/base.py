@@ -29,6 +29,7 @@ from jackfield.store.pins import PinnedTools
 from jackfield.store.preferences import Preferences
 from jackfield.store.responses import Responses
 from jackfield.store.runs import Runs
+from jackfield.store.sessions import KeptSessions
 from jackfield.store.spaces import Spaces
 from jackfield.store.statements import Statement, make_statement
 
@@ -90,6 +91,7 @@ class Store(ABC):
         self.operations = Operations(self._write, self._read)
         self.responses = Responses(self._write, self._read)
         self.runs = Runs(self._read)
+        self.sessions = KeptSessions(self._write, self._read)
 
     @abstractmethod
     async def open(self) -> None:
@@ -342,6 +344,7 @@ class Store(ABC):
             ("prune_idempotency", {"limit": limit}),
             ("prune_logins", {"limit": limit}),
             ("prune_ways", {"before": before, "limit": limit}),
+            ("prune_sessions", {"before": before, "limit": limit}),
             ("prune_gateways", {"before": before}),
         ):
             await self._write(partial(moves.run, name, **values))

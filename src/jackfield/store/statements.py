@@ -20,6 +20,7 @@ STATEMENT_FILES = (
     "minds.sql",
     "runs.sql",
     "operations.sql",
+    "sessions.sql",
 )
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")

@@ -74,9 +74,15 @@ class ToolResponseTaken(Struct, frozen=True, kw_only=True):
 
 
 async def opened_session(
-    sessions: Sessions, principal: Principal, *, agent: str | None, message: str | None, declared: Declared
+    sessions: Sessions,
+    principal: Principal,
+    *,
+    agent: str | None,
+    message: str | None,
+    declared: Declared,
+    session_id: str | None = None,
 ) -> Opened:
-    session = await sessions.open(principal, agent=agent, declared=declared)
+    session = await sessions.open(principal, agent=agent, declared=declared, session_id=session_id)
     if message is not None:
         await sessions.message(session, message, declared=Declared(), principal=principal)
     return Opened(session_id=session.id, spawned=True, last_event_index=-1, session=session_record(session, principal))

@@ -38,6 +38,8 @@ class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     agent: Name | None = None
     message: str | None = None
+    session_id: Name | None = None
+    """One that this key had, to be opened again: it is over, or was lost with its gateway."""
     caller_id: CallerId | None = None
     caller_tools: list[dict[str, Any]] | None = None
     context: dict[str, Any] | None = None
@@ -98,7 +100,14 @@ async def open_session(visit: Visit) -> Answer:
     body = await _open.read(visit)
     sessions = visit.gateway.sessions
     agent = sessions.agent_called(body.agent)
-    opened = await opened_session(sessions, visit.principal, agent=agent, message=body.message, declared=body.declared)
+    opened = await opened_session(
+        sessions,
+        visit.principal,
+        agent=agent,
+        message=body.message,
+        declared=body.declared,
+        session_id=body.session_id,
+    )
     return json_reply(opened, status=201)
 
 

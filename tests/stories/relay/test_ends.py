@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from mcp import MCPError
 
@@ -214,6 +215,39 @@ async def test_a_gateway_that_stops_mid_call_is_a_clear_error_for_the_agent(
             await asyncio.to_thread(gateway.process.wait, 15)
             gateway = await asyncio.to_thread(start_gateway, tmp_path, env=ENVIRONMENT)
             assert (await caller.answer(request["request_id"], result=1))[:3] == "404"
+    finally:
+        await caller.http.aclose()
+        gateway.kill()
+
+
+@requirement("SAFE-session-opened-again")
+async def test_a_caller_opens_its_session_again_after_its_gateway_was_killed(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
+    caller = HttpCaller(gateway)
+    try:
+        await caller.open("helper")
+        again = {"agent": "helper", "session_id": caller.session_id, "caller_id": "ant", "caller_tools": []}
+        assert (await caller.http.post("/api/sessions", json=again)).status_code == 409, "it is open"
+        async with on_socket(caller.record["socket"]) as inside:
+            await inside.hear()
+            inside.ask(1, "slow_tool")
+            request = await next_event(caller, "caller_tool_request")
+            gateway.kill()
+        gateway = await asyncio.to_thread(start_gateway, tmp_path, env=ENVIRONMENT)
+        gone = await caller.http.get(f"/api/sessions/{caller.session_id}")
+        assert gone.status_code == 404
+        assert "open it again" in gone.json()["error"]["message"]
+        async with httpx2.AsyncClient(base_url=gateway.url, headers=gateway.headers) as somebody:
+            assert (await somebody.post("/api/sessions", json=again)).status_code == 403, "it is another's"
+        opened = await caller.http.post("/api/sessions", json=again)
+        assert (opened.status_code, opened.json()["session_id"]) == (201, caller.session_id)
+        assert (await caller.http.get(f"/api/sessions/{caller.session_id}")).json()["session"]["status"] == "idle"
+        record = (await caller.http.get(f"/api/v1/calls/{request['request_id']}")).json()["call"]
+        assert (record["status"], record["error"]["code"]) == ("failed", "session_ended")
+        assert (await caller.http.delete(f"/api/sessions/{caller.session_id}")).status_code in (200, 204)
+        assert (await caller.http.post("/api/sessions", json=again)).status_code == 201, "what was ended, too"
+        unknown = again | {"session_id": "ses_nobodys"}
+        assert (await caller.http.post("/api/sessions", json=unknown)).status_code == 404
     finally:
         await caller.http.aclose()
         gateway.kill()
