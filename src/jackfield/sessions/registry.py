@@ -266,8 +266,6 @@ class Sessions:
         else:
             session.ring.add(events.COMPLETION)
         session.move_to(status)
-        with suppress(Unavailable):  # then it counts as over when this gateway is gone
-            await self._rooms.store.sessions.end(session.id, gateway=self._gateway_id)
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
         self._keyring().take_back(session.token)
@@ -278,6 +276,8 @@ class Sessions:
             await socket.close()
         session.socket = None
         session.ring.close()
+        with suppress(Unavailable):  # then it counts as over when this gateway is gone
+            await self._rooms.store.sessions.end(session.id, gateway=self._gateway_id)
 
     def _require_owner(self, session: Session, principal: Principal, declared: Declared) -> None:
         if principal.name != session.owner.name:
