@@ -231,4 +231,4 @@ async def test_a_gateway_that_stops_leaves_its_cycles_to_the_next_which_goes_on_
         assert all(isinstance(call.outcome, Done) for call in calls)
         assert len(place.requests) == 3, "the first step was not asked for again"
         told = [type(item).__name__ for item in place.requests[0].items]
-        assert told == ["Message", *["FunctionCall", "FunctionCallOutput"] * 3], "it is told what it has done"
+        assert told == ["Message", *["FunctionCall"] * 3, *["FunctionCallOutput"] * 3], "it is told what it has done"
