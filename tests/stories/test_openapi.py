@@ -185,7 +185,7 @@ def test_a_service_that_refuses_is_a_failed_result_in_its_own_words_without_our_
     assert failed.status_code == 200
     answer = failed.json()
     assert (answer["status"], answer["error"]["code"]) == ("failed", "http_error")
-    assert answer["error"]["message"] == "HTTP 404: no such book; you sent Bearer [redacted]"
+    assert answer["error"]["message"] == "HTTP 404: no such book; you sent [redacted]"
     record = httpx2.get(f"{gateway.url}/api/v1/calls/{answer['call_id']}", headers=gateway.headers).text
     assert KEY not in failed.text + record + gateway.log + gateway.printed
 
