@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackfield.errors import BadRequest, ToolNotFound
+from jackfield.model.tool import RESERVED_NAMES
 from jackfield.sessions.lent import CallerTool, Declared, Lent, read_declared
 from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.presence import SIGN_LASTS, Presence
@@ -86,6 +87,17 @@ def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -
     names = {entry.tool.name: entry.name for entry in lent.entries}
     assert names["note"] == "session_note"
     assert names["message"].startswith("session_message_")
+
+
+@requirement("SAFE-reserved-names")
+def test_beside_the_tools_of_its_agent_nothing_lent_has_the_name_of_another() -> None:
+    lent = Lent("tool", tuple(CallerTool(name=name) for name in ("pay", "response", "x" * 80, "x" * 81)))
+    of_the_agent = {entry.name for entry in lent.entries} | {"caller_tool_pay"}
+    named = lent.beside(of_the_agent)
+    assert [entry.tool.name for entry in named.values()] == [tool.name for tool in lent.tools]
+    assert named.keys().isdisjoint(of_the_agent | RESERVED_NAMES)
+    assert all(len(name) <= 64 for name in named)
+    assert lent.beside(set()) == {entry.name: entry for entry in lent.entries}
 
 
 def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> None:

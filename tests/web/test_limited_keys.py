@@ -22,6 +22,17 @@ visible = false
 """
     for name in ("look", "pay")
 )
+SHOWN = """
+[[tools]]
+name = "show"
+description = "Shows something in the space."
+inputSchema = { type = "object" }
+executionType = "internal"
+visible = true
+[auth.keys.shower]
+key = "shower-key"
+tools = ["look", "show"]
+"""
 CONFIG = f"""
 {TOOLS}
 [auth.keys.none]
@@ -109,6 +120,18 @@ async def test_a_limited_key_speaks_only_where_no_agent_with_other_tools_listens
             assert said.status_code == status
         assert "agent 'wide' has tools" in error_of(said)["message"]
         assert (await ask(client, "POST", "/api/spaces/mixed/messages", "free", {"content": "Pay."})).status_code == 201
+
+
+@requirement("SAFE-limited-keys")
+async def test_a_limited_key_shows_nothing_where_it_may_not_speak(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[otherwise]\nsay = "Hm."\n')
+    async with doors(tmp_path, SHOWN + CONFIG) as (gateway, client):
+        for space, status in (("quiet", 200), ("mixed", 403)):
+            body = {"arguments": {"text": "Pay."}, "space_id": space}
+            called = await ask(client, "POST", "/api/v1/tools/show/execute", "shower", body)
+            assert called.status_code == status
+            shown = await gateway.store.spaces.messages(space, limit=10, after_seq=None, before_seq=None)
+            assert len(shown) == (status == 200)
 
 
 def test_a_server_of_an_agent_has_a_name_that_no_other_source_has() -> None:

@@ -147,7 +147,7 @@ class ConfiguredAgent:
         label = lent.caller_id or "caller"
         offered = [
             Offered(
-                name=entry.name if entry.name not in table else f"caller_{entry.name}"[:64],
+                name=name,
                 description=entry.tool.description,
                 parameters=entry.tool.input_schema,
                 entry=entry,
@@ -156,7 +156,7 @@ class ConfiguredAgent:
                 is_private=True,
                 is_own=True,
             )
-            for entry in lent.entries
+            for name, entry in lent.beside(table.keys()).items()
         ]
         return ToolTable([*table.values(), *offered])
 

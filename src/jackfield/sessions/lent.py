@@ -4,6 +4,7 @@ Above: the session. Below: the catalog's entries. The agent calls `{caller_id}_{
 says and never the place of an underscore.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -75,6 +76,18 @@ class Lent:
             known = ", ".join(sorted(self._by_own_name)) or "none"
             raise ToolNotFound(f"The caller has not declared '{shown(name)}'. Declared: {known}.", param="tool")
         return found
+
+    def beside(self, others: AbstractSet[str]) -> dict[str, Entry]:
+        """The tools by names that none of `others` has."""
+        taken = {*others, *RESERVED_NAMES, *self._by_name}
+        named: dict[str, Entry] = {}
+        for entry in self.entries:
+            name = entry.name
+            if name in others:
+                name = distinct(legal(f"caller_{name}"), spelled=entry.tool.name, taken=taken)
+                taken.add(name)
+            named[name] = entry
+        return named
 
     def config(self) -> dict[str, Any]:
         """What is told inside the session. `agent_names` has the tools that are not called `{caller_id}_{name}`."""

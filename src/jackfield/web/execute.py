@@ -16,7 +16,7 @@ from jackfield.calls.requests import CallRequest
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
-from jackfield.web.agent_rights import require_may_have_act
+from jackfield.web.agent_rights import require_may_have_act, require_may_speak
 from jackfield.web.answers import Answer, Reply, encode, raw_json_reply
 from jackfield.web.bodies import BodyReader
 from jackfield.web.journeys import continue_journey
@@ -51,6 +51,8 @@ async def execute(visit: Visit) -> Answer:
     if body.agent is not None and body.agent not in visit.principal.named("agent"):
         # what comes of the call may go to the agent's inbox, and wake it
         require_may_have_act(visit, [body.agent], what=f"call tools in the name of '{body.agent}'")
+    if body.space_id is not None:  # where a visible call is a message like any other
+        await require_may_speak(visit, body.space_id)
     within_ms = continue_journey(visit, tool)
     request = CallRequest(
         tool=tool,
