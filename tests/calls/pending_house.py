@@ -11,6 +11,7 @@ Several houses on one PostgreSQL are several gateways. Nothing runs in the backg
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ from jackfield.model.tool import ExecutionType, Metadata, Tool
 from jackfield.sources.base import Invocation
 from jackfield.sources.keeper import Panel
 from jackfield.sources.others import OthersSource
-from jackfield.store import Store, open_store
+from jackfield.store import Store, moves, open_store
+from jackfield.store.statements import make_statement
 from tests import waiting
 from tests.calls.house import OPS, FunctionSource
 from tests.waiting import PATIENCE
@@ -213,6 +215,11 @@ def _local_tools(starts: list[str]) -> FunctionSource:
     source.offer("count", charge, input_schema=COUNT)
     source.offer("count_again", charge, input_schema=COUNT, metadata=AGAIN)
     return source
+
+
+async def change(store: Store, sql: str, **values: Any) -> None:
+    """Change rows behind the gateway's back, for what would otherwise have to be waited for."""
+    await store._write(partial(moves.run, make_statement("of the test", sql, store.placeholder), **values))
 
 
 async def within(coming: Awaitable[Any], seconds: float = WITHIN) -> Any:

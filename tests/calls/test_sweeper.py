@@ -2,19 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jackfield.calls import texts
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Delivery, done
-from jackfield.store import Store, moves
-from jackfield.store.statements import make_statement
 from tests.calls.house import OPS
-from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, external, status_of, until, within
+from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, change, external, status_of, until, within
 from tests.requirement import requirement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
@@ -42,10 +38,6 @@ def of_tool(house: PendingHouse, tool: str) -> dict[str, str]:
     entry = house.catalog.entry(tool)
     assert entry is not None
     return {"tool": tool, "source": entry.tool.source, "tool_version": entry.version}
-
-
-async def change(store: Store, sql: str, **values: Any) -> None:
-    await store._write(partial(moves.run, make_statement("of the test", sql, store.placeholder), **values))
 
 
 @requirement("CON-expires-in", "SPACE-column-expires-at")
