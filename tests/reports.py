@@ -1,30 +1,41 @@
 """A failure is reported whatever happens: where pytest cannot make its own report, a plain traceback stands in.
 
-pytest reads the source of each frame as a syntax tree, and on CPython before 3.11.8 and 3.12.2 a garbage collection in
-the middle of that may end in a SystemError (gh-106905) that ends the run. So nothing is collected meanwhile; and
-should the report fail all the same, for whatever reason, the test still failed with its own words.
+pytest reads the source of each frame and module as a syntax tree. On CPython before 3.11.8 and
+3.12.2 a garbage collection in the middle of that may end in a SystemError (gh-106905) that ends the run, so nothing is
+collected meanwhile. Should the report fail all the same, for whatever reason, the test still failed with its own words.
 """
 
-import gc
+import ast
 import traceback
 from collections.abc import Generator
+from functools import wraps
+from typing import Any
 
 import pytest
+
+from jackfield.sources.pyfile.syntax import COUNTS_IN_ONE_PLACE, undisturbed
+
+_parse = ast.parse
+
+
+@wraps(_parse)
+def _parse_undisturbed(*arguments: Any, **options: Any) -> Any:
+    with undisturbed():
+        return _parse(*arguments, **options)
+
+
+if COUNTS_IN_ONE_PLACE:
+    ast.parse = _parse_undisturbed
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    collects = gc.isenabled()
-    gc.disable()
     try:
         return (yield)
     except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on and the test is reported
         return _plain_report(item, call, fault)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _plain_report(item: pytest.Item, call: pytest.CallInfo[None], fault: Exception) -> pytest.TestReport:

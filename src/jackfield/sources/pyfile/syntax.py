@@ -12,25 +12,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_COUNTS_IN_ONE_PLACE = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
-_one_at_a_time = threading.Lock()
+COUNTS_IN_ONE_PLACE = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
+_one_at_a_time = threading.RLock()
 
 
 def parse_module(text: str) -> ast.Module:
     """Raises what `ast.parse` raises."""
-    with _undisturbed():
+    with undisturbed():
         return ast.parse(text)
 
 
 def parse_expression(text: str) -> ast.expr:
     """Raises what `ast.parse` raises."""
-    with _undisturbed():
+    with undisturbed():
         return ast.parse(text, mode="eval").body
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    if not _COUNTS_IN_ONE_PLACE:
+def undisturbed() -> Iterator[None]:
+    """Nothing else is parsed or collected while the block lasts."""
+    if not COUNTS_IN_ONE_PLACE:
         yield
         return
     with _one_at_a_time:
