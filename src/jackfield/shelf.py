@@ -115,7 +115,7 @@ class Shelf:
         if taken or not is_source_name(source):
             why = "is taken by the gateway or its config" if taken else "is not a name for a source"
             raise Conflict(f"'{source}' {why}. Declare under another name of letters, digits, '_' or '-'.")
-        tools = [self._parsed({"executionType": "external", **raw}) for raw in raws]
+        tools = [self._parsed({"executionType": "external", **raw}, declared_by=source) for raw in raws]
         twice = [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
         if twice:
             raise BadRequest(f"Two of the tools are called '{twice[0]}'. Rename one of them.", param="tools")
@@ -137,15 +137,19 @@ class Shelf:
         await self.load()
         return [tool.name for tool in tools]
 
-    def _parsed(self, raw: Mapping[str, Any]) -> ToolSettings:
-        """The tool, if it can be offered; whoever brings one that cannot is told now and not by a notice later."""
+    def _parsed(self, raw: Mapping[str, Any], *, declared_by: str | None = None) -> ToolSettings:
+        """The tool, if it can be offered; whoever brings one that cannot is told now and not by a notice later.
+
+        One that a tool server declares is judged as a foreign one.
+        """
         try:
             tool = parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
         if not _NAME.fullmatch(tool.name):
             raise BadRequest("A tool's name has 1 to 255 characters and no control characters.", param="name")
-        for notice in check(_tool(tool, source_of(tool)), None).notices:
+        listed = _tool(tool, source_of(tool)) if declared_by is None else _declared_tool(tool, declared_by)
+        for notice in check(listed, None).notices:
             raise BadRequest(notice.message)
         return tool
 

@@ -163,6 +163,16 @@ async def test_a_tool_servers_declaration_is_foreign_too_and_may_be_changed_by_i
         assert await house.tools() == ["add", "pay", "sell"]
 
 
+@requirement("SAFE-patterns-linear")
+async def test_a_tool_server_is_told_at_once_what_of_its_declaration_cannot_be_offered(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"^(a|a)*\1b$"}}}
+    declared = {**PAY, "executionType": "external", "inputSchema": schema}
+    async with a_house(tmp_path, ForeignSource(add="Adds."), config=CONFIG) as house:
+        refused = await house.ask("PUT", "/api/v1/sources/shop/tools", json={"tools": [declared]}, status=400)
+        assert "'pay' of 'shop' is left out: its input schema has a pattern" in refused["message"]
+        assert await house.tools() == ["add"]
+
+
 @requirement("SAFE-reserved-names")
 @pytest.mark.parametrize("name", sorted(SESSION_TOOLS))
 async def test_no_upstream_tool_stands_in_for_one_of_the_gateways_own_on_mcp(tmp_path: Path, name: str) -> None:
