@@ -1,5 +1,6 @@
 """Wrong keys are throttled by address, and nobody who works there suffers."""
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_guesser_does_not_see_that_a_key_is_right_and_who_was_there_before_goe
     throttle.check("192.0.2.9", "b", BOB)
     clock.now += 1
     throttle.check("192.0.2.1", "b", BOB)
+
+
+@requirement("SAFE-wrong-keys-throttled")
+def test_a_key_that_nobody_finds_by_trying_is_let_in_whoever_guesses_at_its_address() -> None:
+    throttle = Throttle(clock=Clock())
+    exhaust(throttle, "192.0.2.1")
+    throttle.check("192.0.2.1", f"jf_{secrets.token_urlsafe(32)}", BOB)
+    with pytest.raises(RateLimited):
+        throttle.check("192.0.2.1", secrets.token_urlsafe(32), None)
 
 
 def test_a_program_with_an_old_key_is_made_to_wait_alone() -> None:

@@ -1,8 +1,9 @@
 """Wrong keys from one address: a burst is answered, then one a second. So a weak key cannot be found by trying.
 
 Above: `admission.py` and `login.py`, which ask with every key they looked up. Below: nothing. While an address is over
-its limit, a right key is told the same as a wrong one, unless it was used from there before: a guesser must not see the
-difference, and who works there already must not suffer. The same wrong key again is no guess but a program with an old
+its limit, a right key is told the same as a wrong one, unless it was used from there before or is too long to be found
+by trying: a guesser must not see the difference, and nobody else behind that address must suffer, such as a session
+that begins there. The same wrong key again is no guess but a program with an old
 key: it has a burst of its own, which every right key from that address renews.
 """
 
@@ -27,6 +28,8 @@ PER_SECOND = 1.0
 """How many more it may send in every second after that."""
 MOST = 10_000
 """Addresses, and keys at addresses, that are remembered."""
+UNGUESSABLE = 32
+"""Characters of a key that nobody finds by trying; those that the gateway makes have more."""
 KEPT = 16
 """Wrong keys of an address that are known again, as digests."""
 
@@ -72,7 +75,8 @@ class Throttle:
             self._count(_network_of(address), digest_of(key))
             return
         if self._addresses:
-            self._let_in(_network_of(address), is_known=(address, principal.name) in self._known)
+            is_known = len(key) >= UNGUESSABLE or (address, principal.name) in self._known
+            self._let_in(_network_of(address), is_known=is_known)
         if (address, principal.name) not in self._known:
             self._known[address, principal.name] = None
             if len(self._known) > MOST:
