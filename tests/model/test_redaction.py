@@ -80,8 +80,8 @@ def test_an_address_and_the_lines_of_a_key_are_found() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"
     forms = SecretForms(["a b/c+d", key])
     assert (
-        forms.text("https://x.example/?k=a%20b%2Fc%2Bd&l=a%20b%2fc%2bd")
-        == "https://x.example/?k=[redacted]&l=[redacted]"
+        forms.text("https://x.example/?k=a%20b%2Fc%2Bd&l=a%20b%2fc%2bd&m=a+b%2Fc%2Bd")
+        == "https://x.example/?k=[redacted]&l=[redacted]&m=[redacted]"
     )
     assert forms.text("line 2 is MIIEvQIBADANBg") == "line 2 is [redacted]"
 
@@ -102,6 +102,20 @@ def test_what_is_not_cut_is_no_half() -> None:
 
 def test_a_longer_secret_leaves_no_tail_behind() -> None:
     assert SecretForms(["token-12", "token-12345678"]).text("a token-12345678 b") == "a [redacted] b"
+
+
+@requirement("SAFE-redaction-every-form")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"a":"tok\\u002dEN\\u002D12345678"}', '{"a":"[redacted]"}'),
+        ("it says tok-EN-123456…", "it says [redacted]…"),
+        ("it says abcabcabc…", "it says [redacted]…"),
+        ("…EN-12345678 it says", "…[redacted] it says"),
+    ],
+)
+def test_a_short_secret_within_a_longer_one_does_not_hide_the_rest(before: str, after: str) -> None:
+    assert SecretForms(["tok-EN-12345678", "1234", "abcabcabc"]).text(before) == after
 
 
 def test_a_secret_that_no_json_can_hold_stops_nothing() -> None:

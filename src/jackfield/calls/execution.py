@@ -359,7 +359,7 @@ class Executor:
 
     async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
         """Ask the person behind a call, else whoever answers calls. The time that people take is not the tool's."""
-        cleaned = msgspec.structs.replace(question, message=self._redactor.text(question.message))
+        cleaned = self._redactor.question(question)
         with running.hold(patience_of(running)):
             if running.elicit is not None:
                 return await running.elicit(cleaned)

@@ -7,11 +7,12 @@ more are replaced, in every form that `model/redaction.py` knows.
 from collections.abc import Callable, Collection
 
 import msgspec
+from msgspec import Raw
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import KnownSecrets
-from jackfield.sources.base import Progress
+from jackfield.sources.base import ElicitRequest, Progress
 
 
 class Redactor:
@@ -36,6 +37,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         return self._known.text(text)
+
+    def question(self, question: ElicitRequest) -> ElicitRequest:
+        """What a person is asked: the words, and those about each field of the answer. A url is the asker's own."""
+        schema = question.schema
+        if schema is not None and self._known.forms:
+            schema = msgspec.json.decode(self._known.forms.json(Raw(msgspec.json.encode(schema))))
+        return msgspec.structs.replace(question, message=self.text(question.message), schema=schema)
 
     def progress(self, progress: Progress) -> Progress:
         """What is told while a call runs reaches as many as its result."""

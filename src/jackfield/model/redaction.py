@@ -60,13 +60,15 @@ class SecretForms:
         return bool(self._texts)
 
     def text(self, text: str) -> str:
-        """The same text without them."""
+        """The same text without them. What is hard to see comes first: a short secret within it would hide the rest."""
+        if "\\" in text and self._may_be_escaped_in(text):
+            text = self._escaped.sub(REDACTED, text)
+        if CUT in text:
+            text = self._without_halves(text)
         for form in self._texts:
             if form in text:
                 text = text.replace(form, REDACTED)
-        if "\\" in text and self._may_be_escaped_in(text):
-            text = self._escaped.sub(REDACTED, text)
-        return self._without_halves(text) if CUT in text else text
+        return text
 
     def json(self, raw: Raw, *, was_cut: bool = False) -> Raw:
         """The JSON without them; the same object where there is none in it. `was_cut`: there may be our marks in it."""
@@ -96,7 +98,7 @@ class SecretForms:
         return re.compile("|".join("".join(map(_letter, secret)) for secret in longest_first))
 
     def _without_halves(self, text: str) -> str:
-        """At a mark, without the beginning of a secret before it or the end of one after it."""
+        """At a mark, without a secret or the beginning of one before it, or the end of one after it."""
         first, *others = text.split(CUT)
         parts = [first]
         for part in others:
@@ -106,13 +108,13 @@ class SecretForms:
 
     def _without_end(self, part: str) -> str:
         bare = part.rstrip("'\" ")
-        halves = (s[:n] for s in reversed(self._secrets) for n in range(len(s) - 1, SHORTEST - 1, -1))
+        halves = (s[:n] for s in reversed(self._secrets) for n in range(len(s), SHORTEST - 1, -1))
         half = next((half for half in halves if bare.endswith(half)), None)
         return part if half is None else f"{bare.removesuffix(half)}{REDACTED}{part[len(bare) :]}"
 
     def _without_beginning(self, part: str) -> str:
         bare = part.lstrip("'\" ")
-        halves = (s[-n:] for s in reversed(self._secrets) for n in range(len(s) - 1, SHORTEST - 1, -1))
+        halves = (s[-n:] for s in reversed(self._secrets) for n in range(len(s), SHORTEST - 1, -1))
         half = next((half for half in halves if bare.startswith(half)), None)
         return part if half is None else f"{part[: len(part) - len(bare)]}{REDACTED}{bare.removeprefix(half)}"
 
@@ -155,8 +157,9 @@ def _forms(secret: str) -> Iterable[str]:
     if (in_json := _in_json(secret).decode()) and in_json != secret:
         yield in_json
     quoted = quote(secret, safe="", errors="replace")
-    yield quoted
-    yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    for form in (quoted, quoted.replace("%20", "+")):  # a form has `+` for a space
+        yield form
+        yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), form)
     if "\n" in secret:
         yield from (line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE)
 
