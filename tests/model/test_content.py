@@ -6,17 +6,21 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.server import MCPServer
+from mcp.types import CallToolResult, TextContent
 from msgspec import Raw
 
 from jackfield.model.content import (
     SERVER_INFO,
     Content,
+    Wrapping,
     collapse,
     content_form,
     expand,
     structured_part,
     text_of,
     without_connection,
+    wrapping_of,
 )
 from tests.requirement import requirement
 
@@ -80,14 +84,59 @@ def test_a_structured_answer_with_the_same_as_text_is_its_json(text: str) -> Non
 
 
 @requirement("SAFE-mcp-programs")
-@pytest.mark.parametrize("said", ["hello", "", "5", 'a "quoted" one', 5, 2.5, True])
+@pytest.mark.parametrize("said", ["hello", "", "5", 'a "quoted" one', 5, 2.5, True, ["a", "b"], [], {"a": [1]}, [[1]]])
 def test_a_wrapped_answer_of_fastmcp_is_told_once_and_comes_back_as_it_was(said: Any) -> None:
     text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
     answer = made([{"type": "text", "text": text}], structured={"result": said})
     assert value(collapse(answer)) == {"result": said}
-    assert expand(collapse(answer)) == answer
+    assert expand(collapse(answer), wrapping=Wrapping.WHOLE) == answer
     other = made([{"type": "text", "text": "something else"}], structured={"result": said})
     assert value(collapse(other))["content"] == [{"type": "text", "text": "something else"}]
+
+
+@requirement("SAFE-mcp-programs")
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (str, "hello"),
+        (int, 5),
+        (bool, True),
+        (list[str], ["a", "5", ""]),
+        (list[str], []),
+        (list[int], [1, 2]),
+        (list[dict[str, Any]], [{"a": [1, {}]}, {}]),
+        (list[list[int]], [[1], [], [2, 3]]),
+        (dict[str, int] | None, {"a": 1}),
+        (dict[str, int] | None, None),
+        (dict[str, int], {"result": 5}),
+    ],
+)
+async def test_what_the_sdks_server_wraps_is_told_once_and_comes_back_as_it_was(kind: Any, said: Any) -> None:
+    def tell() -> Any:
+        return said
+
+    tell.__annotations__["return"] = kind
+    server = MCPServer("a server")
+    server.tool()(tell)
+    answer = await server.call_tool("tell", {})
+    assert isinstance(answer, CallToolResult)
+    blocks = [{"type": "text", "text": block.text} for block in answer.content if isinstance(block, TextContent)]
+    content = made(blocks, structured=answer.structured_content)
+    assert value(collapse(content)) == answer.structured_content
+    (tool,) = await server.list_tools()
+    again = expand(collapse(content), wrapping=wrapping_of(tool.output_schema))
+    assert value(again.structured) == answer.structured_content
+    if said != {"result": 5}:
+        assert value(again.blocks) == blocks
+
+
+@pytest.mark.parametrize("said", [5, "five", [5]])
+def test_an_object_with_a_result_is_no_wrapped_one(said: Any) -> None:
+    text = msgspec.json.encode({"result": said}).decode()
+    answer = made([{"type": "text", "text": text}], structured={"result": said})
+    assert value(collapse(answer)) == {"result": said}
+    assert expand(collapse(answer)) == answer
+    assert wrapping_of({"type": "object", "properties": {"result": {"type": "number"}}}) is None
 
 
 def test_a_structured_answer_without_content_is_its_json() -> None:

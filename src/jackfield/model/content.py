@@ -6,10 +6,13 @@ is its JSON. What JSON alone cannot say (images, audio, resources, several block
     {"content": [blocks as MCP spells them], "structuredContent": any JSON, "_meta": {…}}
 
 with the last two left out where there are none. Any tool, of any source, may return this form to give an image.
-A structured `{"result": x}` beside the text of x, which FastMCP makes of what is no object, is that object alone.
+A structured `{"result": x}` beside the text of x, or of its items, which Python's servers make of what is no object, is
+that object alone; the tool's output schema tells how to say it again (`Wrapping`).
 `collapse` makes the result of an MCP answer, `expand` the MCP answer of a result. Pure.
 """
 
+from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -89,13 +92,23 @@ class _PlainText(Struct, tag="text", tag_field="type", forbid_unknown_fields=Tru
 
 
 class _Wrapped(Struct, forbid_unknown_fields=True):
-    """What FastMCP makes of a result that is no object."""
+    """What Python's servers make of a result that is no object."""
 
     result: Raw
 
 
+class Wrapping(Enum):
+    """The text that stands beside a wrapped result."""
+
+    WHOLE = "whole"
+    """One text (FastMCP)."""
+    ITEMS = "items"
+    """A text for each item of a list (MCP's own Python SDK)."""
+
+
 _LONGEST_HEAD = 40
 _decode_wrapped = msgspec.json.Decoder(_Wrapped).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_form = msgspec.json.Decoder(_Form).decode
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_plain = msgspec.json.Decoder(list[_PlainText]).decode
@@ -123,17 +136,34 @@ def content_form(content: Content) -> Raw:
     return Raw(b"".join([*parts, b"}"]))
 
 
-def expand(result: Raw) -> Content:
-    """The MCP answer for a result: the content form as it is, a string as text, other JSON structured and as text."""
+def expand(result: Raw, *, wrapping: Wrapping | None = None) -> Content:
+    """The MCP answer for a result: the content form as it is, a string as text, other JSON structured and as text.
+
+    `wrapping` is how the tool's own server says what it wrapped, if it is one that does.
+    """
     first = _first(result)
     if first == b'"':
         return Content(blocks=_one_text(result))
     if first == b"{" and (form := _form(result)) is not None:
         return form
-    if first == b"{" and (text_of_it := _wrapped_text(result)) is not None:
-        return Content(blocks=_one_text(Raw(_encode(text_of_it))), structured=result)
+    if wrapping is not None and (inner := _wrapped(result)) is not None:
+        return Content(blocks=Raw(_encode(_blocks_beside(inner, wrapping))), structured=result)
     text = Raw(_encode(bytes(result).strip().decode()))
     return Content(blocks=_one_text(text), structured=None if first == b"n" else result)
+
+
+def wrapping_of(output_schema: Mapping[str, Any] | None) -> Wrapping | None:
+    """How the server of an MCP tool with this output schema wraps results; None: it does not."""
+    if output_schema is None:
+        return None
+    properties = output_schema.get("properties")
+    if not isinstance(properties, Mapping) or properties.keys() != {"result"}:
+        return None
+    if output_schema.get("x-fastmcp-wrap-result") is True:
+        return Wrapping.WHOLE
+    inner = properties["result"]
+    is_derived = isinstance(inner, Mapping) and inner.get("title") == "Result"
+    return Wrapping.ITEMS if is_derived and str(output_schema.get("title")).endswith("Output") else None
 
 
 def structured_part(result: Raw) -> Raw:
@@ -188,30 +218,64 @@ def _says_the_same(texts: list[str], structured: Raw) -> bool:
     """Whether the texts add nothing to the structured part: there is none, or it is that JSON as text."""
     if not texts:
         return True
-    if len(texts) > 1:
+    if len(texts) == 1 and _is_text_of(texts[0], structured):
+        return True
+    if (inner := _wrapped(structured)) is None:
         return False
-    if (wrapped := _wrapped_text(structured)) is not None:
-        return texts[0] == wrapped
-    if texts[0].encode("utf-8", "surrogatepass") == bytes(structured):
+    if len(texts) == 1 and _is_text_of(texts[0], inner):
+        return True
+    items = _items(inner)
+    return len(items) == len(texts) and all(map(_is_text_of, texts, items))
+
+
+def _is_text_of(text: str, value: Raw) -> bool:
+    """Whether this is the value: a string itself, other JSON however it is spelled."""
+    if _first(value) == b'"':
+        return bool(text == _decode(value))
+    if text.encode("utf-8", "surrogatepass") == bytes(value):
         return True
     try:
-        return _encode_canonically(_decode(texts[0])) == _encode_canonically(_decode(structured))
+        return _encode_canonically(_decode(text)) == _encode_canonically(_decode(value))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
 
-def _wrapped_text(structured: Raw) -> str | None:
-    """The text that stands beside `{"result": …}`, which FastMCP makes of a text, a number or a truth value."""
+def _wrapped(structured: Raw) -> Raw | None:
+    """What stands in `{"result": …}`; None where this is any other JSON."""
     if b'"result"' not in bytes(memoryview(structured)[:_LONGEST_HEAD]):
         return None
     try:
-        value = _decode_wrapped(structured).result
+        return _decode_wrapped(structured).result
     except msgspec.DecodeError:
         return None
-    kind = _first(value)
-    if kind == b'"':
+
+
+def _items(value: Raw) -> list[Raw]:
+    """The items of a list, and of lists in it; null is none, another value itself."""
+    found: list[Raw] = []
+    ahead = [value]
+    while ahead:
+        one = ahead.pop()
+        kind = _first(one)
+        if kind == b"[":
+            ahead += reversed(_decode_list(one))
+        elif kind != b"n":
+            found.append(one)
+    return found
+
+
+def _blocks_beside(value: Raw, wrapping: Wrapping) -> list[dict[str, str]]:
+    if wrapping is Wrapping.ITEMS:
+        texts = [_as_text(item, indent=2) for item in _items(value)]
+    else:
+        texts = [] if _first(value) == b"n" else [_as_text(value, indent=-1)]
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def _as_text(value: Raw, *, indent: int) -> str:
+    if _first(value) == b'"':
         return str(_decode(value))
-    return None if kind in b"{[n" else bytes(value).decode()
+    return msgspec.json.format(bytes(value), indent=indent).decode()
 
 
 def _first(json: Raw) -> bytes:

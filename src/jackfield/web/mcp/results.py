@@ -13,8 +13,9 @@ from jackfield import __version__
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.model.call import Call
-from jackfield.model.content import SERVER_INFO, Content, expand, without_connection
+from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
 from jackfield.model.large_result import may_be_notice
+from jackfield.model.tool import ToolKind
 from jackfield.web.answers import encode
 from jackfield.web.mcp.definitions import promises_output
 from jackfield.web.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
@@ -40,11 +41,16 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
         assert answer.result is not None
         # What stands in for a large result does not fit the schema that the tool promises to keep.
         apart = promised and may_be_notice(answer.result, call.id)
-        content = expand(answer.result)
+        content = expand(answer.result, wrapping=_wrapping(entry))
         return _encoded(content, revision=revision, call_id=call.id, is_error=apart, is_structured=not apart)
-    content = _text(answer.error.message) if answer.result is None else expand(answer.result)
+    result = answer.result
+    content = _text(answer.error.message) if result is None else expand(result, wrapping=_wrapping(entry))
     is_structured = entry.tool.output_schema is None
     return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
+
+
+def _wrapping(entry: Entry) -> Wrapping | None:
+    return wrapping_of(entry.tool.output_schema) if entry.tool.kind is ToolKind.MCP else None
 
 
 def refusal_result(refusal: Refused, *, revision: str) -> bytes:
