@@ -159,6 +159,7 @@ class _OpenIt(Struct, frozen=True, kw_only=True):
     callees: dict[str, Callee]
     caller_id: str
     message: str | None
+    session_id: str | None
     concurrency: int
 
     async def __call__(self) -> Session:
@@ -167,6 +168,8 @@ class _OpenIt(Struct, frozen=True, kw_only=True):
             body["agent"] = self.agent
         if self.message is not None:
             body["message"] = self.message
+        if self.session_id is not None:
+            body["session_id"] = self.session_id
         request = Message(method="POST", path="/api/sessions", body=msgspec.json.encode(body))
         response = await self.connection.ask(request)
         opened = self.connection.decode(response.content, _Opened).session
@@ -187,12 +190,15 @@ class Sessions:
         *,
         tools: Lendable = (),
         message: str | None = None,
+        session_id: str | None = None,
         caller_id: str = CALLER_ID,
         concurrency: int = CONCURRENCY,
     ) -> Opening:
         """A session with `agent`, which sees these functions as `{caller_id}_{name}`.
 
         `agent` names an entry of the gateway's `[agents]` or `[sessions]`; it may be left out where there is one only.
+        `session_id` is that of a session of this key which is over or was lost with its gateway: it is opened again
+        under this id, and begins anew. Raises `Conflict` while it is open.
         """
         given = tools if isinstance(tools, Mapping) else list(tools)
         callees = callees_of(given) if given else {}
@@ -203,6 +209,7 @@ class Sessions:
                 callees=callees,
                 caller_id=caller_id,
                 message=message,
+                session_id=session_id,
                 concurrency=concurrency,
             )
         )

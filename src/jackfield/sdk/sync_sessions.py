@@ -67,11 +67,14 @@ class SyncSessions:
         *,
         tools: Lendable = (),
         message: str | None = None,
+        session_id: str | None = None,
         caller_id: str = CALLER_ID,
         concurrency: int = CONCURRENCY,
     ) -> SyncSession:
         """A session with `agent`, as `Sessions.open`; use it in `with`, or `end()` it."""
-        opening = self._sessions.open(agent, tools=tools, message=message, caller_id=caller_id, concurrency=concurrency)
+        opening = self._sessions.open(
+            agent, tools=tools, message=message, session_id=session_id, caller_id=caller_id, concurrency=concurrency
+        )
 
         async def opened() -> Session:
             return await opening

@@ -75,15 +75,22 @@ class Sessions:
         session = self._sessions.get(session_id or "")
         return session is not None and not session.status.is_over
 
+    def is_known(self, session_id: str) -> bool:
+        """Whether this gateway has, or lately had, this session."""
+        return session_id in self._sessions
+
     async def open(
         self, owner: Principal, *, agent: str | None, declared: Declared, session_id: str | None = None
     ) -> Session:
         """A new session of this key, with its inhabitant at work or ready for a message.
 
-        With `session_id` it is one that the key had, which is over or was lost with its gateway. It begins anew.
+        With `session_id` it is one that the key had, which is over or was lost with its gateway. It begins anew, with
+        the agent that it had unless another is named.
         """
         if not self._is_open:
             raise NotReady("The gateway is stopping and opens no more sessions. Try again when it is back.")
+        if session_id is not None:
+            agent = await self._agent_before(session_id, owner, asked=agent)
         name = self.agent_called(agent)
         self._check_room(name)
         session = self._made(owner, name, session_id=session_id)
@@ -121,7 +128,7 @@ class Sessions:
         if session is None:
             raise SessionNotFound(
                 f"There is no session '{session_id[:100]}' here: it never was, or ended with its gateway. "
-                'If it was yours, open it again: POST /api/sessions {"session_id": "…"}.',
+                'If it was yours, open it again: POST /api/sessions {"session_id": "…"}, or session_message with it.',
                 param="session_id",
             )
         if principal.name != session.owner.name and not principal.is_admin:
@@ -171,19 +178,26 @@ class Sessions:
 
     async def _keep(self, session: Session, *, is_new: bool) -> None:
         """Put it on record that the session lives here."""
-        kept, owner = self._rooms.store.sessions, session.owner.name
+        kept, owner, agent = self._rooms.store.sessions, session.owner.name, session.agent
         if is_new:
-            await kept.begin(session.id, owner=owner, gateway=self._gateway_id)
+            await kept.begin(session.id, owner=owner, agent=agent, gateway=self._gateway_id)
             return
         await self._give_up_lost()  # before it lives here: what was asked in its earlier life stays unanswered
-        if await kept.reopen(session.id, owner=owner, gateway=self._gateway_id):
+        if await kept.reopen(session.id, owner=owner, agent=agent, gateway=self._gateway_id):
             return
-        whose = await kept.owner(session.id)
-        if whose is None:
-            raise SessionNotFound(f"There never was a session '{session.id[:100]}'. Open one without an id.")
-        if whose != owner:
-            raise Forbidden(f"Session '{session.id}' belongs to another key.", param="session_id")
-        raise Conflict(f"Session '{session.id}' is open. Speak in it, or end it first.", param="session_id")
+        where = "" if self.is_live(session.id) else " in another gateway, which you were not led to"
+        raise Conflict(f"Session '{session.id}' is open{where}. Speak in it, or end it first.", param="session_id")
+
+    async def _agent_before(self, session_id: str, owner: Principal, *, asked: str | None) -> str | None:
+        """What is to run in a session of this key that is opened again."""
+        before = await self._rooms.store.sessions.find(session_id)
+        if before is None:
+            raise SessionNotFound(
+                f"There never was a session '{session_id[:100]}'. Open one without an id.", param="session_id"
+            )
+        if before.owner != owner.name:
+            raise Forbidden(f"Session '{session_id}' belongs to another key.", param="session_id")
+        return asked or before.agent
 
     def _made(self, owner: Principal, name: str, *, session_id: str | None) -> Session:
         program = self._terms.programs.get(name)

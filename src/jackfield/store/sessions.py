@@ -5,8 +5,19 @@ Above: `sessions/registry.py`. Below: the named statements in `sql/sessions.sql`
 
 from functools import partial
 
+from msgspec import Struct
+
 from jackfield.store import moves
 from jackfield.store.access import Read, Write
+
+
+class KeptSession(Struct, frozen=True, kw_only=True):
+    """What is known of a session outside its gateway."""
+
+    owner: str
+    """The key that opened it."""
+    agent: str | None
+    """What ran in it; None where it was opened before that was kept."""
 
 
 class KeptSessions:
@@ -16,21 +27,21 @@ class KeptSessions:
         self._write = write
         self._read = read
 
-    async def begin(self, session_id: str, *, owner: str, gateway: str) -> None:
+    async def begin(self, session_id: str, *, owner: str, agent: str, gateway: str) -> None:
         """A new session lives here."""
-        values = {"session_key": session_id, "owner": owner, "gateway": gateway}
+        values = {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
         await self._write(partial(moves.run, "insert_session", **values))
 
-    async def reopen(self, session_id: str, *, owner: str, gateway: str) -> bool:
+    async def reopen(self, session_id: str, *, owner: str, agent: str, gateway: str) -> bool:
         """A session that is over, or lost with its gateway, lives here from now on. False: it is not, or not theirs."""
-        values = {"session_key": session_id, "owner": owner, "gateway": gateway}
+        values = {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
         return bool(await self._write(partial(moves.run, "reopen_session", **values)))
 
     async def end(self, session_id: str, *, gateway: str) -> None:
         """It is over, if it still lives here."""
         await self._write(partial(moves.run, "end_session", session_key=session_id, gateway=gateway))
 
-    async def owner(self, session_id: str) -> str | None:
-        """The key that opened it; None: there never was such a session, or it is long over."""
+    async def find(self, session_id: str) -> KeptSession | None:
+        """What is kept of it; None: there never was such a session, or it is long over."""
         row = await self._read(partial(moves.one, "get_session", session_key=session_id))
-        return None if row is None else str(row["owner"])
+        return None if row is None else KeptSession(owner=row["owner"], agent=row["agent"])

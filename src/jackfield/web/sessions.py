@@ -99,11 +99,10 @@ async def open_session(visit: Visit) -> Answer:
     """Open a session, and tell its agent the first message if there is one."""
     body = await _open.read(visit)
     sessions = visit.gateway.sessions
-    agent = sessions.agent_called(body.agent)
     opened = await opened_session(
         sessions,
         visit.principal,
-        agent=agent,
+        agent=body.agent,
         message=body.message,
         declared=body.declared,
         session_id=body.session_id,

@@ -12,16 +12,20 @@ import httpx2
 import pytest
 from mcp import MCPError
 
+from jackfield.sdk import Client, Conflict, SyncClient
 from jackfield.settings import load_settings
 from jackfield.settings.sessions import RelaySettings
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, clean_environment, running_gateway, start_gateway
-from tests.stories.mcp_clients import text_of
+from tests.stories.mcp_clients import ERAS, http_client, text_of
 from tests.stories.relay.scene import (
     ANT,
+    BEE,
     CONFIG,
     ENVIRONMENT,
     FILES,
+    TOOLS,
+    WITHIN,
     HttpCaller,
     Inside,
     bridge,
@@ -250,6 +254,69 @@ async def test_a_caller_opens_its_session_again_after_its_gateway_was_killed(tmp
         assert (await caller.http.post("/api/sessions", json=unknown)).status_code == 404
     finally:
         await caller.http.aclose()
+        gateway.kill()
+
+
+@requirement("SAFE-session-opened-again")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_message_in_a_session_that_was_lost_opens_it_again(tmp_path: Path, mode: str) -> None:
+    gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
+    try:
+        async with http_client(gateway.url, ANT, mode=mode) as client:
+            opened = (
+                await client.session.call_tool("session_message", {"agent": "helper", "message": "hello"})
+            ).structured_content
+            assert opened is not None
+        gateway.kill()
+        gateway = await asyncio.to_thread(start_gateway, tmp_path, env=ENVIRONMENT)
+        said = {"session_id": opened["session_id"], "message": "hello?", "caller_id": "ant", "caller_tools": TOOLS}
+        async with http_client(gateway.url, BEE, mode=mode) as other:
+            assert "belongs to another key" in text_of(await other.session.call_tool("session_message", said))
+        async with http_client(gateway.url, ANT, mode=mode) as client, asyncio.timeout(WITHIN):
+            again = (await client.session.call_tool("session_message", said)).structured_content
+            assert again == {"session_id": opened["session_id"], "spawned": True, "last_event_index": -1}
+            words: list[str] = []
+            while "Good day to you." not in words:
+                asked = {"session_id": opened["session_id"], "wait": 5}
+                page = (await client.session.call_tool("session_events", asked)).structured_content
+                words = [event.get("text") for event in (page or {})["events"]]
+            more = (await client.session.call_tool("session_message", said)).structured_content
+            assert (more or {})["spawned"] is False, "it lives"
+            unknown = await client.session.call_tool("session_message", {"session_id": "ses_none", "message": "hello"})
+            assert "There never was a session" in text_of(unknown)
+    finally:
+        gateway.kill()
+
+
+@requirement("SAFE-session-opened-again", "CON-sdk-sessions")
+async def test_a_program_opens_its_session_again_after_its_gateway_was_killed(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
+
+    def send_response(message: str) -> str:
+        """Send message."""
+        return message.upper()
+
+    def blocking(url: str, session_id: str) -> tuple[str, str, str]:
+        with SyncClient(url, ANT) as client:
+            again = client.sessions.open(tools=[send_response], caller_id="ant", session_id=session_id)
+            with again as session:
+                return session.id, session.info.agent, session.ask("send it")
+
+    try:
+        async with Client(gateway.url, ANT) as client:
+            session = await client.sessions.open("helper", tools=[send_response], caller_id="ant")
+            with pytest.raises(Conflict, match="is open"):
+                await client.sessions.open(session_id=session.id)
+            gateway.kill()
+        gateway = await asyncio.to_thread(start_gateway, tmp_path, env=ENVIRONMENT)
+        async with Client(gateway.url, ANT) as client:
+            again = client.sessions.open(tools=[send_response], caller_id="ant", session_id=session.id)
+            async with again as reopened:
+                assert (reopened.id, reopened.info.agent) == (session.id, "helper"), "the agent that it had"
+                assert await reopened.ask("send it") == "I was told: HELLO"
+        told = await asyncio.to_thread(blocking, gateway.url, session.id)
+        assert told == (session.id, "helper", "I was told: HELLO")
+    finally:
         gateway.kill()
 
 

@@ -1,9 +1,9 @@
 -- name: insert_session
-INSERT INTO sessions (id, owner, gateway, opened_at) VALUES (:session_key, :owner, :gateway, clock_ms())
+INSERT INTO sessions (id, owner, agent, gateway, opened_at) VALUES (:session_key, :owner, :agent, :gateway, clock_ms())
 
 -- name: reopen_session
 -- By its owner, when it is over or the gateway it lived in is gone.
-UPDATE sessions SET gateway = :gateway, opened_at = clock_ms(), ended_at = NULL
+UPDATE sessions SET gateway = :gateway, agent = :agent, opened_at = clock_ms(), ended_at = NULL
 WHERE id = :session_key AND owner = :owner
     AND (ended_at IS NOT NULL OR gateway NOT IN (SELECT id FROM gateways WHERE dead = 0))
 RETURNING id
@@ -12,7 +12,7 @@ RETURNING id
 UPDATE sessions SET ended_at = clock_ms() WHERE id = :session_key AND gateway = :gateway AND ended_at IS NULL
 
 -- name: get_session
-SELECT owner FROM sessions WHERE id = :session_key
+SELECT owner, agent FROM sessions WHERE id = :session_key
 
 -- name: lost_requests
 -- Calls of lent tools that nobody can answer any more: the gateway that their session lived in is gone.

@@ -51,8 +51,10 @@ class Pushing:
 
     def bind(self, session: Session) -> None:
         """From now on this client is told what happens there."""
-        if session.id in self._sessions:
+        if self._sessions.get(session.id) is session:
             return
+        if (earlier := self._pumps.pop(session.id, None)) is not None:  # of the life before, if it was opened again
+            earlier.cancel()
         self._forget_ended()
         self._sessions[session.id] = session
         self._told[session.id] = -1

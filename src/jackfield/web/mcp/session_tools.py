@@ -90,7 +90,8 @@ DEFINITIONS = (
     ),
     _definition(
         "session_message",
-        "Say something to an agent in a session, and lend it tools of your own. Without session_id one is opened; with "
+        "Say something to an agent in a session, and lend it tools of your own. Without session_id one is opened, and "
+        "one of yours that was lost with its gateway is opened again (spawned: true; lend your tools anew). With "
         "caller_tools alone they are declared and nothing is said.",
         {
             "message": _TEXT,
@@ -149,9 +150,15 @@ class SessionTools:
         text, declared = arguments.message, arguments.declared
         if text is None and declared.tools is None:
             raise BadRequest("There is neither a message nor caller_tools in this. Send one of them.", param="message")
-        if arguments.session_id is None:
+        session_id = arguments.session_id or None
+        if session_id is None or not self._sessions.is_known(session_id):
             opened = await opened_session(
-                self._sessions, caller.principal, agent=arguments.agent, message=None, declared=declared
+                self._sessions,
+                caller.principal,
+                agent=arguments.agent,
+                message=None,
+                declared=declared,
+                session_id=session_id,
             )
             session = self._sessions.find(opened.session_id, caller.principal)
             self._bind(session, caller)
