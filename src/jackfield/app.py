@@ -98,10 +98,10 @@ class Gateway:
             hidden=hidden_from_sandboxes(settings),
         )
         self.checking = Checking(helper_process(self.workshop.supervisor))
-        self.catalog = catalog_of(settings, checking=self.checking)
+        self.preferences = PreferenceBook()
+        self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = Panel(on_listing=self._listing_changed)
-        self.preferences = PreferenceBook()
         self._build_calls()
         self.house = ""
         """What other gateways know this one by, and all that share its database."""

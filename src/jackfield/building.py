@@ -24,6 +24,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.pins import Pins
+from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import ConfigError
 from jackfield.keys import Keyring
 from jackfield.llm.models import Models
@@ -62,7 +63,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
 
 
-def catalog_of(settings: Settings, *, checking: Checking) -> Catalog:
+def catalog_of(settings: Settings, *, checking: Checking, preferences: PreferenceBook) -> Catalog:
     """An empty catalog with all that the operator says about tools."""
     return Catalog(
         settings.categories,
@@ -73,6 +74,7 @@ def catalog_of(settings: Settings, *, checking: Checking) -> Catalog:
             accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
             holding_new=frozenset(source.name for source in settings.sources if source.holds_new),
         ),
+        asking=lambda: preferences.asking,
         checking=checking,
     )
 

@@ -163,6 +163,17 @@ async def test_a_tool_servers_declaration_is_foreign_too_and_may_be_changed_by_i
         assert await house.tools() == ["add", "pay", "sell"]
 
 
+@requirement("SAFE-own-names-first")
+async def test_a_name_asks_first_also_where_an_administrator_said_so_at_run_time(tmp_path: Path) -> None:
+    config = CONFIG + OWN.replace("metadata = { requires_approval = true }\n", "")
+    async with a_house(tmp_path, ForeignSource(add="Adds."), config=config) as house:
+        said = {"scenario": "internal", "tool_name": "pay", "approval_override": "require", "scope": "all"}
+        await house.ask("POST", "/api/v1/tools/config/approval", json=said)
+        await house.change(add="Adds.", pay="Pays the stranger.")
+        assert await house.tools() == ["add", "pay"]
+        assert list(house.gateway.catalog.held) == ["acme_pay"]
+
+
 @requirement("SAFE-patterns-linear")
 async def test_a_tool_server_is_told_at_once_what_of_its_declaration_cannot_be_offered(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"^(a|a)*\1b$"}}}

@@ -81,14 +81,19 @@ class Catalog:
         *,
         prefixes: Mapping[str, str] | None = None,
         pins: Pins = NO_PINS,
+        asking: Callable[[], AbstractSet[Identity]] = frozenset,
         checking: Checking | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source."""
+        """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source.
+
+        `asking` gives the tools that ask first, besides those that say so themselves.
+        """
         self._categories = tuple(categories)
         self._overrides = overrides or {}
         self._prefixes = prefixes or {}
         self._scenario = scenario or ScenarioSettings()
+        self._asking = asking
         self._now = now
         self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
         self._listings: Listings = ()
@@ -355,6 +360,7 @@ class Catalog:
             prefixes=self._prefixes,
             kept_names=names.current,
             pins=pins,
+            asking=self._asking(),
             previous=old,
             judge=self.checking.fault_in,
         )

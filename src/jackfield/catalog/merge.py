@@ -112,10 +112,14 @@ def merge(
     prefixes: Mapping[str, str] | None = None,
     kept_names: KeptNames | None = None,
     pins: Pins = NO_PINS,
+    asking: AbstractSet[Identity] = frozenset(),
     previous: Snapshot | None = None,
     judge: Judge = fault_in,
 ) -> Snapshot:
-    """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word."""
+    """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word.
+
+    `asking` are tools that ask first, besides those that say so themselves.
+    """
     before = Snapshot() if previous is None else previous
     given = prefixes or {}
     kept = kept_names or {}
@@ -131,7 +135,7 @@ def merge(
         identity: _entry(naming.names[identity], tool, before.by_identity.get(identity), prefix=given.get(tool.source))
         for identity, tool in usable.items()
     }
-    as_new = _held_as_new(foreign, pins=pins, naming=naming, usable=usable)
+    as_new = _held_as_new(foreign, pins=pins, naming=naming, usable=usable, asking=asking)
     accepting = frozenset(source for source, listing in listings if listing.accepts_changes)
     held = {
         by_identity[identity].name: by_identity[identity]
@@ -164,7 +168,12 @@ def merge(
 
 
 def _held_as_new(
-    foreign: AbstractSet[Identity], *, pins: Pins, naming: Naming, usable: Mapping[Identity, Tool]
+    foreign: AbstractSet[Identity],
+    *,
+    pins: Pins,
+    naming: Naming,
+    usable: Mapping[Identity, Tool],
+    asking: AbstractSet[Identity],
 ) -> frozenset[Identity]:
     """Foreign tools that a person has to accept before anybody is offered them.
 
@@ -175,7 +184,7 @@ def _held_as_new(
         return frozenset()
 
     def asks_first(holder: Identity) -> bool:
-        return (tool := usable.get(holder)) is None or tool.metadata.requires_approval
+        return holder in asking or (tool := usable.get(holder)) is None or tool.metadata.requires_approval
 
     waiting = pins.waiting & foreign
     intruding = {

@@ -12,6 +12,7 @@ from enum import Enum
 from msgspec import Struct
 
 from jackfield.catalog.merge import Entry
+from jackfield.catalog.names import Identity
 from jackfield.errors import Unavailable
 from jackfield.store.preferences import Preference
 
@@ -45,8 +46,12 @@ class PreferenceBook:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str, str, bool], Preference] | None = None
+        self.asking: frozenset[Identity] = frozenset()
+        """Tools that ask first because an administrator said so, for everybody or for some key; as last read."""
 
     def load(self, rows: Iterable[Preference]) -> None:
+        rows = tuple(rows)
+        self.asking = frozenset((row.scenario, row.tool) for row in rows if row.by_admin and row.approval == REQUIRE)
         self._rows = {(row.principal, row.chat_id, row.scenario, row.tool, row.by_admin): row for row in rows}
 
     def forget(self) -> None:
