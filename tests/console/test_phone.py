@@ -47,6 +47,8 @@ def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
     page.reload()
     expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
     expect(page.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Permission for a call")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("admin wanted to run send_invoice")
     expect(page.locator("main")).not_to_contain_text("ACME")
 
 
@@ -65,7 +67,7 @@ def test_nothing_of_what_would_run_is_folded_and_the_run_says_who_decided(visit:
     boss.go(f"/runs/{call_of(stage, call_id)['run_id']}")
     card = boss.card("send_invoice")
     expect(card).to_contain_text("Approved by signed link")
-    expect(card).to_contain_text("with other arguments than were asked for")
+    expect(card).to_contain_text("with changed arguments. It had been asked for with:")
     expect(card.locator(".decided .tree")).to_contain_text("AAAA")
 
 

@@ -49,9 +49,9 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
   return (
     <main className="page answer">
       <div>
-        <h1>{isApproval ? "Allow this call?" : "You are asked"}</h1>
+        <h1>{titleOf(isApproval, isOpen)}</h1>
         <p className="quiet">
-          <Asker agent={asked.agent} principal={asked.principal} /> {isApproval ? "wants to run" : "asks by"} <code>{safeText(asked.tool, 80)}</code>
+          <Asker agent={asked.agent} principal={asked.principal} /> {askedTo(isApproval, isOpen)} <code>{safeText(asked.tool, 80)}</code>
         </p>
       </div>
       {isOpen && (
@@ -88,10 +88,21 @@ function Asker({ agent, principal }: { agent: string | null; principal: string }
   );
 }
 
+/** A question while it can be answered; afterwards the page asks nothing any more. */
+function titleOf(isApproval: boolean, isOpen: boolean): string {
+  if (isOpen) return isApproval ? "Allow this call?" : "You are asked";
+  return isApproval ? "Permission for a call" : "A question";
+}
+
+function askedTo(isApproval: boolean, isOpen: boolean): string {
+  if (isApproval) return isOpen ? "wants to run" : "wanted to run";
+  return isOpen ? "asks with" : "asked with";
+}
+
 const APPROVED = ["running", "waiting", "pending", "completed", "failed"];
 const ENDS: Record<string, string> = {
   completed: "Answered. You can close this page.",
-  rejected: "Rejected. The agent is told.",
+  rejected: "Rejected. Whoever asked is told.",
   failed: "It has failed.",
   expired: "It is too late: nobody answered in time.",
   cancelled: "It was cancelled.",

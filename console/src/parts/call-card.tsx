@@ -87,7 +87,7 @@ function DecisionLine({ decided: { decision, by, at, asked } }: { decided: Decid
       <p>
         {who}
         {at === null ? "" : `, ${clock(at)}`}
-        {asked === undefined ? "" : ", with other arguments than were asked for:"}
+        {asked === undefined ? "" : ", with changed arguments. It had been asked for with:"}
       </p>
       {asked !== undefined && <Tree value={asked} />}
     </div>

@@ -58,5 +58,5 @@ async def _approve(options: Namespace, edited: dict[str, object] | None) -> int:
 
 def _line(call: CallRecord) -> str:
     then = "somebody else answers it" if call.status == "pending" else "it runs now"
-    edited = " with other arguments than were asked for" if call.asked_arguments != call.arguments else ""
+    edited = " with changed arguments" if call.asked_arguments != call.arguments else ""
     return f"{paint('Allowed', 'green')}{edited}: {paint(harmless(call.tool), 'bold')} {call.id}; {then}."
