@@ -9,17 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done
 from jackfield.sources.keeper import SourceState
-from jackfield.sources.mcp import options
-from jackfield.sources.mcp.errors import McpError
+from jackfield.sources.mcp import options, stdio
+from jackfield.sources.mcp.errors import McpError, UpstreamLost
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.mcp.upstream import SHORT_LIFE
+from jackfield.workers.sandbox.kinds import Plan
 from tests.requirement import requirement
 from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene
+from tests.waiting import PATIENCE
 
 
 async def test_a_server_inherits_nothing_but_path_and_home_and_what_the_config_names(
@@ -186,6 +189,42 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with scene(tmp_path, command=["no-such-server"]) as far:
         with pytest.raises(McpError, match="'no-such-server'"):
             await far.source.open()
+
+
+class _Deaf:
+    """A listener of a server that says nothing."""
+
+    def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
+
+    async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
+        raise NotImplementedError
+
+    def lost(self, error: UpstreamLost) -> None: ...
+
+
+@requirement("SAFE-causes-are-shown")
+async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "GOODBYE_SECONDS", PATIENCE)
+    script = "exec 0<&-; echo closed >&2; while [ ! -e leave ]; do sleep 0.05; done; exit 3"
+    plan = Plan(kind="none", command=("/bin/sh", "-c", script), env=dict(os.environ), cwd=tmp_path)
+    log = stdio.ServerLog("ending", redact=str)
+    async with scene(tmp_path, command=plain("good")) as far:
+
+        async def planned() -> Plan:
+            return plan
+
+        wire = stdio.StdioWire("ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log)
+        await wire.open()
+        await eventually(lambda: log.last_words() == ("closed",))
+        calls = [asyncio.create_task(wire.call(n, "ping", Raw(b"{}"), headers={})) for n in range(2)]
+        await asyncio.sleep(0)
+        (tmp_path / "leave").touch()
+        for call in calls:
+            with pytest.raises(UpstreamLost, match=r"The server's process exited \(code 3\)\."):
+                await call
+        await wire.close()
 
 
 async def test_a_server_that_never_lists_its_tools_is_down_and_delays_nobody(tmp_path: Path) -> None:

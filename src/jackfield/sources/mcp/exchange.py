@@ -34,8 +34,8 @@ class Exchange:
         self.errands = Errands(self._log)
 
     async def call(self, number: int, method: str, params: Raw) -> Raw:
-        if self._lost is not None:
-            raise NotDelivered(self._lost.message)
+        if self.lost is not None:
+            raise self.lost
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
@@ -47,6 +47,13 @@ class Exchange:
             raise
         finally:
             del self._waiting[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # lost while it was being sent: nobody reads that
+
+    @property
+    def lost(self) -> NotDelivered | None:
+        """Why nothing can be sent any more."""
+        return None if self._lost is None else NotDelivered(self._lost.message)
 
     async def notify(self, method: str, params: Raw) -> None:
         await self._send(messages.notification(method, params))

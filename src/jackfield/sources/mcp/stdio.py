@@ -114,7 +114,13 @@ class StdioWire:
     async def _write(self, line: bytes) -> None:
         if self._stdin is None:
             raise NotDelivered("The server's process is not running.")
-        await self._stdin.write(line + b"\n")
+        try:
+            await self._stdin.write(line + b"\n")
+        except NotDelivered as fault:
+            await asyncio.wait(
+                self._tasks, timeout=GOODBYE_SECONDS
+            )  # most often it is ending, and how it did says more
+            raise self._exchange.lost or fault from None
 
     async def _read(self, stdout: "_Stdout") -> None:
         try:
