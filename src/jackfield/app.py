@@ -21,6 +21,7 @@ from jackfield.building import (
     SPEAK_SO,
     Parts,
     catalog_of,
+    configured_agents,
     configured_sources,
     engine_of,
     hidden_from_sandboxes,
@@ -160,7 +161,7 @@ class Gateway:
         settings = self.settings
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceRoom(self.store, gateway_id=self.id)
-        self.agents = AgentBook(self.store, settings.agents)
+        self.agents = AgentBook(self.store, configured_agents(settings))
         parts = self._parts()
         own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
         self.answers.bring_back = own.bring_back

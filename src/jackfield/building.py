@@ -3,7 +3,7 @@
 Above: `app.py`, which starts and stops them. Below: the rooms.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from jackfield.agents.book import AgentBook
 from jackfield.agents.cycles import Household
 from jackfield.agents.engine import Engine, Rooms
 from jackfield.agents.living import Rooms as LivingRooms
-from jackfield.agents.own_servers import OwnServers
+from jackfield.agents.own_servers import OwnServers, servers_of
 from jackfield.agents.persona import Persona
 from jackfield.agents.servers import RequestServers
 from jackfield.calls.answers import Answers
@@ -34,6 +34,7 @@ from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
+from jackfield.settings.agents import AgentSettings
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.keeper import Panel
 from jackfield.sources.kinds import make_source
@@ -116,6 +117,16 @@ def configured_sources(settings: Settings, surroundings: Surroundings) -> list[S
         return [make_source(source.kind, source.name, source.options, surroundings) for source in settings.sources]
     except ConfigError as fault:
         raise ConfigError(f"{settings.path}: {fault}") from None
+
+
+def configured_agents(settings: Settings) -> Mapping[str, AgentSettings]:
+    """The agents of the config. Raises `ConfigError` where a server of their own cannot be used."""
+    try:
+        for name, agent in settings.agents.items():
+            servers_of(Persona(name, agent))
+    except ConfigError as fault:
+        raise ConfigError(f"{settings.path}: {fault}") from None
+    return settings.agents
 
 
 def engine_of(parts: Parts) -> Engine:

@@ -165,6 +165,9 @@ def test_the_key_that_the_config_has_for_the_client_is_written(tmp_path: Path) -
     keys = '[auth.keys.cursor]\nkey = "${CURSOR_KEY}"\nscopes = ["call"]\n'
     env = {"CURSOR_KEY": "narrow-key"}
     with running_gateway(tmp_path, keys, env={**env, "JACKFIELD_ADMIN_KEY": "env-admin-key"}):
+        unset = run_cli("connect", "cursor", "--yes", cwd=tmp_path)
+        assert unset.returncode == 2
+        assert "The key of [auth.keys.cursor] is not known here" in unset.stderr
         done = run_cli("connect", "cursor", "--yes", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     entry = json.loads((tmp_path / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]["jackfield"]

@@ -26,6 +26,10 @@ FAULTS = {
         '[auth.keys.good]\nkey = "12345678"\n[auth.keys.ops]\nkey = "23456789"\nscope = ["admin"]\n',
         ["jackfield.toml: auth.keys.ops has", "'scope'", "Did you mean 'scopes'?"],
     ),
+    "an unknown key of an agent's own server": (
+        '[models.default]\nprovider = "openai"\nmodel = "m"\n[agents.x]\n[[agents.x.mcp.servers]]\nnam = "y"\n',
+        ["jackfield.toml: agents.x.mcp.servers[0] has", "'nam'", "Did you mean 'name'?"],
+    ),
     "an unknown key of one category of several": (
         '[[categories]]\nid = "a"\nname = "A"\n[[categories]]\nid = "b"\nname = "B"\nicn = "x"\n',
         ["jackfield.toml: categories[1] has", "'icn'", "Did you mean 'icon'?"],

@@ -99,6 +99,14 @@ def test_the_command_line_shows_the_same(gateway: RunningGateway) -> None:
     shown = run_cli("sources", "broken", cwd=gateway.folder, env=gateway.environment)
     assert shown.returncode == 1
     assert "ValueError: no such account for [redacted]" in shown.stdout
+    [local] = [
+        line
+        for line in run_cli("sources", cwd=gateway.folder, env=gateway.environment).stdout.splitlines()
+        if line.startswith("local")
+    ]
+    assert local.split()[1] == "faulty"
+    once = run_cli("sources", "local", cwd=gateway.folder, env=gateway.environment).stdout
+    assert once.count("tools/bad.py, line 2") == 1
     doctor = run_cli("doctor", cwd=gateway.folder, env={**gateway.environment, **ENV})
     assert "ValueError: no such account for [redacted]" in doctor.stdout, doctor.stdout[-900:]
     assert "tools/bad.py, line 2" in doctor.stdout

@@ -54,8 +54,6 @@ class AgentBook:
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
         personas = [Persona(name, settings, is_configured=True) for name, settings in self._configured.items()]
-        for persona in personas:
-            servers_of(persona)
         known = {kept.id: kept for kept in await self._store.minds.list_agents()}
         await _together(
             self._store.minds.put_agent(persona.id, definition=_without_secrets(persona.settings), origin="config")

@@ -169,7 +169,13 @@ def _key_for_client(options: Namespace) -> str | None:
     """The key that the config of the local gateway has under the client's name."""
     if options.url or os.environ.get("JACKFIELD_URL") or os.environ.get("JACKFIELD_KEY"):
         return None
-    found = load_local(options.config).keys.get(options.client)
+    local = load_local(options.config)
+    if options.client in local.unset and not (options.key_variable or options.admin):
+        raise UsageError(
+            f"The key of [auth.keys.{options.client}] is not known here: the variable that it names is not set. "
+            "Set it, or write it in secrets.toml in the data folder, and run this again; or give the key with --key."
+        )
+    found = local.keys.get(options.client)
     return None if found is None else found.key
 
 

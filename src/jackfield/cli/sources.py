@@ -17,7 +17,7 @@ from jackfield.sdk.types import ScenarioState
 DESCRIPTION = """\
 Show every source of tools: whether it is there, when it was last looked at, and what is wrong with it.
 
-exit codes: 0 all are there, 1 one of them is down"""
+exit codes: 0 all are up, 1 one of them is down or faulty"""
 EXAMPLES = """\
   jackfield sources
   jackfield sources github             (one of them whole: tools, faults, what its process said last)
@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     else:
         for line in state_lines(states):
             put(line)
-    return 0 if all(state.available for state in states) else 1
+    return 0 if all(state.available and not state.error for state in states) else 1
 
 
 async def _states(options: Namespace) -> tuple[ScenarioState, ...]:
@@ -72,12 +72,20 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     for said in (source.error, source.doing):
         if said:
             yield harmless(said)
-    yield from (f"{paint('fault', 'yellow')}: {harmless(fault)}" for fault in source.faults)
+    told = source.error or ""
+    yield from (f"{paint('fault', 'yellow')}: {harmless(fault)}" for fault in source.faults if fault not in told)
     if source.tools:
         yield f"tools: {', '.join(map(harmless, source.tools))}"
     if source.stderr:
         yield paint("its last lines on stderr:", "dim")
         yield from (f"  {harmless(line)}" for line in source.stderr)
+
+
+def _word(state: ScenarioState) -> str:
+    """How it is: one that is there with a fault is faulty, as it is everywhere else."""
+    if state.available:
+        return paint("faulty", "yellow") if state.error else "up"
+    return paint("down", "red")
 
 
 def state_lines(states: Sequence[ScenarioState]) -> list[str]:
@@ -87,7 +95,7 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
     rows = [
         (
             harmless(state.scenario),
-            "up" if state.available else paint("down", "red"),
+            _word(state),
             counted(state.tool_count, "tool"),
             state.last_checked or "never",
             harmless(state.error or ""),

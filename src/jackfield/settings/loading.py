@@ -108,6 +108,8 @@ class LocalGateway(Struct, frozen=True, kw_only=True):
     url: str
     keys: dict[str, KeySettings] = {}
     """Those whose value is known here."""
+    unset: frozenset[str] = frozenset()
+    """Names of those whose value is not: the variable that holds it is not set here."""
     admin_key: bool = True
 
 
@@ -194,6 +196,7 @@ def load_local(config: str | Path | None = None, *, environment: Mapping[str, st
         data=data,
         url=url_of(_server(document.server, env, {})),
         keys={name: key for name, key in document.auth.keys.items() if key.key},
+        unset=frozenset(name for name, key in document.auth.keys.items() if not key.key),
         admin_key=document.auth.admin_key,
     )
 
