@@ -3,7 +3,7 @@
 Above: `app.py`, which starts and stops them. Below: the rooms.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ def configured_sources(settings: Settings, surroundings: Surroundings) -> list[S
         raise ConfigError(f"{settings.path}: {fault}") from None
 
 
-def configured_agents(settings: Settings) -> Mapping[str, AgentSettings]:
+def configured_agents(settings: Settings) -> dict[str, AgentSettings]:
     """The agents of the config. Raises `ConfigError` where a server of their own cannot be used."""
     try:
         for name, agent in settings.agents.items():
