@@ -38,7 +38,7 @@ class Shelf:
 
     def __init__(self, settings: Settings, *, store: Store, panel: Panel, outgoing: Outgoing) -> None:
         self._configured = {tool.name: tool for tool in settings.tools}
-        self._configured_sources = frozenset(source.name for source in settings.sources)
+        self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
         self._store = store
         self._panel = panel
         self._outgoing = outgoing
@@ -50,6 +50,7 @@ class Shelf:
         self.external = OthersSource("external", self._listed_by("external", {}))
         self.space = SpaceSource("space", self._listed_by("space", {}))
         self._declared: dict[str, OthersSource] = {}
+        self._passed_over: set[str] = set()
         self._kept: dict[str, ToolSettings] = {}
         self._loading = asyncio.Lock()
 
@@ -60,7 +61,7 @@ class Shelf:
     @property
     def declared(self) -> frozenset[str]:
         """The sources whose tools a tool server declared."""
-        return frozenset(self._declared)
+        return frozenset(name for name, source in self._declared.items() if self._panel.get(name) is source)
 
     def keeps(self, name: str) -> bool:
         """Whether a tool of this name was made over the API."""
@@ -111,7 +112,7 @@ class Shelf:
 
     async def declare(self, source: str, raws: Sequence[Mapping[str, Any]], *, principal: Principal) -> list[str]:
         """A tool server's tools, all of them, replacing those it declared before."""
-        taken = source in RESERVED_SOURCES or source in self._configured_sources
+        taken = self._is_taken(source)
         if taken or not is_source_name(source):
             why = "is taken by the gateway or its config" if taken else "is not a name for a source"
             raise Conflict(f"'{source}' {why}. Declare under another name of letters, digits, '_' or '-'.")
@@ -167,10 +168,23 @@ class Shelf:
         await self.load()
         return kept
 
+    def _is_taken(self, name: str) -> bool:
+        """Whether a source of this name is the gateway's or the operator's: no tool server takes its place."""
+        if name in RESERVED_SOURCES or name in self._configured_sources:
+            return True
+        kept = self._panel.get(name)
+        return kept is not None and kept is not self._declared.get(name)
+
     async def _list_declared(self, name: str, tools: Sequence[ToolSettings]) -> None:
+        if self._is_taken(name):
+            if name not in self._passed_over:
+                log.warning("what a tool server declared as '%s' is not offered: another source is called so", name)
+            self._passed_over.add(name)
+            return
+        self._passed_over.discard(name)
         source = self._declared.get(name)
         listed = tuple(_declared_tool(tool, name) for tool in tools)
-        if source is None:
+        if source is None or self._panel.get(name) is None:
             self._declared[name] = DeclaredSource(name, listed)
             await self._panel.add(self._declared[name])
         else:

@@ -31,6 +31,11 @@ async def messages(house: House) -> str:
     return "\n".join(notice["message"] for notice in (await house.ask("GET", "/readyz"))["notices"])
 
 
+async def status_of(house: House, source: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = (await house.ask("GET", "/readyz"))["sources"]
+    return next(one for one in found if one["name"] == source)
+
+
 async def kept(house: House) -> dict[str, str]:
     """The stored names, by the tool's source and its own name."""
     return {f"{one.source}:{one.tool}": one.name for one in await house.gateway.store.pins.names()}
@@ -172,6 +177,29 @@ async def test_a_name_asks_first_also_where_an_administrator_said_so_at_run_time
         await house.change(add="Adds.", pay="Pays the stranger.")
         assert await house.tools() == ["add", "pay"]
         assert list(house.gateway.catalog.held) == ["acme_pay"]
+
+
+@requirement("SAFE-own-names-first")
+async def test_no_tool_server_takes_the_place_of_a_source_of_the_operators(tmp_path: Path) -> None:
+    (tmp_path / "services.d").mkdir()
+    (tmp_path / "services.d" / "billing.json").write_text('{"name": "billing", "url": "http://127.0.0.1:9"}')
+    config = CONFIG + '[discovery]\nfolder = "services.d"\n'
+    declared = {"tools": [{**PAY, "executionType": "external"}]}
+    async with a_house(tmp_path, ForeignSource(add="Adds."), config=config) as house:
+        refused = await house.ask("PUT", "/api/v1/sources/billing/tools", json=declared, status=409)
+        assert "'billing' is taken" in refused["message"]
+        assert (await status_of(house, "billing"))["kind"] == "manifest"
+        await house.ask("PUT", "/api/v1/sources/shop/tools", json=declared)
+        assert await house.tools() == ["add", "pay"]
+    (tmp_path / "services.d" / "billing.json").unlink()
+    (tmp_path / "sell.py").write_text("def sell() -> int:\n    return 1\n")
+    later = config + '[sources.shop]\nkind = "files"\npath = "sell.py"\n'
+    async with a_house(tmp_path, ForeignSource(add="Adds."), config=later) as house:
+        assert (await status_of(house, "shop"))["kind"] == "files"
+        assert await house.tools() == ["add", "sell"]
+        bill = {"tools": [{**PAY, "name": "bill", "executionType": "external"}]}
+        await house.ask("PUT", "/api/v1/sources/billing/tools", json=bill)
+        assert await house.tools() == ["add", "bill", "sell"]
 
 
 @requirement("SAFE-patterns-linear")

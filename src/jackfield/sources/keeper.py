@@ -306,6 +306,11 @@ class Panel:
         if before is not None:
             await before.close()
 
+    def get(self, name: str) -> Source | None:
+        """The source of this name, if one is kept."""
+        keeper = self._keepers.get(name)
+        return None if keeper is None else keeper.source
+
     async def remove(self, name: str) -> None:
         keeper = self._keepers.pop(name, None)
         if keeper is not None:
