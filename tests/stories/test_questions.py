@@ -1,5 +1,6 @@
 """An MCP server asks something while its tool runs for a REST caller, and what becomes of that when a gateway dies."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,30 @@ CONFIG = """
 kind = "mcp"
 url = "{url}"
 call_timeout = 5
+"""
+
+ON_STDIO = f"""
+[sources.near]
+kind = "mcp"
+command = ["{sys.executable}", "asking.py"]
+era = "handshake"
+"""
+ASKING = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+server = MCPServer("asking")
+
+class Name(BaseModel):
+    name: str
+
+@server.tool()
+async def name(number: int, ctx: Context) -> str:
+    answer = await ctx.elicit(f"Who is {number}?", Name)
+    return f"{number} is {answer.data.name if answer.action == 'accept' else answer.action}"
+
+server.run("stdio")
 """
 
 
@@ -57,6 +82,23 @@ def test_a_rest_caller_gets_202_and_the_answer_settles_its_call(tmp_path: Path, 
         assert ended["status"] == "completed"
         assert "Ada" in str(ended["result"])
         assert waiting(gateway) == {}
+
+
+@requirement("SAFE-question-parks-the-call")
+def test_two_calls_of_a_server_on_stdio_that_both_ask_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text(ASKING, encoding="utf-8")
+    with running_gateway(tmp_path, ON_STDIO) as gateway:
+        eventually(lambda: ask(gateway, "GET", "/api/v1/tools/name").status_code == 200)
+        for number in (1, 2):
+            told = ask(gateway, "POST", "/api/v1/tools/name/execute", json={"arguments": {"number": number}})
+            assert (told.status_code, told.json()["status"]) == (202, "pending"), told.text
+        asked = ask(gateway, "GET", "/api/v1/calls?status=pending&tool=name").json()["calls"]
+        for call in asked:
+            content = {"name": f"Ada {call['arguments']['number']}"}
+            answer = {"callId": call["id"], "result": {"action": "accept", "content": content}}
+            assert ask(gateway, "POST", f"/api/runs/{call['run_id']}/tool-results", json=answer).status_code == 200
+        ended = [ask(gateway, "GET", f"/api/v1/calls/{call['id']}?wait=10").json()["call"] for call in asked]
+        assert sorted(call["result"]["result"] for call in ended) == ["1 is Ada 1", "2 is Ada 2"]
 
 
 @requirement("SAFE-question-ends-with-its-asker")

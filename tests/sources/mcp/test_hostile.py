@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jackfield.errors import ConfigError
-from jackfield.sources.base import ElicitAnswer
+from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.sources.mcp import connection, exchange
 from jackfield.sources.mcp.conversation import LONGEST_LOG, answer_question, as_progress
 from jackfield.sources.mcp.errors import McpError, RpcError
@@ -105,3 +105,23 @@ def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_end
     surroundings: Any = None
     with pytest.raises(ConfigError):
         server_of_a_request("r", url="https://far.example/mcp", headers=headers, surroundings=surroundings)
+
+
+async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None:
+    no_wire: Any = None
+    line = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None)
+    asked: list[int] = []
+
+    def talk(number: int) -> connection.Talk:
+        async def elicit(_: ElicitRequest) -> ElicitAnswer:
+            asked.append(number)
+            return ElicitAnswer(action="cancel")
+
+        return connection.Talk(report=lambda _: None, note=lambda _: None, elicit=elicit)
+
+    line._talks = {1: talk(1), 2: talk(2)}
+    question = encoded({"message": "Well?"})
+    with pytest.raises(RpcError, match="nothing says which of them asks"):
+        await line.asked("elicitation/create", question, during=None)
+    await line.asked("elicitation/create", question, during=2)
+    assert asked == [2]

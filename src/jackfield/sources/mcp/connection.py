@@ -7,6 +7,7 @@ says of its own accord arrives here: how far a call is, log lines, questions for
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
@@ -15,8 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.mcp.conversation import answer_question, as_progress, log_note
-from jackfield.sources.mcp.errors import McpError, RpcError, UpstreamLost
+from jackfield.sources.mcp.conversation import ELICIT, answer_question, as_progress, log_note
+from jackfield.sources.mcp.errors import INVALID_REQUEST, McpError, RpcError, UpstreamLost
 from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
 from jackfield.sources.mcp.listing import MAX_TOOLS
 from jackfield.sources.mcp.messages import encoded
@@ -75,6 +76,8 @@ class Connection:
         self._changed = changed
         self._numbers = count(1)
         self._talks: dict[int, Talk] = {}
+        self._asking: Counter[int] = Counter()
+        """By call: how many of its questions wait for an answer."""
         self._agreement: Agreement | None = None
         self._following: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -193,13 +196,34 @@ class Connection:
             self._changed()
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
-        """A question of the older era. On a shared stream nobody says which call it is about; one alone must be it.
+        """A question of the older era. On a shared stream nobody says which call it is about (`_asker`).
 
         A model is asked for a call only: a server may not spend the operator's money when nobody wants anything of it.
         """
-        talk = self._talk_of(during)
-        elicit = None if talk is None else talk.elicit
-        return await answer_question(method, params, elicit=elicit, sample=self._sample if self._talks else None)
+        number = self._asker() if during is None else during
+        if number is None and self._talks and method == ELICIT:
+            raise RpcError(
+                f"{len(self._talks)} calls are running, and nothing says which of them asks. Ask one at a time.",
+                number=INVALID_REQUEST,
+            )
+        talk = None if number is None else self._talks.get(number)
+        sample = self._sample if self._talks else None
+        if number is None or talk is None:
+            return await answer_question(method, params, elicit=None, sample=sample)
+        self._asking[number] += 1
+        try:
+            return await answer_question(method, params, elicit=talk.elicit, sample=sample)
+        finally:
+            self._asking[number] -= 1
+            if not self._asking[number]:
+                del self._asking[number]
+
+    def _asker(self) -> int | None:
+        """The call that asks: one alone, or the only one that does not wait for an answer already."""
+        if len(self._talks) == 1:
+            return next(iter(self._talks))
+        free = [number for number in self._talks if number not in self._asking]
+        return free[0] if len(free) == 1 else None
 
     def _talk_of(self, during: int | None) -> Talk | None:
         """The call that something is about: the one that is known, else the only one."""

@@ -18,6 +18,7 @@ from jackfield.sources.mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcEr
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.sampling import Sample
 
+ELICIT = "elicitation/create"
 LONGEST_LOG = 2_000
 LONGEST_KEY = 200
 _LEVELS = {
@@ -84,7 +85,7 @@ async def answer_question(
         return Raw(b"{}")
     if method == "sampling/createMessage" and sample is not None:
         return await sample(params)
-    if method != "elicitation/create":
+    if method != ELICIT:
         raise RpcError(f"This gateway does not answer {method}.", number=METHOD_NOT_FOUND)
     request = _elicitation(params)
     if key is not None:
