@@ -29,6 +29,8 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield")
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+MOST_DECLARED = 100
+"""Sources that one key may declare: each is kept, and is a label of the figures."""
 OWN_SOURCES = ("http", "internal", "external", "space")
 """What lists the tools of `[[tools]]` and of the API."""
 
@@ -133,6 +135,12 @@ class Shelf:
                 raise Forbidden(f"Key '{principal.name}' may not serve '{tool.name}'. It needs 'worker:{tool.name}'.")
         text = msgspec.json.encode([{"executionType": "external", **raw} for raw in raws]).decode()
         kept = self._store.kept_tools
+        if not principal.is_admin:
+            own = {one.source for one in await kept.declarations() if one.principal == principal.name}
+            if source not in own and len(own) >= MOST_DECLARED:
+                raise Conflict(
+                    f"Key '{principal.name}' has declared {len(own)} sources, which is the most. Use one of those."
+                )
         if not await kept.declare(source, text, principal=principal.name, any_owner=principal.is_admin):
             raise Forbidden(f"Source '{source}' was declared by another key.")
         await self.load()

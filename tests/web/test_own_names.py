@@ -202,6 +202,17 @@ async def test_no_tool_server_takes_the_place_of_a_source_of_the_operators(tmp_p
         assert await house.tools() == ["add", "bill", "sell"]
 
 
+@requirement("SAFE-metrics-bounded")
+async def test_a_key_declares_a_bounded_number_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jackfield.shelf.MOST_DECLARED", 2)
+    config = CONFIG + '[auth.keys.crm]\nkey = "crm-key"\nscopes = ["worker:*"]\n'
+    async with a_house(tmp_path, ForeignSource(add="Adds."), config=config) as house:
+        for name, status in (("one", 200), ("two", 200), ("three", 409), ("two", 200)):
+            path = f"/api/v1/sources/{name}/tools"
+            await house.ask("PUT", path, key="crm-key", json={"tools": []}, status=status)
+        await house.ask("PUT", "/api/v1/sources/three/tools", json={"tools": []})
+
+
 @requirement("SAFE-patterns-linear")
 async def test_a_tool_server_is_told_at_once_what_of_its_declaration_cannot_be_offered(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"^(a|a)*\1b$"}}}
