@@ -39,6 +39,8 @@ export interface CallRecord {
   decided_by?: string | null;
   decided_at?: string | null;
   waits_for?: "question" | null;
+  /** Where a tool file failed; only in the record of one call, for administrators. */
+  trace?: string | null;
 }
 
 export interface SourceStatus {

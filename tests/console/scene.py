@@ -179,6 +179,8 @@ def shapes(names: list, options: dict | None = None, free=None, tags: list[str] 
 
 def roll(sides: int = 6) -> int:
     """Roll one die that has this many sides, all the same."""
+    if sides == 0:
+        raise ValueError("a die without sides")
     return sides
 '''
 

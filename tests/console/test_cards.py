@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from tests.console.scene import HUSAM_KEY, MIA_KEY, call_of, execute, get, messages, say
+from tests.console.scene import HUSAM_KEY, MIA_KEY, call_of, execute, get, messages, post, say
 from tests.console.visitor import Visitor
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually
@@ -146,6 +146,19 @@ def test_what_arrives_while_nobody_looks_is_there_when_somebody_comes_back(visit
     husam.go("/spaces/lobby")
     expect(husam.card("displayChart").locator(".recharts-bar-rectangle")).to_have_count(2)
     expect(husam.page.locator(".message", has_text="to whoever comes")).to_have_count(1)
+
+
+@requirement("SAFE-causes-are-shown")
+def test_where_a_tool_file_failed_is_read_from_the_card_by_an_administrator_alone(
+    visit: Visit, stage: RunningGateway
+) -> None:
+    post(stage, "/api/v1/tools/roll/execute", {"arguments": {"sides": 0}}, key=HUSAM_KEY)
+    card = visit(stage.key).go("/tools/roll").locator("article", has_text="a die without sides")
+    card.get_by_text("traceback").click()
+    expect(card.locator("pre")).to_contain_text("in roll")
+    page = visit(HUSAM_KEY).go("/tools/roll")
+    expect(page.locator("article", has_text="a die without sides")).to_be_visible()
+    expect(page.get_by_text("traceback")).to_have_count(0)
 
 
 def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways_finds(visit: Visit) -> None:

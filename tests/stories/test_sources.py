@@ -130,3 +130,9 @@ def test_the_traceback_of_a_failing_tool_is_on_record_for_an_admin_alone(gateway
     assert trace.rstrip().endswith("ValueError: bad [redacted]")
     assert "in deeper" in trace
     assert get(gateway, path, "caller-key").json()["call"]["trace"] is None
+    mine = run_cli("result", told["call_id"], "--key", "caller-key", cwd=gateway.folder, env=gateway.environment)
+    assert (mine.returncode, mine.stdout) == (1, "")
+    assert mine.stderr == f"'{tool}' failed (tool_error): ValueError: bad [redacted]\n"
+    admins = run_cli("result", told["call_id"], cwd=gateway.folder, env=gateway.environment)
+    assert admins.returncode == 1
+    assert "in deeper" in admins.stderr

@@ -1,7 +1,8 @@
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { ToolUI, useToolResult, type ToolCallData } from "@jackfield/react";
-import { client, type CallRecord } from "../data";
+import { client, useData, type CallRecord } from "../data";
+import { useMay } from "../identity";
 import { clock, left, took, useNow } from "../time";
 import { isMine, useWaiting } from "../waiting-list";
 import { ApprovalForm } from "./approval";
@@ -55,9 +56,25 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
             {error.message}
           </p>
         )}
+        {call.status === "error" && <Traceback id={call.toolCallId} />}
         {call.decided !== undefined && <DecisionLine decided={call.decided} />}
       </div>
     </article>
+  );
+}
+
+/** Where a tool file failed: read when an administrator asks for it. */
+function Traceback({ id }: { id: string }): ReactNode {
+  const isAdmin = useMay("admin");
+  const [isOpen, setIsOpen] = useState(false);
+  const { data, error } = useData<{ call: CallRecord }>(isOpen ? `/api/v1/calls/${encodeURIComponent(id)}` : null);
+  if (!isAdmin || id === "") return null;
+  return (
+    <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+      <summary>traceback</summary>
+      {error !== undefined && <p className="fault">{error.message}</p>}
+      {data !== undefined && (data.call.trace ? <pre className="code">{safeText(data.call.trace)}</pre> : <p className="quiet">None is on record: no tool file raised it.</p>)}
+    </details>
   );
 }
 

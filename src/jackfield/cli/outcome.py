@@ -1,6 +1,6 @@
 """How a call came out: on stdout for the result, on stderr for why there is none, in the exit code for scripts.
 
-Above: `call.py` and `approve.py`. Below: `show.py`.
+Above: `call.py`, `approve.py` and `result.py`. Below: `show.py`.
 """
 
 import sys
@@ -44,16 +44,27 @@ def show(tool: str, answer: CallAnswer) -> None:
     if answer.success:
         put_result(answer.result)
     elif answer.is_settled:
-        reason = answer.error.message if answer.error else f"the call ended as {answer.status}"
-        code = answer.error.code if answer.error else answer.status
-        failed = paint(f"'{tool}' failed ({code}):", "red", "bold", stream=sys.stderr)
-        note(f"{failed} {harmless(reason)}")
+        _note_failure(tool, answer)
     else:
         put(answer.call_id)
         note(waits_for(answer))
     notice = large_result(answer.result, call_id=answer.call_id)
     if notice is not None:
         note(f"This is not the result, which has {notice.size:,} bytes: 'jackfield result {answer.call_id}' prints it.")
+
+
+def show_failure(call: CallRecord) -> None:
+    """Why a call that is over has failed, and where in its tool file, as far as its record tells us."""
+    _note_failure(call.tool, answer_of(call))
+    if call.trace:
+        note(harmless(call.trace.rstrip()))
+
+
+def _note_failure(tool: str, answer: CallAnswer) -> None:
+    reason = answer.error.message if answer.error else f"the call ended as {answer.status}"
+    code = answer.error.code if answer.error else answer.status
+    failed = paint(f"'{tool}' failed ({code}):", "red", "bold", stream=sys.stderr)
+    note(f"{failed} {harmless(reason)}")
 
 
 def waits_for(answer: CallAnswer) -> str:

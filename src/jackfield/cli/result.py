@@ -7,6 +7,7 @@ import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
 
+from jackfield.cli.outcome import exit_code, show_failure
 from jackfield.cli.reach import gateway
 from jackfield.cli.show import harmless, note, put_json, put_result
 from jackfield.cli.usage import add_gateway_arguments
@@ -17,7 +18,9 @@ against its digest.
 
 With --offset or --limit one page of its JSON text, as it is; stderr says where the next begins.
 
-exit codes: 0 printed, 2 not there (unknown, not over yet, not allowed)"""
+Of a call that failed, stderr says why; with an administrator's key also where in its tool file.
+
+exit codes: 0 printed, 1 the call failed, 2 not there (unknown, not over yet, not allowed)"""
 EXAMPLES = """\
   jackfield result call_019a2b3c4d5e
   jackfield result call_019a2b3c4d5e > report.json
@@ -35,27 +38,31 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     is_page = options.offset is not None or options.limit is not None
-    asyncio.run(_show_page(options) if is_page else _show_whole(options))
-    return 0
+    return asyncio.run(_show_page(options) if is_page else _show_whole(options))
 
 
-async def _show_whole(options: Namespace) -> None:
+async def _show_whole(options: Namespace) -> int:
     async with gateway(options) as client:
         result = await client.calls.result(options.id)
+        call = await client.calls.get(options.id)
     if options.json:
         put_json(result)
-    else:
+    elif result is not None or call.status == "completed":
         put_result(result)
+    if call.status != "completed":
+        show_failure(call)
+    return exit_code(call)
 
 
-async def _show_page(options: Namespace) -> None:
+async def _show_page(options: Namespace) -> int:
     async with gateway(options) as client:
         page = await client.calls.result_page(options.id, offset=options.offset or 0, limit=options.limit)
     if options.json:
         put_json(page)
-        return
+        return 0
     # Nothing is added to the text, so that pages in a row can be joined in a file.
     sys.stdout.write(harmless(page.text) if sys.stdout.isatty() else page.text)
     sys.stdout.flush()
     end = "the end" if page.next_offset is None else f"--offset {page.next_offset} goes on"
     note(f"\n{page.offset} to {page.offset + len(page.text.encode())} of {page.size} bytes; {end}.")
+    return 0

@@ -137,6 +137,10 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """What became of a call that a person had to allow: `approved`, `rejected` or `expired`."""
     decided_by: str | None = None
     decided_at: str | None = None
+    waits_for: str | None = None
+    """`question`: its tool has asked something, and goes on when that is answered."""
+    trace: str | None = None
+    """Where a tool file failed; from `calls.get`, for administrators alone."""
 
     @property
     def is_settled(self) -> bool:
