@@ -3,7 +3,7 @@ import { Link, useLocation } from "wouter";
 import { client, useData, type Readiness, type SourceStatus } from "../data";
 import type { Known } from "../identity";
 import { Palette } from "./palette";
-import { inOneLine } from "../safe-text";
+import { inOneLine, safeText } from "../safe-text";
 import { useWaiting } from "../waiting-list";
 
 const PLACES = [
@@ -113,7 +113,7 @@ function Source({ source }: { source: SourceStatus }): ReactNode {
       {said.map((text) => (
         <p key={text}>{inOneLine(text, 600)}</p>
       ))}
-      {stderr.length > 0 && <pre className="code">{stderr.map((text) => inOneLine(text, 300)).join("\n")}</pre>}
+      {stderr.length > 0 && <pre className="code">{stderr.map((text) => safeText(text, 300)).join("\n")}</pre>}
     </details>
   );
 }

@@ -177,6 +177,16 @@ async def test_the_end_of_what_a_failing_server_says_is_kept_without_secrets(
         assert token not in caplog.text
 
 
+@requirement("SAFE-causes-are-shown")
+def test_what_processes_say_again_and_again_is_shown_once() -> None:
+    log = stdio.ServerLog("failing", redact=str)
+    for worker, words in ((1, b"warming up"), (2, b"no token"), (3, b"no token"), (4, b"no token")):
+        log.add(b"starting", worker=worker)
+        log.add(words, worker=worker)
+    assert log.last_words() == ("starting", "warming up", "starting", "no token")
+    assert log.last_words(1) == ("no token",)
+
+
 @requirement("SAFE-mcp-programs")
 async def test_what_a_server_says_of_its_use_is_listed_without_hidden_characters(tmp_path: Path) -> None:
     async with opened(tmp_path, command=plain("good")) as far:

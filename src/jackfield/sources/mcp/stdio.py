@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain, groupby, zip_longest
 from typing import ClassVar
 
 from msgspec import Raw
@@ -167,7 +168,10 @@ class ServerLog(WorkerLog):
         self._logger = logging.getLogger(f"jackfield.mcp.{name}")
 
     def last_words(self, most: int = LAST_LINES) -> tuple[str, ...]:
-        return tuple(line.text for line in self.lines(limit=most))
+        """The newest lines. What one process after the other said in the same words is there once."""
+        said = [[line.text for line in lines] for _, lines in groupby(self._lines, key=lambda line: line.worker)]
+        told = [words for words, later in zip_longest(said, said[1:]) if words != later]
+        return tuple(chain.from_iterable(told))[-most:]
 
     def _pass_on(self, text: str, *, is_span: bool, second: int) -> None:  # noqa: ARG002 - a server writes no spans
         if second != self._second:
