@@ -18,11 +18,12 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
 from jackfield.catalog.checking import Checking
+from jackfield.catalog.defaults import with_defaults
 from jackfield.catalog.kept_names import Names, freed_by
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.schemas import ARGUMENTS, RESULT, with_defaults
+from jackfield.catalog.schemas import ARGUMENTS, RESULT
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import Sight, View, sight_of
 from jackfield.catalog.wording import Fault, told

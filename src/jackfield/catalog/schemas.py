@@ -104,24 +104,6 @@ def _fault_otherwise(schema: JsonSchema, asked_for: list[str]) -> str | None:
     return None
 
 
-def with_defaults(schema: JsonSchema, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with what is required, left out and has a default; the very same object where there is no such."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return arguments
-    filled = dict(arguments)
-    required = schema.get("required")
-    for name in required if isinstance(required, list) else ():
-        described = properties.get(name)
-        if name not in filled and isinstance(described, dict) and "default" in described:
-            filled[name] = described["default"]
-    for name, value in arguments.items():
-        described = properties.get(name)
-        if isinstance(value, dict) and isinstance(described, dict):
-            filled[name] = with_defaults(described, value)
-    return arguments if filled == arguments else filled
-
-
 def not_an_object(schema: JsonSchema) -> str | None:
     """Why `schema` cannot describe arguments, which are always an object; None when it can."""
     kind = schema.get("type", "object")

@@ -1,6 +1,6 @@
 """A tool's JSON Schema for people: which types it allows, its fields as lines, and a value that would do.
 
-Above: `arguments.py` and `tools.py`. Below: nothing. Pure; a schema that is strange is shown vaguely, never an error.
+Above: `arguments.py` and `tools.py`. Below: `model/references.py`. Pure; a schema that is strange is shown vaguely, never an error.
 """
 
 from collections.abc import Iterator
@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from jackfield.model.references import resolved
 
 Schema = dict[str, Any]
 _DEEPEST = 6
@@ -33,7 +35,7 @@ class Field(Struct, frozen=True, kw_only=True):
 
 def types_of(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
     """The JSON types a schema allows; empty when it does not say."""
-    found = resolve(schema, root)
+    found = resolved(schema, root)
     stated = found.get("type")
     if isinstance(stated, str):
         return frozenset({stated})
@@ -55,19 +57,6 @@ def _types_of_parts(schema: Schema, root: Schema, depth: int) -> frozenset[str]:
     return next((kinds for kinds in speaking if kinds), frozenset())
 
 
-def resolve(schema: Any, root: Schema) -> Schema:
-    """The schema itself, past references within the same document."""
-    for _ in range(_DEEPEST):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            break
-        target: Any = root
-        for part in reference.removeprefix("#").split("/")[1:]:
-            target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-        schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}} if isinstance(target, dict) else {}
-    return schema if isinstance(schema, dict) else {}
-
-
 def properties_of(schema: Any) -> dict[str, Any]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return properties if isinstance(properties, dict) else {}
@@ -78,14 +67,14 @@ def fields(schema: Schema, root: Schema | None = None, *, prefix: str = "", dept
     root = schema if root is None else root
     required = schema.get("required")
     for name, raw in properties_of(schema).items():
-        inner = resolve(raw, root)
+        inner = resolved(raw, root)
         path = f"{prefix}{name}"
         is_required = isinstance(required, list) and name in required
         yield Field(path=path, type=type_words(inner, root), required=is_required, says=_says(inner))
         if depth >= _DEEPEST:
             continue
         yield from fields(inner, root, prefix=f"{path}.", depth=depth + 1)
-        yield from fields(resolve(inner.get("items"), root), root, prefix=f"{path}[].", depth=depth + 1)
+        yield from fields(resolved(inner.get("items"), root), root, prefix=f"{path}[].", depth=depth + 1)
 
 
 def type_words(schema: Schema, root: Schema) -> str:
@@ -99,7 +88,7 @@ def type_words(schema: Schema, root: Schema) -> str:
 
 def sample(schema: Any, root: Schema) -> Any:
     """A value of the right shape: an example, the default, the first choice, else a plain one of its type."""
-    found = resolve(schema, root)
+    found = resolved(schema, root)
     for word in ("examples", "enum"):
         if isinstance(values := found.get(word), list) and values:
             return values[0]
@@ -126,7 +115,7 @@ def _item_words(schema: Schema, root: Schema) -> str:
     items = schema.get("items")
     if items is None and isinstance(choices := schema.get("anyOf"), list):
         items = next((choice["items"] for choice in choices if isinstance(choice, dict) and "items" in choice), None)
-    words = type_words(resolve(items, root), root) if isinstance(items, dict) else ""
+    words = type_words(resolved(items, root), root) if isinstance(items, dict) else ""
     return "" if words == "any" else words
 
 
