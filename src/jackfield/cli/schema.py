@@ -1,6 +1,7 @@
 """A tool's JSON Schema for people: which types it allows, its fields as lines, and a value that would do.
 
-Above: `arguments.py` and `tools.py`. Below: `model/references.py`. Pure; a schema that is strange is shown vaguely, never an error.
+Above: `arguments.py` and `tools.py`. Below: `model/references.py`. Pure; a schema that is strange is shown
+vaguely, never an error.
 """
 
 from collections.abc import Iterator
