@@ -159,6 +159,28 @@ def check_names(findings: list[dict[str, Any]]) -> None:
     assert "cannot think" in of(findings, "agent a", "fault")
 
 
+STOPS = {
+    "a script that is missing": (
+        '[models.default]\nprovider = "scripted"\nscript = "missing.toml"\n',
+        "models.default.script: ",
+    ),
+    "an agent's own server": (
+        '[models.default]\nprovider = "openai"\nmodel = "m"\n[agents.a]\n[[agents.a.mcp.servers]]\nnam = "y"\n',
+        "agents.a.mcp.servers[0] has an unknown key 'nam'",
+    ),
+}
+
+
+@DOCTOR
+@requirement("CON-config-names")
+@pytest.mark.parametrize(("text", "said"), STOPS.values(), ids=STOPS)
+def test_what_would_stop_the_start_is_a_fault(tmp_path: Path, text: str, said: str) -> None:
+    write_config(tmp_path, text)
+    code, findings = examine(tmp_path)
+    assert code == 1
+    assert said in of(findings, "config", "fault")
+
+
 @DOCTOR
 @requirement("CON-config-names")
 def test_names_that_fit_no_tool_are_warnings_and_an_agent_without_a_model_is_a_fault(project: Path) -> None:

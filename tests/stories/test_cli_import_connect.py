@@ -172,3 +172,15 @@ def test_the_key_that_the_config_has_for_the_client_is_written(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     entry = json.loads((tmp_path / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]["jackfield"]
     assert entry["headers"] == {"Authorization": "Bearer narrow-key"}
+    assert "does not know this key" not in done.stderr
+
+
+@requirement("SAFE-connect-narrow-key")
+def test_a_key_that_the_running_gateway_has_not_read_yet_is_written_and_said_to_be_so(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, "", env={"JACKFIELD_ADMIN_KEY": "env-admin-key"}) as gateway:
+        config = gateway.folder / "jackfield.toml"
+        key = '\n[auth.keys.cursor]\nkey = "narrow-key"\n'
+        config.write_text(config.read_text(encoding="utf-8") + key, encoding="utf-8")
+        done = run_cli("connect", "cursor", "--yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "does not know this key. If it is new in the config, restart it." in done.stderr

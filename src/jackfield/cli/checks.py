@@ -149,6 +149,16 @@ def check_models(settings: Settings) -> Iterator[Finding]:
         yield fault(f"agent {name}", "There is no model, so it cannot think.", "Add [models.default] to the config.")
 
 
+def check_start(settings: Settings) -> list[Finding]:
+    """What would stop the start though the file can be read: a script that is missing, an agent's own server."""
+    with tempfile.TemporaryDirectory(prefix="jackfield-doctor-") as folder:
+        try:
+            Gateway(msgspec.structs.replace(settings, store_url="memory:", data=Path(folder)))
+        except JackfieldError as error:
+            return [fault("config", error.message)]
+    return []
+
+
 def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
     """Names and patterns in the config that no tool fits now; `offered` are (name, source). A source may bring some."""
     servers_of_agents = {
@@ -164,7 +174,7 @@ def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -
 
 
 def _own_servers(agent: str, settings: AgentSettings) -> Collection[str]:
-    """The names of an agent's own servers; what is wrong with them is said elsewhere."""
+    """The names of an agent's own servers; what is wrong with them stops the start."""
     try:
         return servers_of(Persona(agent, settings)).keys()
     except ConfigError:

@@ -19,7 +19,7 @@ from jackfield.cli.files import json_object, read_text, replace_file
 from jackfield.cli.reach import PROBE_WITHIN, find_road
 from jackfield.cli.show import harmless, note, paint, put
 from jackfield.cli.usage import UsageError, add_gateway_arguments
-from jackfield.errors import JackfieldError
+from jackfield.errors import JackfieldError, Unauthenticated
 from jackfield.sdk import Client
 from jackfield.sdk.address import Address, find_address, read_key
 from jackfield.settings import load_local
@@ -184,10 +184,13 @@ async def _is_admins(address: Address, options: Namespace) -> bool:
     try:
         async with Client(address.url, address.key, timeout=PROBE_WITHIN, retries=0) as client:
             return (await client.identity()).is_admin
+    except Unauthenticated:
+        note(f"The gateway that runs at {address.url} does not know this key. If it is new in the config, restart it.")
     except JackfieldError:
-        local = load_local(options.config)
-        admins = {key.key for key in local.keys.values() if "admin" in key.scopes}
-        return address.key in admins | {os.environ.get("JACKFIELD_ADMIN_KEY"), read_key(local.data)}
+        pass  # none runs
+    local = load_local(options.config)
+    admins = {key.key for key in local.keys.values() if "admin" in key.scopes}
+    return address.key in admins | {os.environ.get("JACKFIELD_ADMIN_KEY"), read_key(local.data)}
 
 
 def _how_to_narrow(client: str) -> str:

@@ -50,12 +50,14 @@ async def examine(config: str | None) -> list[Finding]:
     except ConfigError as error:
         return [*findings, checks.fault("config", error.message)]
     findings += [checks.describe_config(settings), *checks.check_data(settings), *checks.check_models(settings)]
+    stops = checks.check_start(settings)
+    findings += stops
     local = load_local(config)
     url, key = local_url(local), local_key(local)
     if await answers(url, key):
         return [*findings, checks.ok("store", "in use by the gateway that runs"), *await _running(settings, url, key)]
-    findings += [await checks.check_store(settings), *await checks.try_sources(settings), checks.check_port(settings)]
-    return findings
+    sources = [] if stops else await checks.try_sources(settings)
+    return [*findings, await checks.check_store(settings), *sources, checks.check_port(settings)]
 
 
 async def _running(settings: Settings, url: str, key: str | None) -> list[Finding]:
