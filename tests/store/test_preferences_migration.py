@@ -7,11 +7,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from jackfield.store import postgres_server, sqlite
+from jackfield.store import postgres_server as postgresql
+from jackfield.store import sqlite
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.preferences import Preference
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Migration, load_migrations
+from tests.postgres import PostgresServer
 
 BEFORE = next(one.number for one in load_migrations({}) if one.name.endswith("_preferences.sql"))
 ROW = """INSERT INTO preferences (principal, chat_id, scenario, tool, enabled, approval)
@@ -26,7 +28,7 @@ def until_then(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     def earlier(words: dict[str, str]) -> list[Migration]:
         return [one for one in load_migrations(words) if one.number < BEFORE]
 
-    for module in (sqlite, postgres_server):
+    for module in (sqlite, postgresql):
         monkeypatch.setattr(module, "load_migrations", earlier)
     return monkeypatch
 
@@ -46,16 +48,19 @@ async def test_on_sqlite(tmp_path: Path, until_then: pytest.MonkeyPatch) -> None
         await store.close()
 
 
-async def test_on_postgresql(postgres_url: str, until_then: pytest.MonkeyPatch) -> None:
-    old = await asyncpg.connect(postgres_url)
+async def test_on_postgresql(
+    postgres_server: PostgresServer, empty_database: str, until_then: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.url(empty_database)
+    old = await asyncpg.connect(url)
     try:
         async with old.transaction():
-            await postgres_server.migrate(old, "old")
+            await postgresql.migrate(old, "old")
         await old.execute(ROW)
     finally:
         await old.close()
     until_then.undo()
-    store = PostgresStore(postgres_url)
+    store = PostgresStore(url)
     await store.open()
     try:
         assert await store.preferences.all() == [KEPT]

@@ -11,7 +11,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.model.times import iso_time
-from jackfield.store import CallFilter
 from jackfield.web.agent_rights import require_may_have_act
 from jackfield.web.answers import Answer, encode, json_reply
 from jackfield.web.bodies import BodyReader
@@ -76,8 +75,6 @@ async def show_inbox(visit: Visit) -> Answer:
     events, rest = await visit.gateway.store.inbox.page(
         agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
     )
-    if not (events or await _is_known(visit, agent) or await _has_called(visit, agent)):
-        raise _nobody(agent)
     shown = [
         InboxEventRecord(
             event_id=event.event_id,
@@ -115,11 +112,6 @@ async def _is_known(visit: Visit, agent: str) -> bool:
     if gateway.agents.get(agent) is not None or gateway.keyring.acts_as(agent):
         return True
     return await gateway.store.minds.get_agent(agent) is not None
-
-
-async def _has_called(visit: Visit, agent: str) -> bool:
-    """Whether calls were made in this name, whose results come here."""
-    return bool((await visit.gateway.store.list_calls(CallFilter(agent=agent), limit=1)).calls)
 
 
 def _nobody(agent: str) -> AgentNotFound:
