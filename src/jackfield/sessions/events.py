@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -66,6 +67,8 @@ class EventRing:
         self._events: deque[SessionEvent] = deque()
         self._bytes = 0
         self._followers: set[asyncio.Event] = set()
+        self._unfollowed = asyncio.Event()
+        self._unfollowed.set()
         self.last_index = -1
         self.is_closed = False
 
@@ -109,7 +112,7 @@ class EventRing:
         """Those after `after`, then each as it comes, to the session's end. Who is too slow gets `EventsPurged`."""
         # An index that is still to come was another session's: what comes next is new to whoever names it.
         position, woken = min(after, self.last_index), asyncio.Event()
-        self._followers.add(woken)
+        self._begin_following(woken)
         try:
             while True:
                 woken.clear()
@@ -122,12 +125,12 @@ class EventRing:
                     return
                 await woken.wait()
         finally:
-            self._followers.discard(woken)
+            self._end_following(woken)
 
     async def wait_past(self, index: int, *, within: float) -> None:
         """Until there is an event after `index`, or the session is over, or the time is."""
         woken = asyncio.Event()
-        self._followers.add(woken)
+        self._begin_following(woken)
         try:
             async with asyncio.timeout(within):
                 while self.last_index <= index and not self.is_closed:
@@ -136,12 +139,27 @@ class EventRing:
         except TimeoutError:
             return
         finally:
-            self._followers.discard(woken)
+            self._end_following(woken)
 
     def close(self) -> None:
         """Nothing more will happen."""
         self.is_closed = True
         self._wake()
+
+    async def told(self, *, within: float) -> None:
+        """Until everybody who follows has heard the end, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._unfollowed.wait()
+
+    def _begin_following(self, woken: asyncio.Event) -> None:
+        self._followers.add(woken)
+        self._unfollowed.clear()
+
+    def _end_following(self, woken: asyncio.Event) -> None:
+        self._followers.discard(woken)
+        if not self._followers:
+            self._unfollowed.set()
 
     def _wake(self) -> None:
         for woken in self._followers:

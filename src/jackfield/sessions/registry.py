@@ -46,6 +46,8 @@ KEPT_AFTER_END = 600.0
 """Seconds for which what happened in an ended session can still be read."""
 MOST_ENDED = 200
 CLOSE_WITHIN = 2.0
+TOLD_WITHIN = 1.0
+"""Seconds for callers to hear that the gateway stops."""
 
 
 class Sessions:
@@ -174,6 +176,7 @@ class Sessions:
         await asyncio.gather(*(self._end(one, SessionStatus.FAILED, "The gateway stopped.") for one in live))
         if self._ending:
             await asyncio.wait(self._ending, timeout=CLOSE_WITHIN)
+        await asyncio.gather(*(one.ring.told(within=TOLD_WITHIN) for one in live))
         await self._relay.close(within=CLOSE_WITHIN)
 
     async def _keep(self, session: Session, *, is_new: bool) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -224,12 +224,12 @@ class _Server(uvicorn.Server):
         sys.stderr.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams end now; calls that run get their grace, so that whoever waits for one still has an answer."""
+        """Callers of sessions are told, and streams end; calls that run get their grace, so that whoever waits for one
+        still has an answer.
+        """
+        await _ended(self._gateway.sessions.close())
         self._streams.close()
-        ends = (super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
-        for fault in await asyncio.gather(*ends, return_exceptions=True):
-            if isinstance(fault, Exception):
-                log.error("Something did not end as it should; the next start takes it up.", exc_info=fault)
+        await _ended(super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
         await self._streams.finish(within=WORK_ENDS_WITHIN)
 
     @contextmanager
@@ -258,3 +258,10 @@ class _Server(uvicorn.Server):
         logging.shutdown()
         (self._gateway.settings.data / NOTE).unlink(missing_ok=True)
         os._exit(128 + sig)
+
+
+async def _ended(*ends: Awaitable[None]) -> None:
+    """See them all to their end; one that fails keeps nothing else from stopping."""
+    for fault in await asyncio.gather(*ends, return_exceptions=True):
+        if isinstance(fault, Exception):
+            log.error("Something did not end as it should; the next start takes it up.", exc_info=fault)

@@ -225,6 +225,21 @@ async def test_a_gateway_that_stops_mid_call_is_a_clear_error_for_the_agent(
 
 
 @requirement("SAFE-session-opened-again")
+async def test_a_gateway_that_stops_says_so_to_the_caller(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
+    caller = HttpCaller(gateway)
+    try:
+        await caller.open("helper")
+        os.kill(gateway.pid, signal.SIGTERM)
+        async with asyncio.timeout(WITHIN):
+            assert (await next_event(caller, "error"))["error"] == "The gateway stopped."
+            assert (await next_event(caller, "status"))["status"] == "failed"
+    finally:
+        await caller.http.aclose()
+        gateway.kill()
+
+
+@requirement("SAFE-session-opened-again")
 async def test_a_caller_opens_its_session_again_after_its_gateway_was_killed(tmp_path: Path) -> None:
     gateway = start_gateway(tmp_path, CONFIG, files=FILES, env=ENVIRONMENT)
     caller = HttpCaller(gateway)
