@@ -25,7 +25,15 @@ ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream|(smart-)?s
 
 `/mcp` speaks a protocol of its own, of which `tests/web/mcp` knows more than the document."""
 
-DEFINITIONS = frozenset({"/api/v1/tools", "/api/v1/tools/{name}", "/api/v1/sources/{name}/tools"})
+DEFINITIONS = frozenset(
+    {
+        "/api/v1/tools",
+        "/api/v1/tools/{name}",
+        "/api/v1/sources/{name}/tools",
+        "/api/sessions",
+        "/api/sessions/{id}/messages",
+    }
+)
 """They take tools, about which a JSON Schema cannot say all: that a url is one, that a schema within it is one."""
 CONVERSATIONS = frozenset(
     {"/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens", "/v1/responses/{id}"}

@@ -122,7 +122,7 @@ def read_declared(
 
 def _read_tool(raw: Any) -> CallerTool:
     """One declared tool, without characters that an agent would read and a person would not see."""
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or not isinstance(raw.get("name"), str):
         raise BadRequest("Each of 'caller_tools' is an object with a 'name'.", param="caller_tools")
     schema = raw.get("inputSchema", raw.get("input_schema"))
     known = {"name": raw.get("name"), "description": raw.get("description") or "", "input_schema": schema}
