@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,25 @@ async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None
         await line.asked("elicitation/create", question, during=None)
     await line.asked("elicitation/create", question, during=2)
     assert asked == [2]
+
+
+async def test_a_question_is_never_put_to_another_key_because_the_asker_already_waits() -> None:
+    no_wire: Any = None
+    line = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None)
+    asked: list[str] = []
+
+    def talk(principal: str) -> connection.Talk:
+        async def elicit(_: ElicitRequest) -> ElicitAnswer:
+            asked.append(principal)
+            return ElicitAnswer(action="cancel")
+
+        return connection.Talk(report=lambda _: None, note=lambda _: None, elicit=elicit, principal=principal)
+
+    question = encoded({"message": "Well?"})
+    for other, put_to in (("ada", ["ada"]), ("bob", [])):
+        line._talks = {1: talk("ada"), 2: talk(other)}
+        line._asking[1] = 1
+        asked.clear()
+        with nullcontext() if put_to else pytest.raises(RpcError, match="nothing says which of them asks"):
+            await line.asked("elicitation/create", question, during=None)
+        assert asked == put_to

@@ -46,6 +46,8 @@ class Talk(Struct, frozen=True, kw_only=True):
     report: Callable[[Progress], None]
     note: Callable[[LogNote], None]
     elicit: Elicit | None = None
+    principal: str = ""
+    """Who made it."""
 
 
 class _Page(Struct):
@@ -219,9 +221,14 @@ class Connection:
                 del self._asking[number]
 
     def _asker(self) -> int | None:
-        """The call that asks: one alone, or the only one that does not wait for an answer already."""
+        """The call that asks: one alone, or the only one that does not wait for an answer already.
+
+        The latter is likely, not certain, so only among calls of one principal: nobody is shown another's question.
+        """
         if len(self._talks) == 1:
             return next(iter(self._talks))
+        if len({talk.principal for talk in self._talks.values()}) > 1:
+            return None
         free = [number for number in self._talks if number not in self._asking]
         return free[0] if len(free) == 1 else None
 

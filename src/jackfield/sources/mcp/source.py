@@ -152,7 +152,12 @@ class McpSource:
             name,
             invocation.arguments,
             headers=self._offer.headers.get(name, {}),
-            talk=Talk(report=invocation.report, note=invocation.note, elicit=invocation.elicit),
+            talk=Talk(
+                report=invocation.report,
+                note=invocation.note,
+                elicit=invocation.elicit,
+                principal=invocation.principal,
+            ),
         )
         return outcome_of(answer)
 
