@@ -135,14 +135,14 @@ def _install(wanted: list[str]) -> None:
         raise SuiteError("npm is needed to install the conformance suite and was not found. Install Node.js with npm.")
     HOME.mkdir(exist_ok=True)
     (HOME / "package.json").write_text('{"private": true}', encoding="utf-8")
-    if NODE_PACKAGE in wanted:  # whose script is what fetches Node; nothing else of what is installed runs meanwhile
-        _npm(npm, [NODE_PACKAGE])
-    _npm(npm, ["--ignore-scripts", *wanted])
+    _npm(npm, "install", "--no-package-lock", "--no-save", "--ignore-scripts", *wanted)
+    if NODE_PACKAGE in wanted:  # its script, and no other, runs: it is what fetches Node
+        _npm(npm, "rebuild", NODE_PACKAGE.partition("@")[0])
 
 
-def _npm(npm: str, wanted: list[str]) -> None:
+def _npm(npm: str, *arguments: str) -> None:
     said = subprocess.run(
-        [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--no-save", *wanted],
+        [npm, "--no-audit", "--no-fund", *arguments],
         cwd=HOME,
         capture_output=True,
         text=True,
@@ -150,4 +150,4 @@ def _npm(npm: str, wanted: list[str]) -> None:
         check=False,
     )
     if said.returncode:
-        raise SuiteError(f"npm could not install {', '.join(wanted)}. It said: {said.stderr}")
+        raise SuiteError(f"'npm {' '.join(arguments)}' failed. It said: {said.stderr}")
