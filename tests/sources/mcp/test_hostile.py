@@ -1,7 +1,7 @@
 """Servers that mean us no good: lists without end, floods of questions, addresses that are none."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -108,30 +108,9 @@ def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_end
         server_of_a_request("r", url="https://far.example/mcp", headers=headers, surroundings=surroundings)
 
 
-async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None:
+def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], connection.Talk]]:
+    """A connection that several calls share, and how to make a call of a principal on it."""
     no_wire: Any = None
-    line = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None)
-    asked: list[int] = []
-
-    def talk(number: int) -> connection.Talk:
-        async def elicit(_: ElicitRequest) -> ElicitAnswer:
-            asked.append(number)
-            return ElicitAnswer(action="cancel")
-
-        return connection.Talk(report=lambda _: None, note=lambda _: None, elicit=elicit)
-
-    line._talks = {1: talk(1), 2: talk(2)}
-    question = encoded({"message": "Well?"})
-    with pytest.raises(RpcError, match="nothing says which of them asks"):
-        await line.asked("elicitation/create", question, during=None)
-    await line.asked("elicitation/create", question, during=2)
-    assert asked == [2]
-
-
-async def test_a_question_is_never_put_to_another_key_because_the_asker_already_waits() -> None:
-    no_wire: Any = None
-    line = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None)
-    asked: list[str] = []
 
     def talk(principal: str) -> connection.Talk:
         async def elicit(_: ElicitRequest) -> ElicitAnswer:
@@ -140,6 +119,23 @@ async def test_a_question_is_never_put_to_another_key_because_the_asker_already_
 
         return connection.Talk(report=lambda _: None, note=lambda _: None, elicit=elicit, principal=principal)
 
+    return connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None), talk
+
+
+async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None:
+    asked: list[str] = []
+    line, talk = _shared_line(asked)
+    line._talks = {1: talk("ada"), 2: talk("bob")}
+    question = encoded({"message": "Well?"})
+    with pytest.raises(RpcError, match="nothing says which of them asks"):
+        await line.asked("elicitation/create", question, during=None)
+    await line.asked("elicitation/create", question, during=2)
+    assert asked == ["bob"]
+
+
+async def test_a_question_is_never_put_to_another_key_because_the_asker_already_waits() -> None:
+    asked: list[str] = []
+    line, talk = _shared_line(asked)
     question = encoded({"message": "Well?"})
     for other, put_to in (("ada", ["ada"]), ("bob", [])):
         line._talks = {1: talk("ada"), 2: talk(other)}
