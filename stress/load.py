@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 from msgspec import Struct, field
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from stress.processes import DEADLINE_MS, KEY, Victim
 
 CALLERS = 16

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jackfield.model.space import Sender
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from jackfield.spaces.room import SpaceRoom
 from jackfield.store import Store
 from tests.waiting import PATIENCE

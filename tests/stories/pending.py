@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from jackfield.sdk.sse import EventParser, ServerEvent
+from jackfield.protocol.sse import EventParser, ServerEvent
 from tests import waiting
 from tests.waiting import PATIENCE
 from tests.web.house import House, key_of, open_house

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from jackfield.sdk.sse import ServerEvent
+from jackfield.protocol.sse import ServerEvent
 from tests.stories.pending import Frames
 from tests.web.house import House, key_of, open_house
 

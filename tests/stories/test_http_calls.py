@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from tests.requirement import requirement
 from tests.stories.gateway import eventually
 from tests.web.house import House, error_of, open_house

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.sdk.sse import EventParser, ServerEvent
+from jackfield.protocol.sse import EventParser, ServerEvent
 from tests.requirement import requirement
 from tests.stories.gateway import eventually
 from tests.web.house import House, error_of, open_house

@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from jackfield.sdk.sse import EventParser, ServerEvent
+from jackfield.protocol.sse import EventParser, ServerEvent
 from tests.requirement import requirement
 from tests.stories.gateway import eventually
 from tests.web.house import ADMIN_KEY, House, open_house

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from jackfield.cli.stdio_gateway import GatewayGone, McpGateway
-from jackfield.sdk.connection import backoff
+from jackfield.protocol.backoff import backoff
 from jackfield.web.mcp.wire import (
     INITIALIZE,
     INTERNAL_ERROR,

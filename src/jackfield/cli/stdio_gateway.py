@@ -15,7 +15,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk.streams import read
 from jackfield.web.mcp.param_headers import header_text, headers_for
 from jackfield.web.mcp.revisions import VERSION_KEY

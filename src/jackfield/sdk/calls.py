@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import AlreadyResolved, Unavailable
+from jackfield.protocol.backoff import backoff
 from jackfield.sdk.answers import Answer, answer_with, holds, submit
-from jackfield.sdk.connection import Connection, Message, backoff, get, part
+from jackfield.sdk.connection import Connection, Message, get, part
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer
 from jackfield.sdk.results import read_page, read_whole
 from jackfield.sdk.streams import follow

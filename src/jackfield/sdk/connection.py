@@ -4,7 +4,6 @@ Above: `tools.py`, `calls.py` and `streams.py`, which know the paths. Below: htt
 """
 
 import asyncio
-import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
+from jackfield.protocol.backoff import backoff
 from jackfield.sdk.address import Address
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer, refusal, seconds
 
@@ -226,8 +226,3 @@ class Connection:
 
 def _no_trust() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def backoff(attempt: int) -> float:
-    """Seconds before try number `attempt` + 2: twice as long each time, up to 10, and never quite the same."""
-    return min(10.0, 0.1 * 2.0 ** min(attempt, 7)) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, hides nothing

@@ -26,11 +26,12 @@ from jackfield.errors import (
     TooLarge,
     Unavailable,
 )
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk.answers import Answer
-from jackfield.sdk.connection import Connection, Message, backoff, get
+from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer
 from jackfield.sdk.functions import Callee
-from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import read
 
 _log = logging.getLogger("jackfield.sdk")

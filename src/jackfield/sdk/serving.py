@@ -7,7 +7,6 @@ that nobody else will. Above: `client.tools.serve`. Below: `functions.py`, `begu
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
@@ -26,6 +25,8 @@ from jackfield.errors import (
     TooLarge,
     Unavailable,
 )
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk.answers import Answer, submit
 from jackfield.sdk.begun import Begun, Offer, Work
 from jackfield.sdk.calls import Calls
@@ -33,7 +34,6 @@ from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable, NoAnswer
 from jackfield.sdk.functions import Callee
 from jackfield.sdk.progress import Reporter
-from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import read
 from jackfield.sdk.types import Progress, ToolInfo
 
@@ -101,7 +101,7 @@ class ToolServer:
                     raise
                 why = fault.message
             attempt = 0 if time.monotonic() - began > STEADY else attempt
-            pause = pause_before(attempt)
+            pause = backoff(attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
             attempt += 1
             _log.warning("The stream of calls to serve is not there. %s Trying again in %.1f s.", why, pause)
             await asyncio.sleep(pause)
@@ -204,7 +204,7 @@ class ToolServer:
             try:
                 await self._calls.progress(work.offer.tool_call_id, 0, attempt=work.attempt)
             except (*AWAY, RateLimited) as fault:
-                pause = pause_before(tries)
+                pause = backoff(tries, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
                 tries += 1
                 _log.warning("Call %s cannot be begun yet. %s", work.offer.tool_call_id, fault.message)
                 await _sleep_until(work.offered_again, pause)
@@ -249,7 +249,7 @@ class ToolServer:
                 await self._submit(work)
             except AWAY as fault:
                 work.offered_again.clear()
-                pause = pause_before(attempt)
+                pause = backoff(attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
                 attempt += 1
                 _log.warning("The answer to call %s is not delivered yet. %s", work.offer.tool_call_id, fault.message)
                 await _sleep_until(work.offered_again, pause)
@@ -302,11 +302,6 @@ class ToolServer:
             await self._submit(work)
         except JackfieldError as fault:
             _log.warning("Call %s was left without an answer. %s", work.offer.tool_call_id, fault.message)
-
-
-def pause_before(attempt: int) -> float:
-    """Seconds before the next try: half a second, then twice as long each time up to 30, and never quite the same."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, hides nothing
 
 
 async def _sleep_until(woken: asyncio.Event, seconds: float) -> None:

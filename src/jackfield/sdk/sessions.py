@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.functions import Callee, Servable, callees_of
 from jackfield.sdk.lending import OVER, Lender, SessionEvent
-from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import read
 
 CALLER_ID = "caller"

@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator
 import httpx2
 
 from jackfield.errors import Unavailable
-from jackfield.sdk.connection import Connection, Message, backoff
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.sse import EventParser, ServerEvent
+from jackfield.sdk.connection import Connection, Message
 from jackfield.sdk.failures import GatewayFault, GatewayUnreachable
-from jackfield.sdk.sse import EventParser, ServerEvent
 
 LONGEST_PAUSE = 30.0
 _log = logging.getLogger("jackfield.sdk")

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import Connection, Message, get
 from jackfield.sdk.failures import GatewayFault, outcome_of
@@ -18,7 +19,6 @@ from jackfield.sdk.functions import Servable, callees_of
 from jackfield.sdk.pins import DefinitionDiff, accept_tool, tool_diff
 from jackfield.sdk.server_ids import server_id
 from jackfield.sdk.serving import Terms, ToolServer
-from jackfield.sdk.sse import EventParser
 from jackfield.sdk.streams import follow, read
 from jackfield.sdk.types import (
     CallAnswer,

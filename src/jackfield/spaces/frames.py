@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jackfield.model.event_lines import event_lines
 from jackfield.model.space import Presence, SpaceEvent
+from jackfield.protocol.sse import encode_event
 
 _encode = msgspec.json.Encoder().encode
 
@@ -88,16 +88,16 @@ def connected(
         ],
         streams=[*streams],
     )
-    return event_lines(_encode(data), id=str(after))
+    return encode_event(_encode(data), id=str(after))
 
 
 def durable(event: SpaceEvent) -> bytes:
     """An event of the store: its fields behind its type and number."""
     head = b'{"type":%s,"seq":%d' % (_encode(event.type), event.seq)
     fields = bytes(event.data).strip()[1:].lstrip()
-    return event_lines(head + (fields if fields == b"}" else b"," + fields), id=str(event.seq))
+    return encode_event(head + (fields if fields == b"}" else b"," + fields), id=str(event.seq))
 
 
 def passing(data: Passing) -> bytes:
     """Something that no replay brings again."""
-    return event_lines(_encode(data))
+    return encode_event(_encode(data))

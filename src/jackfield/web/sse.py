@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from jackfield.model.event_lines import event_lines
+from jackfield.protocol.sse import encode_event
 from jackfield.web.answers import NO_STORE, Header, encode
 from jackfield.web.sending import part, send_whole
 from jackfield.web.streams import Streams, stop
@@ -34,7 +34,7 @@ class Message(Struct, frozen=True, kw_only=True):
     """What to do as soon as the message has left."""
 
     def encoded(self) -> bytes:
-        return event_lines(encode(self.data), id=self.id, event=self.event)
+        return encode_event(encode(self.data), id=self.id, event=self.event)
 
 
 class Comment(Struct, frozen=True):

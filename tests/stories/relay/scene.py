@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from tests.stories.gateway import RunningGateway, clean_environment
 from tests.stories.mcp_clients import http_client, text_of
 from tests.waiting import PATIENCE

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from tests.requirement import requirement
 from tests.stories.gateway import RunningGateway, eventually
 from tests.stories.relay.scene import ANT, BEE, OPS, HttpCaller, next_event, on_socket

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from jackfield.sources.manifest.options import ManifestOptions
 from jackfield.sources.outgoing import Outgoing, OutgoingError, StreamedAnswer
 

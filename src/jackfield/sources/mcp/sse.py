@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 from msgspec import Raw
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from jackfield.sources.mcp.errors import NotDelivered, SessionLost, UpstreamLost
 from jackfield.sources.mcp.exchange import Exchange
 from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener

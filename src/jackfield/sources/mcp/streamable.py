@@ -14,7 +14,7 @@ from typing import ClassVar, NoReturn
 
 from msgspec import UNSET, Raw
 
-from jackfield.sdk.sse import EventParser
+from jackfield.protocol.sse import EventParser
 from jackfield.sources.mcp import messages
 from jackfield.sources.mcp.errors import INVALID_REQUEST, McpError, NotDelivered, RpcError, SessionLost, UpstreamLost
 from jackfield.sources.mcp.exchange import TELL_SECONDS, Errands, answer_to, cancelled

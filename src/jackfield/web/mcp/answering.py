@@ -8,6 +8,7 @@ import asyncio
 
 from starlette.types import Receive, Scope, Send
 
+from jackfield.protocol.sse import encode_event
 from jackfield.web.answers import Reply, raw_json_reply
 from jackfield.web.mcp.caller import Caller
 from jackfield.web.mcp.exchange import Exchange, Settled
@@ -60,7 +61,7 @@ class ExchangeAnswer:
             said = exchange.take()
             if said and self._takes_events:
                 await self._begin(send)
-                if not await send_whole(send, b"".join(map(event, said)), gone=gone) and not gone.cancelled():
+                if not await send_whole(send, b"".join(map(_event, said)), gone=gone) and not gone.cancelled():
                     return False
             elif exchange.settled is not None:
                 return True
@@ -80,7 +81,7 @@ class ExchangeAnswer:
         reply = settled_reply(self._exchange.request.id, settled, modern=self._modern)
         if not self._has_begun:
             await send(reply.start())
-        body = event(reply.body) if self._has_begun else reply.body
+        body = _event(reply.body) if self._has_begun else reply.body
         has_left = await send_whole(send, body, gone=gone) or gone.cancelled()
         await send({"type": "http.response.body", "body": b""})
         return has_left
@@ -92,8 +93,5 @@ class ExchangeAnswer:
             self._exchange.cancel()
 
 
-def event(message: bytes) -> bytes:
-    """One event. A result passes as it came; a line break in it can only stand between the parts of its JSON."""
-    if b"\n" in message or b"\r" in message:
-        message = message.replace(b"\n", b" ").replace(b"\r", b" ")
-    return b"event: message\ndata: %b\n\n" % message
+def _event(message: bytes) -> bytes:
+    return encode_event(message, event="message")

@@ -8,6 +8,7 @@ to one that asks for it. Where the two differ there is a struct for each.
 from msgspec import Struct
 
 from jackfield.model.items import Item, Part
+from jackfield.protocol.sse import encode_event
 from jackfield.web.answers import encode
 from jackfield.web.responses.resource import Resource
 
@@ -24,7 +25,7 @@ class Frame(Struct, frozen=True):
     @property
     def as_sse(self) -> bytes:
         """Its lines, in one piece: a reader may lose an event that comes in two."""
-        return b"event: %s\ndata: %s\n\n" % (self.type.encode(), self.data)
+        return encode_event(self.data, event=self.type)
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -1,6 +1,6 @@
-"""Server-sent events from bytes, as the HTML standard parses them, however the bytes are cut into chunks.
+"""Server-sent events: `encode_event` writes one, `EventParser` reads them as the HTML standard says.
 
-Above: `connection.py`, which feeds it a response. Below: nothing.
+Above: every stream that the gateway sends, and every client that reads one. Below: nothing; no I/O.
 """
 
 import re
@@ -11,8 +11,20 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+def encode_event(data: bytes, *, id: str | None = None, event: str | None = None) -> bytes:  # noqa: A002 - the field's name
+    """One event with JSON as its data. Line breaks in JSON are white space, so they become spaces."""
+    head = b""
+    if id is not None:
+        head += b"id: %s\n" % id.encode()
+    if event is not None:
+        head += b"event: %s\n" % event.encode()
+    if b"\n" in data or b"\r" in data:
+        data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"%sdata: %s\n\n" % (head, data)
+
+
 class ServerEvent(Struct, frozen=True):
-    """One event: its type, its data lines joined, and the last id the stream has named so far."""
+    """One event: its type, its data lines joined, and the last event id of the stream so far."""
 
     type: str
     data: str
@@ -20,17 +32,17 @@ class ServerEvent(Struct, frozen=True):
 
 
 class EventParser:
-    """Feed it chunks; it gives the events that are complete. What a broken stream leaves half-said is dropped."""
+    """Turns chunks, however they are cut, into complete events. An incomplete event at the end is dropped."""
 
     def __init__(self) -> None:
         self.last_id = ""
-        """What `Last-Event-ID` should say after a reconnect."""
+        """The `Last-Event-ID` to send on reconnect."""
         self.retry_ms: int | None = None
-        """How long the server asks us to wait before a reconnect."""
+        """The reconnection time that the server asked for."""
         self.restart()
 
     def restart(self) -> None:
-        """Forget what was half-said: the next bytes are a new stream's, which goes on after `last_id`."""
+        """Prepare for a new stream that continues after `last_id`: an incomplete event is dropped."""
         self._rest = bytearray()
         self._searched = 0
         self._started = False
@@ -61,7 +73,7 @@ class EventParser:
         return events
 
     def _skip_byte_order_mark(self) -> bool:
-        """Whether enough has come to know how the stream begins; a leading mark is taken away."""
+        """Remove a leading byte order mark. False until enough bytes have arrived to tell."""
         if len(self._rest) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(bytes(self._rest)):
             return False
         if self._rest.startswith(_BYTE_ORDER_MARK):

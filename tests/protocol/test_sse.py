@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.sdk.sse import EventParser, ServerEvent
+from jackfield.protocol.sse import EventParser, ServerEvent
 
 LINE_ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 TEXT = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)

@@ -1,0 +1,1 @@
+"""Wire formats that the gateway, the SDK and other services share. No I/O; imports `errors` and `model` only."""
