@@ -8,6 +8,7 @@ import decimal
 import enum
 import json
 import pathlib
+import sys
 import typing
 import uuid
 from typing import Any
@@ -18,8 +19,9 @@ import pytest
 from jackfield.model.call import Done
 from jackfield.sources.conversion import converter_for
 from jackfield.sources.inprocess import _encoded
-from jackfield.tool import jackfield_tool
-from jackfield.tool.jackfield_tool import _Function, _to_json
+from jackfield.tool.jackfield_tool.encoding import to_json
+from jackfield.tool.jackfield_tool.functions import Function
+from jackfield.tool.jackfield_tool.serve import PROTOCOL
 from tests.tool.process import SDK_FOLDER
 
 
@@ -156,14 +158,14 @@ def test_a_result_is_the_same_json_in_both(value: Any) -> None:
     in_process = _encoded(value)
 
     assert isinstance(in_process, Done)
-    assert json.loads(_to_json(value)) == json.loads(bytes(in_process.result))
+    assert json.loads(to_json(value)) == json.loads(bytes(in_process.result))
 
 
 @pytest.mark.parametrize("value", BAD_RESULTS, ids=label)
 def test_what_cannot_be_sent_cannot_be_sent_in_both(value: Any) -> None:
     assert not isinstance(_encoded(value), Done)
     with pytest.raises((TypeError, ValueError)):
-        _to_json(value).encode()
+        to_json(value).encode()
 
 
 def in_process(function: Any, arguments: dict[str, Any]) -> Any:
@@ -175,7 +177,7 @@ def in_process(function: Any, arguments: dict[str, Any]) -> Any:
 
 
 def in_worker(function: Any, arguments: dict[str, Any]) -> Any:
-    convert = _Function("f", function).convert
+    convert = Function("f", function).convert
     try:
         return (convert(dict(arguments)) if convert else arguments)["value"]
     except (ValueError, OverflowError):
@@ -203,22 +205,24 @@ def test_plain_hints_cost_nothing() -> None:
         a: str, b: dict[str, list[str | None]], c: float = 1.0, *, d: typing.Literal["x"], **e: str
     ) -> None: ...
 
-    assert _Function("f", function).is_direct
+    assert Function("f", function).is_direct
 
 
 def test_a_refusal_names_the_place() -> None:
     def function(points: list[Point]) -> None: ...
 
-    convert = _Function("f", function).convert
+    convert = Function("f", function).convert
     assert convert is not None
     with pytest.raises(ValueError, match=r"^Expected `int \| float`, got `str` - at `\$\.points\[1\]\.x`$"):
         convert({"points": [{"x": 1}, {"x": "two"}]})
 
 
-def test_the_file_is_python_3_9_and_the_standard_library() -> None:
-    tree = ast.parse((SDK_FOLDER / "jackfield_tool.py").read_text(), feature_version=(3, 9))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+def test_the_package_is_python_3_9_and_the_standard_library() -> None:
+    trees = [ast.parse(file.read_text(), feature_version=(3, 9)) for file in SDK_FOLDER.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0}
 
-    assert jackfield_tool.PROTOCOL == 1
-    assert {name.partition(".")[0] for name in imported} <= set(__import__("sys").stdlib_module_names)
+    assert PROTOCOL == 1
+    assert len(trees) > 8
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names

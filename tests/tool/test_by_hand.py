@@ -121,7 +121,7 @@ def test_a_script_that_prepares_and_then_calls_worker_main_is_served_on_the_chan
 def test_the_command_line_is_checked(tmp_path: Path) -> None:
     for arguments in ([], ["serve"], ["dance", "x.py"], ["serve", "x.py", "--what", "{}"]):
         ended = subprocess.run(
-            [PYTHON, str(SDK_FOLDER / "jackfield_tool.py"), *arguments],
+            [PYTHON, str(SDK_FOLDER), *arguments],
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -129,16 +129,16 @@ def test_the_command_line_is_checked(tmp_path: Path) -> None:
         )
 
         assert ended.returncode == 1
-        assert ended.stderr == "Usage: jackfield_tool.py serve|script FILE [--options JSON]\n"
+        assert ended.stderr == "Usage: jackfield_tool serve|script FILE [--options JSON]\n"
 
 
-def test_the_file_by_its_own_path_serves_too(tmp_path: Path) -> None:
+def test_both_names_are_one_module_in_a_script(tmp_path: Path) -> None:
     file = tmp_path / "tools.py"
     file.write_text(
         dedent("import ot_sdk, jackfield_tool\nprint(ot_sdk is jackfield_tool, ot_sdk.ToolError.__module__)")
     )
     ended = subprocess.run(
-        [PYTHON, str(SDK_FOLDER / "jackfield_tool.py"), "script", str(file)],
+        [PYTHON, str(SDK_FOLDER), "script", str(file)],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -399,7 +399,7 @@ def test_the_small_functions_of_the_seeds_era_are_there(worker: WorkerProcess) -
 
 def test_what_is_not_provided_says_what_to_do(worker: WorkerProcess) -> None:
     assert worker.call("old_import", name="http")["error"] == (
-        "ImportError: jackfield_tool has no 'http': it is one file of the standard library. Use a package for it: "
+        "ImportError: jackfield_tool has no 'http': it has the standard library only. Use a package for it: "
         "import it in your file, and list it under dependencies in its script block."
     )
     assert "Use pathlib" in worker.call("old_import", name="resolve_cwd_path")["error"]

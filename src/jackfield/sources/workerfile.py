@@ -1,6 +1,6 @@
 """Tool files with PEP 723 metadata: each version has its own environment, and its functions run in workers there.
 
-Above: `files.py`. Below: `workers/` keeps the processes; `tool/jackfield_tool.py` is what runs in each of them.
+Above: `files.py`. Below: `workers/` keeps the processes; `tool/jackfield_tool` is what runs in each of them.
 """
 
 import json
@@ -24,7 +24,7 @@ from jackfield.workers.pool import FileSpec, PoolCall
 from jackfield.workers.worker import CallHooks
 
 SDK = Path(tool_package.__file__).parent
-"""Run as a folder, so that Python keeps it compiled."""
+"""The folder that workers run."""
 INHERITED = ("PATH", "HOME")
 """All that a worker's environment takes from the gateway's."""
 

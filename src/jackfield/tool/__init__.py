@@ -1,1 +1,1 @@
-"""For people who write tool files: `jackfield_tool.py`, one standard-library file that runs in every worker."""
+"""For authors of tool files. Workers run this folder (`python FOLDER serve FILE`); inside is `jackfield_tool`."""

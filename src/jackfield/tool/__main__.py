@@ -1,6 +1,4 @@
-"""The start of every worker: `python FOLDER serve FILE`. A module that is imported comes from Python's cache of
-compiled code; one that is started by its own path is compiled each time.
-"""
+"""Starts a worker: `python FOLDER serve|script FILE [--options JSON]`."""
 
 import importlib
 import sys

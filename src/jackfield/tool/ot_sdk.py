@@ -1,4 +1,4 @@
-"""`jackfield_tool` under the name that tool files of the seed's era import. One module for both."""
+"""`jackfield_tool` under its older name. One module for both."""
 
 import importlib
 import sys
