@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from urllib.parse import urlsplit, urlunsplit
 
-import httpx2
 import msgspec
 
+from jackfield.errors import JackfieldError
 from jackfield.llm.base import Delta, ModelFailed, ModelRequest
 from jackfield.llm.chat_request import chat_body
 from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
@@ -131,14 +131,14 @@ class OpenAIModel:
                 answer = await self._way_out(
                     "POST", self._url, headers=self._headers, content=body, named_by=self._options.base_url
                 )
-                if 200 <= answer.status_code < 300:  # noqa: PLR2004 - what HTTP calls success
+                if 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
                     return answer
                 said = await _beginning_of(answer)
         except TimeoutError:
             raise self._failures.silent(self._options.timeout, before_first_token=True) from None
-        except httpx2.HTTPError as fault:
+        except JackfieldError as fault:
             raise self._failures.unreachable(fault) from None
-        raise self._failures.answered(answer.status_code, said, after=answer.headers.get("retry-after"))
+        raise self._failures.answered(answer.status, said, after=answer.headers.get("retry-after"))
 
 
 class _Answer:
@@ -163,7 +163,7 @@ class _Answer:
             if self._chat.is_answered:
                 return None
             raise self._failures.silent(self._patience.seconds, before_first_token=not self._has_said) from None
-        except httpx2.HTTPError as fault:
+        except JackfieldError as fault:
             if self._chat.is_answered:
                 return None
             raise self._failures.unreachable(fault, before_first_token=not self._has_said) from None
@@ -183,7 +183,7 @@ class _Answer:
         try:
             while await self._patience.next(self._pieces) is not None:
                 pass
-        except (TimeoutError, httpx2.HTTPError):
+        except (TimeoutError, JackfieldError):
             return  # the answer is whole all the same; the connection is not kept
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Answer(Protocol):
     """An answer whose body is still to be read."""
 
-    status_code: int
+    status: int
 
     @property
     def headers(self) -> Mapping[str, str]: ...

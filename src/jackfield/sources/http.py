@@ -17,7 +17,7 @@ from jackfield.model.redaction import CUT, cut
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of, template_of
-from jackfield.sources.outgoing import Answer, Outgoing, OutgoingError, OutgoingTimedOut
+from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -77,7 +77,7 @@ class HttpSource:
         """Nothing to do: the connections are `Outgoing`'s."""
 
 
-def outcome_of(answer: Answer) -> Outcome:
+def outcome_of(answer: OutgoingResponse) -> Outcome:
     """What an HTTP answer means for the call: its JSON, or a failure that says what came instead."""
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         message = f"HTTP {answer.status}: {_excerpt(answer.content, 200) or phrase_of(answer.status)}"
@@ -85,7 +85,7 @@ def outcome_of(answer: Answer) -> Outcome:
     return json_outcome(answer)
 
 
-def json_outcome(answer: Answer) -> Done | Failed:
+def json_outcome(answer: OutgoingResponse) -> Done | Failed:
     """The JSON of an answer that says all is well."""
     content = answer.content.removeprefix(_BYTE_ORDER_MARK)
     if not content.strip():

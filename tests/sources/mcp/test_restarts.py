@@ -77,4 +77,4 @@ async def _forget_session(far: Scene) -> None:
     await asyncio.wait([stream])
     answer = await wire._send("DELETE", {})  # type: ignore[attr-defined]
     await answer.aclose()
-    assert answer.status_code == 200
+    assert answer.status == 200

@@ -1,18 +1,17 @@
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
 from jackfield.model.call import Done, Failed
 from jackfield.sources.openapi.answers import only, outcome_of
-from jackfield.sources.outgoing import Answer
+from jackfield.sources.outgoing import OutgoingResponse
 
 ORDER = {"id": 1, "customer": {"name": "A", "city": "B"}, "lines": [{"sku": "x", "n": 1}, {"sku": "y", "n": 2}]}
 
 
-def answer(content: bytes, *, status: int = 200, kind: str = "application/json") -> Answer:
-    return Answer(status=status, headers=httpx2.Headers({"content-type": kind}), content=content, url="http://x")
+def answer(content: bytes, *, status: int = 200, kind: str = "application/json") -> OutgoingResponse:
+    return OutgoingResponse(status=status, headers={"content-type": kind}, content=content, url="http://x")
 
 
 def result(content: bytes, **more: Any) -> Any:

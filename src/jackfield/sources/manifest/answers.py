@@ -17,7 +17,7 @@ from jackfield.model.large_result import Notice, ResultPage
 from jackfield.model.redaction import cut
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
-from jackfield.sources.outgoing import Answer
+from jackfield.sources.outgoing import OutgoingResponse
 
 _WAITING = frozenset({"pending", "pending_approval", "waiting", "running"})
 _LONGEST = 2_000
@@ -52,7 +52,7 @@ class _Reference(Struct, omit_defaults=True):
     id: Any = None
 
 
-def executed(answer: Answer, *, where: str) -> Done | Failed | Begun:
+def executed(answer: OutgoingResponse, *, where: str) -> Done | Failed | Begun:
     """What the execute endpoint at `where` came to."""
     if not _is_good(answer.status):
         return refused(answer, where=where)
@@ -69,7 +69,7 @@ def executed(answer: Answer, *, where: str) -> Done | Failed | Begun:
     return _failed(said.error, said.result, otherwise=f"The service at {where} failed and did not say why.")
 
 
-def refused(answer: Answer, *, where: str) -> Failed:
+def refused(answer: OutgoingResponse, *, where: str) -> Failed:
     """A status that is no success: what the service says about it, or what it most likely means."""
     try:
         said = msgspec.json.decode(answer.content)
@@ -89,7 +89,7 @@ def refused(answer: Answer, *, where: str) -> Failed:
     return Failed("http_error", f"{where} answered {answer.status}{f': {cut(told, _LONGEST)}' if told else '.'}")
 
 
-def record_look(answer: Answer, *, where: str) -> Look:
+def record_look(answer: OutgoingResponse, *, where: str) -> Look:
     """How another gateway's call stands, by its record."""
     if not _is_good(answer.status):
         return Look(outcome=refused(answer, where=where))
@@ -115,7 +115,7 @@ def notice_in(result: Raw) -> Notice | None:
         return None
 
 
-def page_in(answer: Answer) -> ResultPage | None:
+def page_in(answer: OutgoingResponse) -> ResultPage | None:
     """A page of a large result; None: the answer is none."""
     try:
         return msgspec.json.decode(answer.content, type=ResultPage) if _is_good(answer.status) else None
@@ -186,7 +186,7 @@ def _failed(error: Any, result: Raw, *, otherwise: str) -> Failed:
     return Failed("tool_error", cut(error, _LONGEST) if isinstance(error, str) and error else otherwise, shown)
 
 
-def _result_of(answer: Answer) -> Done | Failed:
+def _result_of(answer: OutgoingResponse) -> Done | Failed:
     outcome = outcome_of(answer)
     assert isinstance(outcome, (Done, Failed))
     return outcome

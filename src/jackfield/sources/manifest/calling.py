@@ -22,14 +22,13 @@ from jackfield.sources.base import Begun, Invocation
 from jackfield.sources.http import outcome_of
 from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of
 from jackfield.sources.manifest.answers import executed, notice_in, page_in
-from jackfield.sources.manifest.exchange import exchange
 from jackfield.sources.manifest.options import ManifestOptions
 from jackfield.sources.outgoing import (
     MAX_BYTES,
-    Answer,
     Outgoing,
     OutgoingError,
     OutgoingNotSent,
+    OutgoingResponse,
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
@@ -122,15 +121,14 @@ class Peer:
         self._check_there(answer, tool)
         return await self._outcome(answer, tool)
 
-    async def ask(self, method: str, path: str, *, tool: Tool, timeout: float) -> Answer:
+    async def ask(self, method: str, path: str, *, tool: Tool, timeout: float) -> OutgoingResponse:
         """One request about a call at the service. Raises `SourceUnavailable` where it cannot be asked."""
         try:
-            answer = await exchange(
-                self._outgoing,
+            answer = await self._outgoing.request(
                 method,
                 self._options.at(path),
                 headers={"accept": "application/json", **self._options.headers},
-                seconds=timeout,
+                timeout=timeout,
                 max_bytes=LARGEST_ANSWER,
                 named_by=self._options.url,
             )
@@ -162,7 +160,7 @@ class Peer:
     def where(self, path: str) -> str:
         return self._options.at(path)
 
-    async def _answer(self, invocation: Invocation) -> Answer:
+    async def _answer(self, invocation: Invocation) -> OutgoingResponse:
         """What the service says to one call. Raises `OutgoingError` and `Unfillable`."""
         template = self._options.template(invocation.tool)
         if template is not None:
@@ -171,7 +169,7 @@ class Peer:
         where = self._endpoint(invocation.tool)
         return await self._sent("POST", where, invocation, headers=self._headers(invocation), content=body)
 
-    async def _outcome(self, answer: Answer, tool: Tool) -> Done | Failed | Begun:
+    async def _outcome(self, answer: OutgoingResponse, tool: Tool) -> Done | Failed | Begun:
         """What the answer means. The tool has run by now, so nothing here may say that it was not reached."""
         if self._options.template(tool) is not None:
             outcome = outcome_of(answer)
@@ -184,7 +182,7 @@ class Peer:
             words = f"'{tool.name}' has run, but its large result could not be read from its gateway. {fault.message}"
             return Failed("unreachable", words)
 
-    async def _by_template(self, template: HttpTemplate, invocation: Invocation) -> Answer:
+    async def _by_template(self, template: HttpTemplate, invocation: Invocation) -> OutgoingResponse:
         message = message_of(template, invocation.arguments)
         return await self._sent(
             template.method,
@@ -198,7 +196,7 @@ class Peer:
     def _endpoint(self, tool: Tool) -> str:
         return self._options.at(f"{PATH}/{quote(tool.name, safe='')}/execute")
 
-    def _check_there(self, answer: Answer, tool: Tool) -> None:
+    def _check_there(self, answer: OutgoingResponse, tool: Tool) -> None:
         """Whether it was the service that answered, or something before it that has no better word. Raises."""
         if answer.status in _NOT_NOW:
             self._lost()
@@ -215,19 +213,18 @@ class Peer:
         headers: Mapping[str, str],
         params: tuple[tuple[str, str], ...] = (),
         content: bytes | None = None,
-    ) -> Answer:
+    ) -> OutgoingResponse:
         """The answer to one request; an idempotent tool's is asked for again when the connection broke."""
         pauses = RETRY_PAUSES if invocation.tool.metadata.idempotent else ()
         for pause in (*pauses, None):
             try:
-                return await exchange(
-                    self._outgoing,
+                return await self._outgoing.request(
                     method,
                     url,
                     headers=headers,
                     params=params,
                     content=content,
-                    seconds=invocation.timeout_ms / 1000,
+                    timeout=invocation.timeout_ms / 1000,
                     max_bytes=LARGEST_ANSWER,
                     named_by=self._options.url,
                 )

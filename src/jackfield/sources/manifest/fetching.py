@@ -13,7 +13,7 @@ from jackfield.errors import JackfieldError
 from jackfield.model.journey import HOUSE_HEADER
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions
 from jackfield.sources.manifest.reading import Manifest, Rules, manifest_of
-from jackfield.sources.outgoing import Answer, Outgoing
+from jackfield.sources.outgoing import Outgoing, OutgoingResponse
 
 PATH = "/api/v1/tools"
 MAX_BYTES = 32 * 1024 * 1024
@@ -86,7 +86,7 @@ class Fetcher:
             self._timer.cancel()
             self._timer = None
 
-    async def _ask(self, *, if_none_match: str | None) -> Answer:
+    async def _ask(self, *, if_none_match: str | None) -> OutgoingResponse:
         headers: Mapping[str, str] = {
             "accept": "application/json",
             "cache-control": "no-cache",
@@ -103,7 +103,7 @@ class Fetcher:
             named_by=self._options.url,
         )
 
-    async def _read(self, answer: Answer) -> Manifest:
+    async def _read(self, answer: OutgoingResponse) -> Manifest:
         if answer.status != HTTPStatus.OK:
             raise PeerDown(_why(answer.status, self._options.at(PATH)))
         if len(answer.content) <= READ_ASIDE:
@@ -114,7 +114,7 @@ class Fetcher:
         held, now = self.held.generated_at, manifest.generated_at
         return held is not None and now is not None and now < held
 
-    def _plan(self, answer: Answer, *, within: float | None = None) -> None:
+    def _plan(self, answer: OutgoingResponse, *, within: float | None = None) -> None:
         """Ask again when this answer's time is over, or sooner."""
         self.close()
         seconds = time_to_live(answer.headers.get("cache-control", ""), configured=self._options.cache_ttl)

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.manifest.options import ManifestOptions
-from jackfield.sources.outgoing import Outgoing, OutgoingError, StreamedAnswer
+from jackfield.sources.outgoing import Outgoing, OutgoingError, StreamedResponse
 
 PATH = "/api/v1/tools/changes"
 CHANGED = "tools.changed"
@@ -72,7 +72,7 @@ class Follower:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _connect(self) -> StreamedAnswer:
+    async def _connect(self) -> StreamedResponse:
         return await self._outgoing.send(
             "GET",
             self._options.at(PATH),
@@ -80,7 +80,7 @@ class Follower:
             named_by=self._options.url,
         )
 
-    async def _hear(self, answer: StreamedAnswer) -> bool:
+    async def _hear(self, answer: StreamedResponse) -> bool:
         """Until the stream ends, one way or another; whether it said anything."""
         parser = EventParser()
         heard, size = False, 0
@@ -106,6 +106,6 @@ class Follower:
             await answer.aclose()
 
 
-def _is_stream(answer: StreamedAnswer) -> bool:
+def _is_stream(answer: StreamedResponse) -> bool:
     media = answer.headers.get("content-type", "")
-    return answer.status_code == HTTPStatus.OK and media.startswith("text/event-stream")
+    return answer.status == HTTPStatus.OK and media.startswith("text/event-stream")

@@ -21,7 +21,7 @@ from jackfield.sources.outgoing import (
     OutgoingError,
     OutgoingNotSent,
     OutgoingRefused,
-    StreamedAnswer,
+    StreamedResponse,
 )
 from jackfield.sources.outgoing.urls import named_origin
 
@@ -52,10 +52,10 @@ class SseWire:
 
     async def open(self) -> None:
         answer = await self._send("GET", self._url, {"accept": "text/event-stream"})
-        if answer.status_code != HTTPStatus.OK:
+        if answer.status != HTTPStatus.OK:
             await answer.aclose()
             raise UpstreamLost(
-                f"The server answered HTTP {answer.status_code} where a stream was expected. "
+                f"The server answered HTTP {answer.status} where a stream was expected. "
                 'If it is a newer server, set transport = "http".'
             )
         named = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ class SseWire:
             self._reading.cancel()
             await asyncio.wait([self._reading])
 
-    async def _read(self, answer: StreamedAnswer, named: "asyncio.Future[str]") -> None:
+    async def _read(self, answer: StreamedResponse, named: "asyncio.Future[str]") -> None:
         try:
             await self._hear(answer, named)
             fault = UpstreamLost("The server ended its stream.")
@@ -92,7 +92,7 @@ class SseWire:
         self._exchange.lose(fault)
         self._listener.lost(fault)
 
-    async def _hear(self, answer: StreamedAnswer, named: "asyncio.Future[str]") -> None:
+    async def _hear(self, answer: StreamedResponse, named: "asyncio.Future[str]") -> None:
         parser = EventParser()
         size = 0
         async for part in answer.aiter_bytes():
@@ -110,14 +110,14 @@ class SseWire:
         assert self._endpoint is not None
         answer = await self._send("POST", self._endpoint, {"content-type": "application/json"}, body)
         await answer.aclose()
-        if answer.status_code == HTTPStatus.NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND:
             raise SessionLost("The server has forgotten our session.")
-        if answer.status_code >= HTTPStatus.BAD_REQUEST:
-            raise UpstreamLost(f"The server answered HTTP {answer.status_code} to a message.")
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise UpstreamLost(f"The server answered HTTP {answer.status} to a message.")
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> StreamedAnswer:
+    ) -> StreamedResponse:
         try:
             return await self._outgoing.send(
                 method, url, headers={**self._headers, **headers}, content=body, named_by=self._named_by

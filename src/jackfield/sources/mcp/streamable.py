@@ -20,8 +20,7 @@ from jackfield.sources.mcp.errors import INVALID_REQUEST, McpError, NotDelivered
 from jackfield.sources.mcp.exchange import TELL_SECONDS, Errands, answer_to, cancelled
 from jackfield.sources.mcp.messages import Message
 from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener
-from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingNotSent, OutgoingRefused, StreamedAnswer
-from jackfield.sources.outgoing.lines import LineAnswer
+from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingNotSent, OutgoingRefused, StreamedResponse
 
 SESSION = "mcp-session-id"
 REVISION = "mcp-protocol-version"
@@ -30,7 +29,7 @@ LONGEST_RECONNECT_SECONDS = 10.0
 RESUMPTIONS = 5
 FORGOTTEN = "The server has forgotten our session."
 SOON_SECONDS = 0.1
-LET_END_SECONDS = 0.25
+DRAIN_SECONDS = 0.25
 TRIES = 2
 """A server whose stream cannot be opened so often in a row is gone."""
 _OURS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -106,23 +105,23 @@ class StreamableHttp:
         if self._session is not None and not self._is_over:
             await self._end_session()
 
-    async def _post(self, body: bytes, *, headers: Mapping[str, str]) -> StreamedAnswer:
+    async def _post(self, body: bytes, *, headers: Mapping[str, str]) -> StreamedResponse:
         answer = await self._send("POST", headers, body)
-        if answer.status_code >= HTTPStatus.BAD_REQUEST:
+        if answer.status >= HTTPStatus.BAD_REQUEST:
             try:
                 await self._refuse(answer)
             finally:
                 await answer.aclose()
         return answer
 
-    async def _done_with(self, answer: StreamedAnswer) -> None:
+    async def _done_with(self, answer: StreamedResponse) -> None:
         """A stream that has said all we want mostly ends with the next packet, and its connection can be kept."""
-        if isinstance(answer, LineAnswer) and not answer.is_complete:
-            self._errands.start(answer.let_end(within=LET_END_SECONDS))
+        if not answer.is_complete:
+            self._errands.start(answer.drain(within=DRAIN_SECONDS))
         else:
             await answer.aclose()
 
-    async def _send(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> StreamedAnswer:
+    async def _send(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> StreamedResponse:
         try:
             return await self._outgoing.send(
                 method, self._url, headers={**self._headers, **headers}, content=body, named_by=self._named_by
@@ -134,9 +133,9 @@ class StreamableHttp:
         except OutgoingError as fault:
             raise UpstreamLost(fault.message) from None
 
-    async def _refuse(self, answer: StreamedAnswer) -> NoReturn:
+    async def _refuse(self, answer: StreamedResponse) -> NoReturn:
         """What a status that is no answer says: a lost session, an error of the protocol in the body, or plain HTTP."""
-        status = answer.status_code
+        status = answer.status
         if status == HTTPStatus.NOT_FOUND and self._session is not None:
             raise SessionLost(FORGOTTEN)
         for message in await _messages_of(answer):
@@ -148,16 +147,16 @@ class StreamableHttp:
             raise UpstreamLost(f"The server answered HTTP {status}.")
         raise RpcError(f"The server answered HTTP {status}.", number=INVALID_REQUEST, data={"status": status})
 
-    async def _answer(self, answer: StreamedAnswer, number: int) -> Raw:
+    async def _answer(self, answer: StreamedResponse, number: int) -> Raw:
         if _is_stream(answer):
             return await self._answer_in_stream(answer, number)
         for message in await _messages_of(answer):
             if message.is_response and message.id == number:
                 return message.taken()
             self._take(message, during=number)
-        raise RpcError(f"The server answered HTTP {answer.status_code} without a result.", number=INVALID_REQUEST)
+        raise RpcError(f"The server answered HTTP {answer.status} without a result.", number=INVALID_REQUEST)
 
-    async def _answer_in_stream(self, answer: StreamedAnswer, number: int) -> Raw:
+    async def _answer_in_stream(self, answer: StreamedResponse, number: int) -> Raw:
         """Read events until the answer comes. A stream that ends before is resumed where the server allows it."""
         parser = EventParser()
         async with aclosing(_events(answer, parser)) as events:
@@ -179,7 +178,7 @@ class StreamableHttp:
     async def _resumed(self, parser: EventParser) -> AsyncGenerator[Message, None]:
         answer = await self._send("GET", {"last-event-id": parser.last_id} if parser.last_id else {})
         try:
-            if answer.status_code >= HTTPStatus.BAD_REQUEST:
+            if answer.status >= HTTPStatus.BAD_REQUEST:
                 await self._refuse(answer)
             self._has_stream = True
             async with aclosing(_events(answer, parser)) as events:
@@ -238,12 +237,12 @@ class StreamableHttp:
         self._is_over = True
 
 
-def _is_stream(answer: StreamedAnswer) -> bool:
+def _is_stream(answer: StreamedResponse) -> bool:
     kind: str = answer.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
-async def _messages_of(answer: StreamedAnswer) -> list[Message]:
+async def _messages_of(answer: StreamedResponse) -> list[Message]:
     """The messages in a whole body; none where it has none."""
     body = bytearray()
     async with aclosing(_bytes(answer)) as parts:
@@ -257,7 +256,7 @@ async def _messages_of(answer: StreamedAnswer) -> list[Message]:
         return []
 
 
-async def _events(answer: StreamedAnswer, parser: EventParser) -> AsyncGenerator[Message, None]:
+async def _events(answer: StreamedResponse, parser: EventParser) -> AsyncGenerator[Message, None]:
     """The messages in a stream of events. What is no message is skipped."""
     parser.restart()
     size = 0
@@ -276,7 +275,7 @@ async def _events(answer: StreamedAnswer, parser: EventParser) -> AsyncGenerator
                     yield message
 
 
-async def _bytes(answer: StreamedAnswer) -> AsyncGenerator[bytes, None]:
+async def _bytes(answer: StreamedResponse) -> AsyncGenerator[bytes, None]:
     try:
         async for part in answer.aiter_bytes():
             yield part

@@ -15,7 +15,7 @@ from jackfield.model.call import Done, Failed, done
 from jackfield.model.content import Content, content_form
 from jackfield.model.redaction import CUT, cut
 from jackfield.sources.http import json_outcome, phrase_of
-from jackfield.sources.outgoing import Answer
+from jackfield.sources.outgoing import OutgoingResponse
 
 LONGEST_MESSAGE = 500
 MOST_PATHS = 200
@@ -27,7 +27,7 @@ _NOT_A_FILE = frozenset({"", _PAGE, "application/json"})
 _TEXTUAL = ("text/", "application/xml", "application/yaml", "application/x-yaml", "application/javascript")
 
 
-def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
+def outcome_of(answer: OutgoingResponse, *, fields: Sequence[str] = ()) -> Done | Failed:
     """The outcome of a call that was answered so, trimmed to `fields` if there are any."""
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return _failure(answer)
@@ -46,7 +46,7 @@ def outcome_of(answer: Answer, *, fields: Sequence[str] = ()) -> Done | Failed:
         return outcome
 
 
-def _as_content(kind: str, answer: Answer) -> Raw:
+def _as_content(kind: str, answer: OutgoingResponse) -> Raw:
     """Bytes in the content form: an image or a sound as one, anything else as an embedded resource."""
     data = base64.b64encode(answer.content).decode()
     block: dict[str, Any]
@@ -84,7 +84,7 @@ def _part(value: Any, paths: list[tuple[str, ...]]) -> Any:
     return kept or None
 
 
-def _failure(answer: Answer) -> Failed:
+def _failure(answer: OutgoingResponse) -> Failed:
     said = _said(answer.content) or phrase_of(answer.status)
     message = f"HTTP {answer.status}: {said}"
     return Failed("http_error", message, Raw(msgspec.json.encode({"error": message, "status": answer.status})))

@@ -28,11 +28,11 @@ from jackfield.sources.openapi.messages import Request, request_of
 from jackfield.sources.openapi.operations import Offer, Operation
 from jackfield.sources.openapi.options import OpenApiOptions, parse_options
 from jackfield.sources.outgoing import (
-    Answer,
     Outgoing,
     OutgoingBadAnswer,
     OutgoingError,
     OutgoingNotSent,
+    OutgoingResponse,
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
@@ -118,7 +118,7 @@ class OpenApiSource:
             following.cancel()
             await asyncio.wait([following])
 
-    async def _ask(self, operation: Operation, request: Request, invocation: Invocation) -> Answer:
+    async def _ask(self, operation: Operation, request: Request, invocation: Invocation) -> OutgoingResponse:
         """Send it; once more after a failure of transport, if nothing was sent or sending twice does no harm."""
         end = time.monotonic() + invocation.timeout_ms / 1000
         try:
@@ -128,7 +128,7 @@ class OpenApiSource:
                 raise
         return await self._send(operation, request, end)
 
-    async def _send(self, operation: Operation, request: Request, end: float) -> Answer:
+    async def _send(self, operation: Operation, request: Request, end: float) -> OutgoingResponse:
         return await self._outgoing.request(
             operation.method,
             request.url,

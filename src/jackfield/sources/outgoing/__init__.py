@@ -1,13 +1,10 @@
-"""The one way out: every request that the gateway makes to a url goes through `Outgoing`.
+"""The HTTP client that every source uses: guarded against requests into private networks.
 
-Where a url leads is decided by the address it resolves to, at the moment of connecting, so that neither a
-spelling nor a second DNS answer gets around it. `errors.py` the ways it ends badly, `addresses.py` which
-addresses are closed, `urls.py` what a usable url is, `network.py` connects, `transport.py` follows
-redirects, `lines.py` keeps plain connections for who asks often, `client.py` is what the sources hold. May
-import: errors. Never: a source, or anything above.
+`client.py` sends requests and follows redirects, `pool.py` keeps the connections, `guard.py` decides by the resolved
+address whether a host may be reached, `urls.py` parses urls, `errors.py` has the errors.
 """
 
-from jackfield.sources.outgoing.client import MAX_BYTES, Answer, Outgoing, StreamedAnswer
+from jackfield.sources.outgoing.client import MAX_BYTES, Outgoing, OutgoingResponse
 from jackfield.sources.outgoing.errors import (
     OutgoingBadAnswer,
     OutgoingBadUrl,
@@ -18,10 +15,10 @@ from jackfield.sources.outgoing.errors import (
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
+from jackfield.sources.outgoing.pool import StreamedResponse
 
 __all__ = [
     "MAX_BYTES",
-    "Answer",
     "Outgoing",
     "OutgoingBadAnswer",
     "OutgoingBadUrl",
@@ -29,7 +26,8 @@ __all__ = [
     "OutgoingFailed",
     "OutgoingNotSent",
     "OutgoingRefused",
+    "OutgoingResponse",
     "OutgoingTimedOut",
     "OutgoingUnreachable",
-    "StreamedAnswer",
+    "StreamedResponse",
 ]

@@ -1,63 +1,70 @@
-"""The client that every source asks: one request, one whole answer, within bounds. Above: the sources. Below:
-`transport.py`.
-"""
+"""`Outgoing`, the HTTP client of the gateway: requests within bounds, redirects, decompression."""
 
 import asyncio
 import ssl
+import zlib
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import aclosing
-from functools import lru_cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any, Self
 
 import httpx2
 import msgspec
 from msgspec import Struct
 
-from jackfield.sources.outgoing.addresses import parse_allowed
-from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingFailed, OutgoingTimedOut
-from jackfield.sources.outgoing.lines import LineAnswer, Lines, Place
-from jackfield.sources.outgoing.network import Resolve, resolve_by_system
-from jackfield.sources.outgoing.transport import OUR_HEADERS, GuardedTransport, Pools
-from jackfield.sources.outgoing.urls import named_origin, origin_of, parse_url, take_user, with_params
+from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingTimedOut
+from jackfield.sources.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
+from jackfield.sources.outgoing.pool import ConnectionPool, StreamedResponse
+from jackfield.sources.outgoing.urls import Origin, Target, named_origin, parse_url, take_user, target_of, with_params
 
 MAX_BYTES = 10 * 1024 * 1024
+MAX_REDIRECTS = 5
 DEFAULT_SECONDS = 30.0
-_SPARE = {"user-agent": OUR_HEADERS["user-agent"], "accept-encoding": "identity"}
+OUR_HEADERS = {
+    "accept": "application/json, */*;q=0.5",
+    "accept-encoding": "gzip, deflate",
+    "user-agent": f"jackfield/{version('jackfield')}",
+}
+"""What every request carries unless it says otherwise, and all that a redirect carries to another origin."""
+_STREAM_HEADERS = {"user-agent": OUR_HEADERS["user-agent"], "accept-encoding": "identity"}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_BODY_HEADERS = ("content-type", "content-encoding")
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """A whole answer, whatever its status."""
+class OutgoingResponse(Struct, frozen=True, kw_only=True):
+    """A complete response, whatever its status."""
 
     status: int
-    headers: httpx2.Headers
+    headers: Mapping[str, str]
+    """By name in lower case."""
     content: bytes
     """The body, decompressed."""
     url: str
     """Where it came from, after redirects."""
 
 
-StreamedAnswer = LineAnswer | httpx2.Response
-"""An answer whose body is read as it comes in: `status_code`, `headers`, `aiter_bytes`, `aclose`."""
+class Message(Struct, frozen=True):
+    """One request as it is sent."""
+
+    method: str
+    target: Target
+    headers: Mapping[str, str]
+    content: bytes | None = None
 
 
 class Outgoing:
-    """All requests that the gateway makes.
+    """All requests that the gateway makes to urls of sources.
 
-    `allow` is `[outgoing] allow`. `resolve` and `tls` are for tests, and for who brings DNS or certificates along.
+    `allow` is `[outgoing] allow`. `resolve` and `tls` are for tests and for a DNS or certificates of your own.
     """
 
     def __init__(
-        self,
-        allow: tuple[str, ...] = (),
-        *,
-        resolve: Resolve = resolve_by_system,
-        tls: ssl.SSLContext | None = None,
+        self, allow: tuple[str, ...] = (), *, resolve: Resolve = resolve_by_system, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._pools = Pools(allow=tuple(parse_allowed(entry) for entry in allow), resolve=resolve, tls=tls)
-        self._lines = Lines(network=self._pools.network, tls=self._pools.tls_context)
+        guard = Guard(tuple(parse_allowed(entry) for entry in allow), resolve=resolve)
+        self._pool = ConnectionPool(guard, tls=tls)
 
     async def request(
         self,
@@ -71,23 +78,21 @@ class Outgoing:
         timeout: float = DEFAULT_SECONDS,
         max_bytes: int = MAX_BYTES,
         named_by: str | None = None,
-    ) -> Answer:
-        """Send one request and read its answer. Raises an `OutgoingError` when there is none.
+    ) -> OutgoingResponse:
+        """Send one request and read its response. Raises `OutgoingError` when there is none.
 
         `named_by` is the url in the operator's config that asks for this: its origin may be reached wherever it is.
         `json` is sent as a JSON body, None as none. `timeout` (seconds) bounds it all, redirects included, and
-        `max_bytes` the decompressed answer.
+        `max_bytes` the decompressed body.
         """
-        message = _message(method, url, headers=headers, params=params, json=json, content=content)
+        message = _message(method, url, headers=headers or {}, params=params, json=json, content=content)
         try:
             async with asyncio.timeout(timeout):
-                response = await self._transport(named_by).handle_async_request(message)
-                body = await _read(response, max_bytes)
+                response = await self._send(message, named_by)
+                body = await _body(response, max_bytes)
         except TimeoutError:
-            raise OutgoingTimedOut(f"{origin_of(message.url)} did not answer within {timeout:g} s.") from None
-        return Answer(
-            status=response.status_code, headers=response.headers, content=body, url=str(response.request.url)
-        )
+            raise OutgoingTimedOut(f"{message.target.origin} did not answer within {timeout:g} s.") from None
+        return OutgoingResponse(status=response.status, headers=response.headers, content=body, url=response.target.url)
 
     async def send(
         self,
@@ -97,39 +102,19 @@ class Outgoing:
         headers: Mapping[str, str],
         content: bytes | None = None,
         named_by: str | None = None,
-    ) -> StreamedAnswer:
-        """Send one request and return its answer with the body still to be read. The caller bounds and closes it.
+    ) -> StreamedResponse:
+        """Send one request and return its response with the body still to be read. The caller bounds and closes it.
 
-        For who asks one place again and again: the connection is kept and little is done. Nothing is added to `headers`
-        but who we are, and the answer is not compressed. Redirects are followed as ever.
+        Only User-Agent is added to `headers`, and the response is not compressed.
         """
-        place = place_of(url)
-        named = named_by is not None and named_origin(named_by) == place.origin
-        answer = await self._lines.send(method, place, headers={**_SPARE, **headers}, content=content, named=named)
-        if answer.status_code not in _REDIRECTS or "location" not in answer.headers:
-            return answer
-        await answer.aclose()
-        message = _message(method, url, headers={**_SPARE, **headers}, params=(), json=None, content=content)
-        return await self._transport(named_by).handle_async_request(message)
+        target = target_of(url)
+        if target is None:
+            raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
+        return await self._send(Message(method, target, merged(_STREAM_HEADERS, headers), content), named_by)
 
-    def client(
-        self,
-        named_by: str | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        timeout: httpx2.Timeout | float | None = DEFAULT_SECONDS,
-    ) -> httpx2.AsyncClient:
-        """A guarded httpx2 client, for libraries that take one (the MCP SDK). It may stream; the caller bounds it.
-
-        Closing it leaves the shared connections open. Redirects are followed beneath it, by the same rules.
-        """
-        return httpx2.AsyncClient(
-            transport=self._transport(named_by),
-            headers=_with_ours(headers),
-            timeout=timeout,
-            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=())),
-            trust_env=False,
-        )
+    async def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -137,70 +122,117 @@ class Outgoing:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Close every connection."""
-        self._lines.close()
-        await self._pools.close()
+    async def _send(self, message: Message, named_by: str | None) -> StreamedResponse:
+        """Send it and follow its redirects, each checked like a new url."""
+        first = message.target.origin
+        named: Origin | None = None if named_by is None else named_origin(named_by)
+        for _ in range(MAX_REDIRECTS + 1):
+            if message.target.origin != named:
+                named = None  # the config's permission ends where its origin is left, and does not come back
+            response = await self._pool.send(
+                message.method,
+                message.target,
+                headers=message.headers,
+                content=message.content,
+                named=named is not None,
+            )
+            if response.status not in _REDIRECTS or "location" not in response.headers:
+                return response
+            await response.aclose()
+            message = redirected(message, status=response.status, location=response.headers["location"])
+        raise OutgoingBadAnswer(f"{first} redirected more than {MAX_REDIRECTS} times, last to {message.target.origin}.")
 
-    def _transport(self, named_by: str | None) -> GuardedTransport:
-        return GuardedTransport(self._pools, named=None if named_by is None else named_origin(named_by))
+
+def redirected(message: Message, *, status: int, location: str) -> Message:
+    """The request that a redirect asks for. Pure; whether its url may be reached is checked when it connects.
+
+    Methods and bodies as browsers do it: 303 becomes GET, 301 and 302 turn POST into GET, 307 and 308 repeat the
+    request. To another origin go our own headers only.
+    """
+    origin = message.target.origin
+    try:
+        url, _ = take_user(parse_url(httpx2.URL(message.target.url).join(location)))
+    except (OutgoingBadUrl, httpx2.InvalidURL) as fault:
+        raise OutgoingBadAnswer(f"{origin} redirected to nowhere. {fault}") from None
+    target = Target.of(url)
+    becomes_get = (status == HTTPStatus.SEE_OTHER and message.method != "HEAD") or (
+        status in (HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND) and message.method == "POST"
+    )
+    content = None if becomes_get else message.content
+    stays = target.origin == origin
+    about_body = {name: value for name, value in message.headers.items() if name.lower() in _BODY_HEADERS}
+    headers = {name: value for name, value in message.headers.items() if name not in about_body}
+    headers = headers if stays else dict(OUR_HEADERS)
+    if content is not None:
+        headers |= about_body if stays else {n: v for n, v in about_body.items() if n.lower() == "content-type"}
+    return Message("GET" if becomes_get else message.method, target, headers, content)
 
 
-@lru_cache(maxsize=1024)
-def place_of(url: str) -> Place:
-    """Where a url leads, taken apart once. A user and password in it are not for a place: they raise."""
-    parsed = parse_url(url)
-    if parsed.userinfo:
-        raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
-    return Place(origin_of(parsed), parsed.netloc.decode("ascii"), parsed.raw_path.decode("ascii"))
+def merged(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Our headers with those given over them, whatever the case of their names."""
+    names = {name.lower() for name in given}
+    return {**{name: value for name, value in ours.items() if name not in names}, **given}
 
 
 def _message(
     method: str,
     url: str,
     *,
-    headers: Mapping[str, str] | None,
+    headers: Mapping[str, str],
     params: tuple[tuple[str, str], ...],
     json: Any,
     content: bytes | None,
-) -> httpx2.Request:
-    target, user = take_user(parse_url(url))
-    try:
-        sent = _with_ours(headers)
-        if user is not None:
-            sent.setdefault("authorization", f"Basic {b64encode(':'.join(user).encode()).decode()}")
-        if json is not None:
-            sent.setdefault("content-type", "application/json")
-            content = msgspec.json.encode(json)
-        return httpx2.Request(method, with_params(target, params), headers=sent, content=content)
-    except httpx2.InvalidURL as fault:
-        raise OutgoingFailed(f"The request to {origin_of(target)} cannot be made: {fault}") from None
-    except UnicodeError:
-        raise OutgoingFailed(
-            f"The request to {origin_of(target)} has a header that is not ASCII. Correct it."
-        ) from None
+) -> Message:
+    target, user = target_of(url), None
+    if target is None or params:
+        bare, user = take_user(parse_url(url))
+        target = Target.of(with_params(bare, params))
+    ours = dict(OUR_HEADERS)
+    if user is not None:
+        ours["authorization"] = f"Basic {b64encode(':'.join(user).encode()).decode()}"
+    if json is not None:
+        ours["content-type"], content = "application/json", msgspec.json.encode(json)
+    return Message(method.upper(), target, merged(ours, headers), content)
 
 
-def _with_ours(headers: Mapping[str, str] | None) -> httpx2.Headers:
-    """Our headers with `headers` over them, whatever the case of their names."""
-    merged = httpx2.Headers(OUR_HEADERS)
-    merged.update(headers)
-    return merged
-
-
-async def _read(response: httpx2.Response, max_bytes: int) -> bytes:
-    origin = origin_of(response.request.url)
+async def _body(response: StreamedResponse, max_bytes: int) -> bytes:
+    """The whole body, decompressed as it comes in, so that a bomb is noticed before it goes off."""
+    origin = response.target.origin
+    too_large = f"{origin} answered with more than the {max_bytes:,} bytes allowed."
+    encodings = response.headers.get("content-encoding", "").lower().split(",")
+    decoders = [_Decoder(name.strip()) for name in reversed(encodings) if name.strip() in ("gzip", "deflate")]
     parts: list[bytes] = []
-    size = 0
+    room = max_bytes
     try:
         async with aclosing(response.aiter_bytes()) as incoming:
             async for part in incoming:
-                size += len(part)
-                if size > max_bytes:
-                    raise OutgoingBadAnswer(f"{origin} answered with more than the {max_bytes:,} bytes allowed.")
+                for decoder in decoders:
+                    part = decoder.decode(part, most=room + 1)  # noqa: PLW2901 - what the next decoder gets
+                room -= len(part)
+                if room < 0:
+                    raise OutgoingBadAnswer(too_large)
                 parts.append(part)
-    except httpx2.DecodingError:
+    except zlib.error:
         raise OutgoingBadAnswer(f"{origin} answered with a body that cannot be decompressed.") from None
     finally:
         await response.aclose()
     return b"".join(parts)
+
+
+class _Decoder:
+    """One content encoding. `deflate` may come without zlib's header, as some servers send it."""
+
+    def __init__(self, encoding: str) -> None:
+        self._may_be_raw = encoding == "deflate"
+        self._decompress = zlib.decompressobj(zlib.MAX_WBITS | (16 if encoding == "gzip" else 0)).decompress
+
+    def decode(self, data: bytes, *, most: int) -> bytes:
+        """At most `most` bytes; whoever gets that many stops reading."""
+        may_be_raw, self._may_be_raw = self._may_be_raw, False
+        try:
+            return self._decompress(data, most)
+        except zlib.error:
+            if not may_be_raw:
+                raise
+            self._decompress = zlib.decompressobj(-zlib.MAX_WBITS).decompress
+            return self._decompress(data, most)

@@ -1,24 +1,19 @@
 """Every way an outgoing request ends without an answer.
 
-    OutgoingError
-    ├── OutgoingRefused         outgoing_refused    the guard said no; nothing was sent there
-    └── OutgoingFailed          outgoing_failed     it was tried
-        ├── OutgoingBadUrl      invalid_url         the url names no place that HTTP can reach
-        ├── OutgoingUnreachable unreachable         no such host, nobody listens, TLS or connection broke
-        │   └── OutgoingNotSent                     and nothing was sent
-        ├── OutgoingTimedOut    timeout             no whole answer in time
-        └── OutgoingBadAnswer   bad_response        too large, too many redirects, or not HTTP
-
-They are httpx2 errors too, so that code which was written for httpx2 and is lent our client (the MCP SDK)
-takes them for what they are: a request that failed.
+OutgoingError
+├── OutgoingRefused         outgoing_refused    the address check refused it; nothing was sent
+└── OutgoingFailed          outgoing_failed     it was tried
+    ├── OutgoingBadUrl      invalid_url         the url is not one that HTTP can reach
+    ├── OutgoingUnreachable unreachable         no such host, nobody listens, TLS or connection broke
+    │   └── OutgoingNotSent                     and nothing was sent
+    ├── OutgoingTimedOut    timeout             no complete response in time
+    └── OutgoingBadAnswer   bad_response        too large, too many redirects, or not HTTP
 """
-
-import httpx2
 
 from jackfield.errors import JackfieldError
 
 
-class OutgoingError(JackfieldError, httpx2.TransportError):
+class OutgoingError(JackfieldError):
     code = "outgoing_error"
 
 
@@ -34,7 +29,7 @@ class OutgoingBadUrl(OutgoingFailed):
     code = "invalid_url"
 
 
-class OutgoingUnreachable(OutgoingFailed, httpx2.NetworkError):
+class OutgoingUnreachable(OutgoingFailed):
     code = "unreachable"
 
 
@@ -42,9 +37,9 @@ class OutgoingNotSent(OutgoingUnreachable):
     """There was no connection to send on."""
 
 
-class OutgoingTimedOut(OutgoingFailed, httpx2.TimeoutException):
+class OutgoingTimedOut(OutgoingFailed):
     code = "timeout"
 
 
-class OutgoingBadAnswer(OutgoingFailed, httpx2.ProtocolError):
+class OutgoingBadAnswer(OutgoingFailed):
     code = "bad_response"

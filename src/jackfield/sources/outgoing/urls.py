@@ -1,7 +1,6 @@
-"""What a usable url is, and which origin it belongs to. Pure.
+"""Urls in one normal form, and their origins. Pure.
 
-Above: `transport.py` and `client.py`, which see urls in this one spelling only. Below: httpx2's parser. The
-host that is checked is the host that is connected to, because both come from the same parsed url.
+The host that is checked is the host that is connected to, because both come from the same parsed url.
 """
 
 from functools import lru_cache
@@ -10,11 +9,12 @@ from urllib.parse import quote, urlencode
 import httpx2
 from msgspec import Struct
 
-from jackfield.sources.outgoing.addresses import is_host_name, literal
 from jackfield.sources.outgoing.errors import OutgoingBadUrl
+from jackfield.sources.outgoing.guard import is_host_name, literal
 
 _PORTS = {"http": 80, "https": 443}
 _LAST_PORT = 65535
+_LONGEST_CACHED = 1_000
 
 
 class Origin(Struct, frozen=True):
@@ -29,8 +29,24 @@ class Origin(Struct, frozen=True):
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
+class Target(Struct, frozen=True):
+    """Where a request goes, taken apart once."""
+
+    url: str
+    origin: Origin
+    host: str
+    """For the Host header."""
+    path: str
+    """With the query."""
+
+    @classmethod
+    def of(cls, url: httpx2.URL) -> "Target":
+        """The target of a url in its normal form, without a user."""
+        return cls(str(url), origin_of(url), url.netloc.decode("ascii"), url.raw_path.decode("ascii"))
+
+
 def parse_url(url: str | httpx2.URL) -> httpx2.URL:
-    """`url` in its one spelling: host in lower case and ASCII, addresses in their usual form, no fragment.
+    """`url` in its normal form: host in lower case and ASCII, addresses in their usual notation, no fragment.
 
     Raises `OutgoingBadUrl` for everything that HTTP cannot reach. The user and password stay; see `take_user`.
     """
@@ -68,6 +84,19 @@ def named_origin(config_url: str) -> Origin:
     return origin_of(parse_url(config_url))
 
 
+def target_of(url: str) -> Target | None:
+    """Where a url leads; None for one that has a user or password in it."""
+    return _cached_target(url) if len(url) <= _LONGEST_CACHED else _parsed_target(url)
+
+
+def _parsed_target(url: str) -> Target | None:
+    parsed = parse_url(url)
+    return None if parsed.userinfo else Target.of(parsed)
+
+
+_cached_target = lru_cache(maxsize=1024)(_parsed_target)
+
+
 def with_params(url: httpx2.URL, params: tuple[tuple[str, str], ...]) -> httpx2.URL:
     """`url` with `params` after the query it has."""
     if not params:
@@ -77,7 +106,7 @@ def with_params(url: httpx2.URL, params: tuple[tuple[str, str], ...]) -> httpx2.
 
 
 def _shown(url: str) -> str:
-    """The url for a sentence: short, printable, and without what may be secret (user, query)."""
+    """The url for a message: short, printable, and without what may be secret (user, query)."""
     bare = url.partition("?")[0].partition("#")[0]
     scheme, separator, rest = bare.partition("://")
     authority, slash, path = rest.partition("/")

@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackfield.errors import ConfigError
-from jackfield.sources.outgoing.addresses import (
+from jackfield.sources.outgoing.guard import (
     Address,
     closed_because,
     embedded,
     is_host_name,
     literal,
-    opened,
     parse_allowed,
 )
 
@@ -166,7 +165,7 @@ def test_what_dns_cannot_know_is_no_host_name(host: str) -> None:
 def test_an_entry_of_the_allow_list_opens_what_it_names_and_nothing_else(
     entry: str, host: str, port: int, address: str, *, permits: bool
 ) -> None:
-    assert opened((parse_allowed(entry),), host=host, port=port, address=ip_address(address)) is permits
+    assert parse_allowed(entry).covers(host, port, ip_address(address)) is permits
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
-from collections.abc import AsyncIterator
-
-import httpx2
 import pytest
 
 from jackfield.sources.outgoing import OutgoingBadAnswer
-from jackfield.sources.outgoing.transport import OUR_HEADERS, redirected
+from jackfield.sources.outgoing.client import OUR_HEADERS, Message, redirected
+from jackfield.sources.outgoing.urls import target_of
 
 HERE = "http://here.example/start"
 SECRETS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/x"}
 
 
-def request(method: str = "POST", content: bytes | None = b'{"a":1}', url: str = HERE) -> httpx2.Request:
-    return httpx2.Request(method, url, headers={**SECRETS, "Content-Type": "application/json"}, content=content)
+def request(method: str = "POST", content: bytes | None = b'{"a":1}', url: str = HERE) -> Message:
+    target = target_of(url)
+    assert target is not None
+    return Message(method, target, {**SECRETS, "Content-Type": "application/json"}, content)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,14 @@ def test_a_redirects_status_decides_method_and_body(
 ) -> None:
     after = redirected(request(method), status=status, location="/next")
 
-    assert (after.method, after.content) == (becomes, b'{"a":1}' if keeps_body else b"")
-    assert after.headers.get("content-length") == ("7" if keeps_body else None)
-    assert after.headers.get("content-type") == ("application/json" if keeps_body else None)
+    assert (after.method, after.content) == (becomes, b'{"a":1}' if keeps_body else None)
+    assert after.headers.get("Content-Type") == ("application/json" if keeps_body else None)
 
 
 def test_on_the_same_origin_every_header_stays() -> None:
     after = redirected(request(), status=307, location="http://HERE.example:80/next")
 
-    assert str(after.url) == "http://here.example/next"
+    assert after.target.url == "http://here.example/next"
     assert {name: after.headers[name] for name in SECRETS} == SECRETS
 
 
@@ -62,26 +61,26 @@ def test_on_the_same_origin_every_header_stays() -> None:
 def test_to_another_origin_go_only_our_own_headers(location: str, status: int) -> None:
     after = redirected(request(), status=status, location=location)
 
-    body = {"content-type": "application/json", "content-length": "7"} if status == 307 else {}
-    assert dict(after.headers) == {**OUR_HEADERS, "host": after.url.netloc.decode(), **body}
+    body = {"Content-Type": "application/json"} if status == 307 else {}
+    assert after.headers == {**OUR_HEADERS, **body}
 
 
 def test_from_https_to_http_no_header_is_kept() -> None:
     after = redirected(request(url="https://here.example/"), status=307, location="http://here.example/")
 
-    assert set(after.headers) == {*OUR_HEADERS, "host", "content-type", "content-length"}
+    assert set(after.headers) == {*OUR_HEADERS, "Content-Type"}
 
 
 @pytest.mark.parametrize("location", ["next?b=2", "./next?b=2", "/next?b=2", "../next?b=2#part"])
 def test_a_relative_location_starts_where_the_request_went(location: str) -> None:
-    assert str(redirected(request(), status=302, location=location).url) == "http://here.example/next?b=2"
+    assert redirected(request(), status=302, location=location).target.url == "http://here.example/next?b=2"
 
 
 def test_a_user_in_a_location_is_not_used() -> None:
     after = redirected(request(), status=302, location="http://me:secret@there.example/")
 
-    assert str(after.url) == "http://there.example/"
-    assert "authorization" not in after.headers
+    assert after.target.url == "http://there.example/"
+    assert "Authorization" not in after.headers
 
 
 @pytest.mark.parametrize(
@@ -90,14 +89,3 @@ def test_a_user_in_a_location_is_not_used() -> None:
 def test_a_location_that_http_cannot_reach_is_a_bad_answer(location: str) -> None:
     with pytest.raises(OutgoingBadAnswer, match=r"^http://here\.example redirected to nowhere\. "):
         redirected(request(), status=302, location=location)
-
-
-def test_a_body_that_was_a_stream_is_not_sent_again() -> None:
-    async def parts() -> AsyncIterator[bytes]:
-        yield b"once"
-
-    streamed = httpx2.Request("POST", HERE, content=parts())
-
-    with pytest.raises(OutgoingBadAnswer, match="cannot be sent again"):
-        redirected(streamed, status=307, location="/next")
-    assert redirected(streamed, status=303, location="/next").content == b""

@@ -1,11 +1,15 @@
-"""Which addresses are closed to foreign urls, and which of them the operator opened. Pure.
+"""The address check: which addresses a request may connect to.
 
-Above: `network.py`, which asks before it connects. Below: the standard library's `ipaddress`, and httpx2 for
-international names.
+Foreign urls may not reach loopback, private and other special addresses unless `[outgoing] allow` lists them; a url of
+the operator's config may. A name is resolved once per connection, and the connection goes to the address that was
+checked, so DNS rebinding has no second answer to give.
 """
 
+import asyncio
+import logging
 import re
 import socket
+from collections.abc import Awaitable, Callable
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -19,6 +23,12 @@ import httpx2
 from msgspec import Struct
 
 from jackfield.errors import ConfigError
+from jackfield.sources.outgoing.errors import OutgoingError, OutgoingRefused, OutgoingUnreachable
+
+log = logging.getLogger(__name__)
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""`resolve(host, port)`: the addresses of a name, best first. Raises `OSError` when it has none."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -150,6 +160,63 @@ def _unusable(entry: str) -> ConfigError:
     )
 
 
-def opened(allow: tuple[Allowed, ...], *, host: str, port: int, address: Address) -> bool:
-    """Whether the operator listed this destination."""
-    return any(entry.covers(host, port, address) for entry in allow)
+async def resolve_by_system(host: str, port: int) -> list[str]:
+    """By the machine's own resolver: hosts file, DNS."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Guard:
+    """Resolves hosts and drops the addresses that are closed."""
+
+    def __init__(self, allow: tuple[Allowed, ...], *, resolve: Resolve = resolve_by_system) -> None:
+        self._allow = allow
+        self._resolve = resolve
+
+    async def reachable(self, host: str, port: int, *, named: bool) -> list[Address]:
+        """The addresses of `host` that may be connected to, best first; `named`: the operator's config names it.
+
+        Raises `OutgoingError` when there is none. For a host name that the config does not name there is only one
+        refusal: whoever chose it must not learn what our resolver knows. The log has the detail.
+        """
+        try:
+            addresses = await self._addresses(host, port)
+            return addresses if named else self._permitted(host, port, addresses)
+        except OutgoingError as fault:
+            if named or literal(host) is not None:
+                raise
+            log.warning("%s", fault)
+            raise OutgoingRefused(
+                f"The request to '{host}' was refused: the name has no address, or one that is not public. "
+                "The gateway's log says which. The operator can add it to allow under [outgoing] in the config."
+            ) from None
+
+    async def _addresses(self, host: str, port: int) -> list[Address]:
+        address = literal(host)
+        if address is not None:
+            return [address]
+        try:
+            found = [ip_address(text) for text in await self._resolve(host, port)]
+        except (OSError, UnicodeError) as fault:
+            why = fault.strerror if isinstance(fault, OSError) and fault.strerror else fault
+            raise OutgoingUnreachable(f"The host '{host}' was not found: {why}. Check its spelling and DNS.") from None
+        if not found:
+            raise OutgoingUnreachable(f"The host '{host}' has no address. Check its spelling and DNS.")
+        return found
+
+    def _permitted(self, host: str, port: int, addresses: list[Address]) -> list[Address]:
+        permitted = [
+            address
+            for address in addresses
+            if closed_because(address) is None or any(entry.covers(host, port, address) for entry in self._allow)
+        ]
+        if permitted:
+            return permitted
+        address = addresses[0]
+        subject, entries = f"'{host}', which resolves to {address},", f'"{host}" or "{address}"'
+        if literal(host) is not None:
+            subject, entries = f"'{host}'", f'"{address}"'
+        raise OutgoingRefused(
+            f"The request to {subject} was refused: that is {closed_because(address)} address. "
+            f"To permit it, add {entries} to allow under [outgoing] in the config."
+        )
