@@ -14,7 +14,7 @@ CODE := src tests bench stress conformance examples
 
 export PYTHON
 
-.PHONY: help serve console test check format bench stress conformance clients requirements requirements-tick lock clean run-env dev-env
+.PHONY: help serve console test check format bench stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -59,6 +59,9 @@ requirements: dev-env ## which demands the tests show and which are open, by see
 
 requirements-tick: dev-env ## write into tests/requirements.toml which demands the tests name
 	@$(BIN)/python -m tests.requirements_report --tick
+
+drawing: dev-env ## redraw the package graph in docs/architecture.md from the imports
+	@$(BIN)/python -m tests.package_graph --write
 
 lock: dev-env ## pin what pyproject.toml asks for, with hashes and without addresses; ARGS=--upgrade takes the newest
 	@make/lock $(ARGS)

@@ -1,6 +1,9 @@
 """The documents stay true: their examples load, their links lead somewhere, and no setting is missing."""
 
 import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,14 @@ from jackfield.settings.sections import (
 )
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.manifest.options import ManifestOptions
+from tests import package_graph
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 TOOL_FILES = (ROOT / "docs/tool-files.md").read_text(encoding="utf-8")
 VARIABLES_IN = ("settings/loading.py", "settings/models.py", "keys.py")
@@ -122,3 +130,35 @@ def test_the_documents_name_the_variables_that_the_settings_read() -> None:
     read = set(re.findall(r"JACKFIELD_[A-Z_]+", code))
     assert read
     assert {name for name in read if name not in CONFIGURATION} == set()
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *EXAMPLES], ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_every_shell_block_can_be_pasted_into_bash_and_zsh(document: Path) -> None:
+    for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+        commands = without_heredocs(block)
+        for shell in filter(shutil.which, ("bash", "zsh")):
+            subprocess.run([shell, "-n"], input=block, text=True, check=True)
+        unquoted = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", "", commands)
+        assert "#" not in unquoted, f"zsh takes no comments at its prompt: {block}"
+        assert not re.search(r"(?<!\$)!", commands), f"the history of a shell is expanded: {block}"
+        assert not re.search(r"[?*\[]|=\(", unquoted), f"zsh fails on patterns that match nothing: {block}"
+        assert shlex.split(commands)
+
+
+def without_heredocs(block: str) -> str:
+    return re.sub(r"<<'END'.*?\nEND\n", "\n", block, flags=re.DOTALL)
+
+
+def test_the_package_graph_is_up_to_date() -> None:
+    page = package_graph.PAGE.read_text(encoding="utf-8")
+    assert package_graph.with_drawing(page, package_graph.drawing()) == page, "run `make drawing`"
+
+
+def test_the_package_graph_leaves_out_what_follows_from_other_arrows() -> None:
+    graph = {"a": frozenset("bcd"), "b": frozenset("c"), "c": frozenset("d"), "d": frozenset("")}
+    assert package_graph.without_shortcuts(graph) == {
+        "a": frozenset("b"),
+        "b": frozenset("c"),
+        "c": frozenset("d"),
+        "d": frozenset(""),
+    }
