@@ -20,11 +20,11 @@ from bench.figures import Sample, percentile
 from bench.processes import BenchError
 from jackfield.model.call import Done, Failed
 from jackfield.sources.workerfile import SDK
-from jackfield.workers.channel import Channel, ProgressPart
-from jackfield.workers.environments import Environment, Script
+from jackfield.workers.channel import ProgressPart, WorkerChannel
+from jackfield.workers.environments import Environment, ToolScript
+from jackfield.workers.host import WorkerHost
 from jackfield.workers.pool import FileSpec, PoolCall, WorkerPool
 from jackfield.workers.worker import CallHooks
-from jackfield.workers.workshop import Workshop
 
 TOOL_FILE = """\
 # /// script
@@ -71,11 +71,11 @@ HOOKS = CallHooks(_no_progress, _no_tools)
 @asynccontextmanager
 async def a_pool(folder: Path) -> AsyncIterator[WorkerPool]:
     """The pool of a tool file, with its worker up."""
-    workshop = Workshop(folder / "workers", redact=str)
+    workshop = WorkerHost(folder / "workers", redact=str)
     spec = FileSpec(
         source="bench",
         label="echo.py",
-        script=Script("echo", TOOL_FILE),
+        script=ToolScript("echo", TOOL_FILE),
         sequential=False,
         command=_command,
         env={},
@@ -120,10 +120,10 @@ class RawEcho:
 
     def __init__(self) -> None:
         self._answers: deque[asyncio.Future[bytes]] = deque()
-        self._channel: Channel | None = None
+        self._channel: WorkerChannel | None = None
 
     async def open(self, sock: socket.socket) -> None:
-        self._channel = await Channel.open(sock, on_line=self._take, on_end=lambda _: None)
+        self._channel = await WorkerChannel.open(sock, on_line=self._take, on_end=lambda _: None)
 
     async def ask(self, line: bytes) -> bytes:
         assert self._channel is not None

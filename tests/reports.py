@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.sources.pyfile.syntax import COUNTS_IN_ONE_PLACE, undisturbed
+from jackfield.sources.pyfile.names import COUNTS_IN_ONE_PLACE, undisturbed
 
 _parse = ast.parse
 

@@ -62,7 +62,7 @@ from jackfield.store import naming, open_store
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.mind_moves import AGENTS_TOPIC
 from jackfield.store.preferences import PREFERENCES_TOPIC
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger("jackfield")
 
@@ -92,7 +92,7 @@ class Gateway:
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
         self._redactor = Redactor(lambda: settings.secrets.used)
-        self.workshop = Workshop(
+        self.workshop = WorkerHost(
             settings.data / "workers",
             redact=self._redactor.text,
             base=settings.folder,

@@ -43,7 +43,7 @@ from jackfield.sources.outgoing import Outgoing
 from jackfield.spaces.live import Live
 from jackfield.store import Store
 from jackfield.store.opening import database_files
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 
 SPEAK_SO = 'Write calls = [{ tool = "enter_space", … }], then calls = [{ tool = "send_message", … }].'
 MOST_NAMED = 5
@@ -60,7 +60,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     pipeline: Pipeline
     answers: Answers
     models: Models
-    workshop: Workshop
+    workshop: WorkerHost
     surroundings: Surroundings
 
 

@@ -9,7 +9,7 @@ import msgspec
 from jackfield.model.call import Outcome
 from jackfield.sources.base import Invocation, Surroundings
 from jackfield.sources.outgoing import Outgoing
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 
 
 def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str], None], **more: Any) -> Surroundings:
@@ -24,7 +24,7 @@ def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str]
         call_tool=_no_calls,
         ask_model=_no_model,
         outgoing=outgoing,
-        workshop=more.pop("workshop", None) or Workshop(folder / "workers", redact=str),
+        workshop=more.pop("workshop", None) or WorkerHost(folder / "workers", redact=str),
     )
     return msgspec.structs.replace(bare, **more)
 

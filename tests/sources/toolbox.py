@@ -15,7 +15,7 @@ from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
 from jackfield.sources.files import files_source
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 from tests.waiting import PATIENCE
 
 BOUND = PATIENCE
@@ -37,7 +37,7 @@ class Toolbox:
         self.asked_within: list[tuple[str, ...] | None] = []
         """Which tools each of these might call."""
         self.answer: Callable[[dict[str, Any]], Outcome] = done
-        self.workshop = Workshop(folder / ".jackfield" / "workers", redact=lambda text: text)
+        self.workshop = WorkerHost(folder / ".jackfield" / "workers", redact=lambda text: text)
         surroundings = Surroundings(
             folder=folder,
             data=folder / ".jackfield",

@@ -116,7 +116,7 @@ class Scene:
         assert self.supervisor._link is not None
         return self.supervisor._link.pid
 
-    def minder_of(self, child: Child) -> int:
+    def monitor_of(self, child: Child) -> int:
         return parents()[child.pid]
 
 

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from jackfield.errors import CouldNotStart
-from jackfield.workers.supervisor import Supervisor, why_not
+from jackfield.workers.supervisor import Supervisor, start_failure
 from tests.waiting import PATIENCE, Stopwatch
 from tests.workers.processes import PYTHON, UNRULY_SIZE, Scene, eventually, running
 
@@ -125,7 +125,7 @@ async def test_a_folder_that_is_not_there_is_the_reason_given(scene: Scene) -> N
 
 
 def test_a_fault_without_a_word_of_our_own_is_given_in_the_systems() -> None:
-    assert why_not("uvx", "begin", 11) == "Could not start 'uvx': Resource temporarily unavailable."
+    assert start_failure("uvx", "begin", 11) == "Could not start 'uvx': Resource temporarily unavailable."
 
 
 async def test_everybody_who_waits_hears_how_it_ended(scene: Scene) -> None:
@@ -193,7 +193,7 @@ async def test_processes_that_fork_while_they_are_killed_are_caught(scene: Scene
 
 
 async def test_nobody_but_the_command_holds_its_descriptors(scene: Scene) -> None:
-    """Neither the zygote nor a minder, its own or one started later: the end of its output is seen at once."""
+    """Neither the zygote nor a monitor, its own or one started later: the end of its output is seen at once."""
     first = await scene.start("sh", "-c", "read word; exec sleep 60 >&-", stdin=(feed := os.pipe())[0])
     second = await scene.start("sleep", "60")
     os.write(feed[1], b"go\n")
@@ -223,7 +223,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_and_may_lose_its_descrip
 
 async def test_close_ends_everything_and_nothing_starts_after_it(scene: Scene) -> None:
     unruly, gentle = await scene.start_unruly(), await scene.start("sleep", "60")
-    zygote, minders = scene.zygote, [scene.minder_of(unruly.child), scene.minder_of(gentle.child)]
+    zygote, monitors = scene.zygote, [scene.monitor_of(unruly.child), scene.monitor_of(gentle.child)]
     watch = Stopwatch()
 
     await scene.supervisor.close()
@@ -231,7 +231,7 @@ async def test_close_ends_everything_and_nothing_starts_after_it(scene: Scene) -
     assert watch.seconds() < 2.0
     assert (unruly.child.returncode, gentle.child.returncode) == (-signal.SIGKILL, -signal.SIGTERM)
     assert scene.alive() == set()
-    assert not any(map(running, [zygote, *minders]))
+    assert not any(map(running, [zygote, *monitors]))
     with pytest.raises(CouldNotStart, match=r"^'true' was not started, because the gateway is stopping\.$"):
         await scene.start("true")
     await scene.supervisor.close()
@@ -253,7 +253,7 @@ async def test_without_sight_of_descendants_the_group_is_ended(tmp_path: Path) -
         await eventually(lambda: len(scene.alive()) >= 4, what=lambda: f"{scene.alive()}")
         killed.child.kill()
         assert await killed.code() == -signal.SIGKILL
-        os.kill(scene.minder_of(orphaned.child), signal.SIGKILL)
+        os.kill(scene.monitor_of(orphaned.child), signal.SIGKILL)
         assert await orphaned.code() == -signal.SIGKILL
         await scene.empties()
     finally:

@@ -1,4 +1,4 @@
-"""Whoever of gateway, zygote and minder is killed: two seconds later nothing is left of what they held."""
+"""Whoever of gateway, zygote and monitor is killed: two seconds later nothing is left of what they held."""
 
 import asyncio
 import os
@@ -51,12 +51,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("victims", ["one", "all"])
-async def test_a_killed_minder_takes_its_own_tree_with_it_and_no_other(scene: Scene, victims: str) -> None:
+async def test_a_killed_monitor_takes_its_own_tree_with_it_and_no_other(scene: Scene, victims: str) -> None:
     first, second, third = [await scene.start_unruly() for _ in range(3)]
     killed = [first] if victims == "one" else [first, second]
 
     for started in killed:
-        os.kill(scene.minder_of(started.child), signal.SIGKILL)
+        os.kill(scene.monitor_of(started.child), signal.SIGKILL)
 
     assert [await started.code() for started in killed] == [-signal.SIGKILL] * len(killed)
     assert len(scene.alive()) == UNRULY_SIZE * (3 - len(killed))
@@ -110,13 +110,13 @@ async def test_a_zygote_killed_in_the_midst_of_starts_leaves_nothing_and_the_sta
         await scene.empties()
 
 
-async def test_zygote_and_minders_leave_ctrl_c_and_sigterm_to_the_gateway(scene: Scene) -> None:
+async def test_zygote_and_monitors_leave_ctrl_c_and_sigterm_to_the_gateway(scene: Scene) -> None:
     started = await scene.start("sleep", "60")
-    minder = scene.minder_of(started.child)
-    assert len({os.getsid(pid) for pid in (os.getpid(), scene.zygote, minder, started.child.pid)}) == 4
+    monitor = scene.monitor_of(started.child)
+    assert len({os.getsid(pid) for pid in (os.getpid(), scene.zygote, monitor, started.child.pid)}) == 4
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(minder, number)
+        os.kill(monitor, number)
         os.kill(scene.zygote, number)
 
     other = await scene.start("true")

@@ -20,9 +20,9 @@ from jackfield.sessions import events
 from jackfield.sessions.lines import LineReader, Pace, TooLong
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.sessions import SessionSettings
-from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.host import WorkerHost
+from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.supervisor import Child
-from jackfield.workers.workshop import Workshop
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -43,7 +43,7 @@ END_WITHIN = 5.0
 class Place(Struct, frozen=True, kw_only=True):
     """Where programs run, and what all of them find there."""
 
-    workshop: Workshop
+    workshop: WorkerHost
     base: Path
     """Where relative paths of the config begin."""
     environment: dict[str, str]
@@ -69,7 +69,7 @@ class Program:
         self._place = place
         self._redact = redact
         self._on_end = on_end
-        self._plan: Plan | None = None
+        self._plan: LaunchPlan | None = None
         self._child: Child | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._outputs: list[asyncio.ReadTransport] = []
@@ -99,7 +99,7 @@ class Program:
         self._watching = asyncio.create_task(self._watch(told, errors), name=f"session {self._session.id}")
         self._session.move_to(SessionStatus.RUNNING)
 
-    async def _planned(self) -> Plan:
+    async def _planned(self) -> LaunchPlan:
         session, settings, place = self._session, self._settings, self._place
         assert session.socket is not None
         folder = place.base if settings.folder is None else place.base / os.path.expanduser(settings.folder)  # noqa: PTH111, ASYNC240 - reads the environment, not the disk

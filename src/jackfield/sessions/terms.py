@@ -10,7 +10,7 @@ from jackfield.sessions.program import Place
 from jackfield.settings import Settings
 from jackfield.settings.agents import AgentSettings
 from jackfield.settings.sessions import RelaySettings, SessionSettings
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 
 INHERITED = ("PATH", "HOME", "LANG")
 """What a program finds of the gateway's own environment."""
@@ -29,7 +29,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str]
 
 
-def terms_of(settings: Settings, *, workshop: Workshop, redact: Callable[[str], str]) -> Terms:
+def terms_of(settings: Settings, *, workshop: WorkerHost, redact: Callable[[str], str]) -> Terms:
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment = {**inherited, "JACKFIELD_URL": settings.url}
     return Terms(

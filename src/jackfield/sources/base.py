@@ -14,8 +14,8 @@ from msgspec import Raw, Struct, field
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
 from jackfield.model.tool import Category, Tool, ToolKind
+from jackfield.workers.host import WorkerHost
 from jackfield.workers.supervisor import Supervisor
-from jackfield.workers.workshop import Workshop
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     ask_model: ModelAsker
     outgoing: Any
     """The guarded HTTP client (`outgoing.Outgoing`)."""
-    workshop: Workshop
+    workshop: WorkerHost
     """Where processes are started and watched."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What sources of one kind have in common, by a name of that kind's own."""

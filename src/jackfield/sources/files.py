@@ -23,8 +23,8 @@ from jackfield.sources.base import Invocation, Listing, Surroundings, Unoffered
 from jackfield.sources.context import Lent
 from jackfield.sources.globs import Globs, Stamp
 from jackfield.sources.inprocess import FileVersion, InProcessTool
+from jackfield.sources.pyfile.pep723 import NotWheels, wheels_of
 from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
-from jackfield.sources.pyfile.wheels import NotWheels, wheels_of
 from jackfield.sources.threads import Threads
 from jackfield.sources.watching import Watch
 from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool

@@ -19,7 +19,7 @@ from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
-from jackfield.workers.environments import Environment, Script, Wheels
+from jackfield.workers.environments import Environment, ToolScript, Wheels
 from jackfield.workers.pool import FileSpec, PoolCall
 from jackfield.workers.worker import CallHooks
 
@@ -66,7 +66,7 @@ class WorkerFile:
         spec = FileSpec(
             source=lent.source,
             label=label,
-            script=Script(path.stem, text, wheels),
+            script=ToolScript(path.stem, text, wheels),
             sequential=sequential,
             command=partial(_command, mode="script" if sequential else "serve", folder=path.parent, options=options),
             env=worker_environment(os.environ, options.env),

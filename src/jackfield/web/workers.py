@@ -11,8 +11,8 @@ from jackfield.model.times import iso_time
 from jackfield.web.answers import Answer, json_reply
 from jackfield.web.records import Time
 from jackfield.web.visit import Visit
+from jackfield.workers.host import WorkerStatus
 from jackfield.workers.logs import LogLine
-from jackfield.workers.workshop import WorkerStatus
 
 
 class ProcessRecord(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ class ProgressPart(Struct, frozen=True):
     message: str | None = None
 
 
-class Message(Struct, frozen=True):
+class WorkerMessage(Struct, frozen=True):
     """Anything a worker says. Which field is set tells what it is."""
 
     id: str | int | None = None
@@ -45,7 +45,7 @@ class Garbage(Exception):
     """Something on the line that is no message."""
 
 
-_decode = msgspec.json.Decoder(Message).decode
+_decode = msgspec.json.Decoder(WorkerMessage).decode
 
 
 _ANSWER = re.compile(rb'\{"id":("[^"\\]*"|\d+),"result":')
@@ -53,7 +53,7 @@ _ANSWER = re.compile(rb'\{"id":("[^"\\]*"|\d+),"result":')
 _TOO_DEEP = "The tool returned something that is nested too deeply to be passed on. Return it flatter, or as text."
 
 
-def decode_message(line: bytes) -> Message:
+def decode_message(line: bytes) -> WorkerMessage:
     try:
         if not line.isascii():
             line.decode()  # a result is passed on unread, so nobody after us looks whether it is UTF-8
@@ -64,15 +64,15 @@ def decode_message(line: bytes) -> Message:
         raise Garbage(str(error)) from None
 
 
-def _too_deep(line: bytes) -> Message:
+def _too_deep(line: bytes) -> WorkerMessage:
     """A result that cannot be passed on fails its own call and no other."""
     found = _ANSWER.match(line)
     if found is None:
         raise Garbage("it is nested too deeply")
-    return Message(id=msgspec.json.decode(found[1]), error=_TOO_DEEP, code="bad_result")
+    return WorkerMessage(id=msgspec.json.decode(found[1]), error=_TOO_DEEP, code="bad_result")
 
 
-class Channel(asyncio.Protocol):
+class WorkerChannel(asyncio.Protocol):
     """Splits what comes into lines. `on_line` gets each one, `on_end` is told once that no more will come."""
 
     def __init__(self, *, on_line: Callable[[bytes], None], on_end: Callable[[str | None], None]) -> None:
@@ -85,7 +85,7 @@ class Channel(asyncio.Protocol):
     @classmethod
     async def open(
         cls, sock: socket.socket, *, on_line: Callable[[bytes], None], on_end: Callable[[str | None], None]
-    ) -> "Channel":
+    ) -> "WorkerChannel":
         loop = asyncio.get_running_loop()
         channel = cls(on_line=on_line, on_end=on_end)
         await loop.create_unix_connection(lambda: channel, sock=sock)

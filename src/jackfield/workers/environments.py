@@ -64,7 +64,7 @@ class Wheels(Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]
 
 
-class Script(Struct, frozen=True):
+class ToolScript(Struct, frozen=True):
     """One version of a file that wants an environment."""
 
     name: str
@@ -94,7 +94,7 @@ class Environments:
         self._supervisor = supervisor
         self._making: dict[tuple[str, str], _Making] = {}
 
-    async def ready(self, script: Script, *, within: float, tell: Tell) -> Environment:
+    async def ready(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
         """The environment of this version, made now if there is none. Whoever comes meanwhile waits with the first."""
         key = (script.digest, script.name)
         making = self._making.get(key)
@@ -107,7 +107,7 @@ class Environments:
             making.task.cancel()
         await asyncio.gather(*(making.task for making in self._making.values()), return_exceptions=True)
 
-    async def make(self, script: Script, *, within: float, tell: Tell) -> Environment:
+    async def make(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
         """Raises `InstallFailed`, or `CouldNotStart` when there can be no process."""
         try:
             return await self._make(script, within=within, tell=tell)
@@ -120,7 +120,7 @@ class Environments:
             logger.warning("%s", fault)
             raise
 
-    async def _make(self, script: Script, *, within: float, tell: Tell) -> Environment:
+    async def _make(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
         folder = self._folder / script.digest
         found = await asyncio.to_thread(_existing, folder, script)
         if found is not None:
@@ -213,7 +213,7 @@ class _Unsuccessful(Exception):
 class _Making:
     """One installation under way or done, and those who watch it."""
 
-    def __init__(self, environments: Environments, script: Script, *, within: float) -> None:
+    def __init__(self, environments: Environments, script: ToolScript, *, within: float) -> None:
         self._watching: list[Tell] = []
         self.task = asyncio.create_task(environments.make(script, within=within, tell=self._tell))
         self.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to see it
@@ -256,7 +256,7 @@ def _uv_program() -> str:
         raise InstallFailed(f"{said} Install it there: pip install uv") from None
 
 
-def _mark(folder: Path, script: Script) -> Path:
+def _mark(folder: Path, script: ToolScript) -> Path:
     return folder / f"{script.name}.{_MARK}"
 
 
@@ -267,7 +267,7 @@ def _remove_environment(mark: Path) -> None:
             shutil.rmtree(environment)
 
 
-def _existing(folder: Path, script: Script) -> Environment | None:
+def _existing(folder: Path, script: ToolScript) -> Environment | None:
     mark = _mark(folder, script)
     try:
         kept = json.loads(mark.read_text())
@@ -280,7 +280,7 @@ def _existing(folder: Path, script: Script) -> Environment | None:
     return Environment(python=kept["python"], file=str(file))
 
 
-def _written(folder: Path, script: Script) -> str:
+def _written(folder: Path, script: ToolScript) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{script.name}.py"
     aside = folder / f".{script.name}.{os.getpid()}"

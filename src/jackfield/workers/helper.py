@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from jackfield.errors import CouldNotStart, JackfieldError
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.workers.sandbox.kinds import Program, start_folder, unconfined
+from jackfield.workers.sandbox.kinds import SandboxCommand, start_folder, unconfined
 from jackfield.workers.supervisor import Child, Supervisor
 
 START_SECONDS = 30.0
@@ -96,7 +96,7 @@ class HelperProcess:
 
     async def _spawn(self, descriptor: int) -> Child:
         limits = SandboxSettings(kind="none", memory=MEMORY)
-        program = Program(command=self._command, env={"PATH": os.defpath}, folder=start_folder(None))
+        program = SandboxCommand(command=self._command, env={"PATH": os.defpath}, folder=start_folder(None))
         null = os.open(os.devnull, os.O_WRONLY)
         try:
             plan = unconfined(program, limits)

@@ -18,9 +18,9 @@ from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.words import counted
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.workers.environments import Environment, Environments, Script
+from jackfield.workers.environments import Environment, Environments, ToolScript
 from jackfield.workers.logs import WorkerLog
-from jackfield.workers.sandbox.kinds import Plan, plain
+from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.worker import CallHooks, Launch, NotTaken, Worker
@@ -41,7 +41,7 @@ class FileSpec(Struct, frozen=True, kw_only=True):
     source: str
     label: str
     """The file as the operator knows it."""
-    script: Script
+    script: ToolScript
     sequential: bool
     command: Command
     env: Mapping[str, str]
@@ -268,7 +268,7 @@ class WorkerPool:
         self._record.error = None
         return worker
 
-    async def _plan(self, environment: Environment) -> Plan:
+    async def _plan(self, environment: Environment) -> LaunchPlan:
         """What cannot be planned has not crashed: the machine or the config has to change."""
         spec = self.spec
         command = spec.command(environment)

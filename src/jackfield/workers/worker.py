@@ -18,10 +18,10 @@ from msgspec import UNSET, Raw, Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import NULL, Done, Failed
-from jackfield.workers.channel import Channel, Garbage, Message, ProgressPart, decode_message
+from jackfield.workers.channel import Garbage, ProgressPart, WorkerChannel, WorkerMessage, decode_message
 from jackfield.workers.logs import LogPipe, WorkerLog
-from jackfield.workers.sandbox.kinds import Plan
-from jackfield.workers.supervision.tree import cpu_seconds
+from jackfield.workers.sandbox.kinds import LaunchPlan
+from jackfield.workers.supervision.processes import cpu_seconds
 from jackfield.workers.supervisor import Child, Supervisor
 
 logger = logging.getLogger("jackfield.workers")
@@ -48,7 +48,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """How a worker process is started."""
 
     name: str
-    plan: Plan
+    plan: LaunchPlan
     """The command, in a sandbox or in none."""
     sequential: bool
     """It speaks the protocol of the seed's era: no handshake, no ids, one call at a time."""
@@ -101,7 +101,7 @@ class Worker:
         self._last_used = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._child: Child | None = None
-        self._channel: Channel | None = None
+        self._channel: WorkerChannel | None = None
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -146,7 +146,7 @@ class Worker:
     async def _wait_until_ready(self, ours: socket.socket) -> None:
         try:
             async with asyncio.timeout(self._launch.start_timeout):
-                self._channel = await Channel.open(ours, on_line=self._line, on_end=self._channel_end)
+                self._channel = await WorkerChannel.open(ours, on_line=self._line, on_end=self._channel_end)
                 if self._launch.sequential and not self._ready.done():
                     self._ready.set_result(None)
                 await self._ready
@@ -259,7 +259,7 @@ class Worker:
         else:
             self._break("it wrote a message that belongs to no call")
 
-    def _sequential_line(self, line: bytes, message: Message | None) -> None:
+    def _sequential_line(self, line: bytes, message: WorkerMessage | None) -> None:
         """A script of the seed's era prints its answers; what else it prints is its log."""
         if message is not None and (message.progress is not None or message.call is not None):
             self._message(message)
@@ -270,7 +270,7 @@ class Worker:
         for call_id in list(self._flights):
             self._answer(call_id, message)
 
-    def _handshake(self, message: Message) -> None:
+    def _handshake(self, message: WorkerMessage) -> None:
         if self._ready.done():
             return
         if message.ready:
@@ -279,7 +279,7 @@ class Worker:
             said = f"The file {self._launch.name} could not be loaded: {message.error}."
             self._ready.set_exception(WorkerFailed(f"{said} Correct it, or add what it imports to its dependencies."))
 
-    def _message(self, message: Message) -> None:
+    def _message(self, message: WorkerMessage) -> None:
         call_id = str(message.id)
         flight = self._flights.get(call_id)
         if flight is None:
@@ -292,7 +292,7 @@ class Worker:
         else:
             self._answer(call_id, message)
 
-    def _answer(self, call_id: str, message: Message) -> None:
+    def _answer(self, call_id: str, message: WorkerMessage) -> None:
         flight = self._flights.pop(call_id)
         for task in flight.nested:
             task.cancel()
@@ -306,13 +306,13 @@ class Worker:
         if self._is_retired:
             self._end_if_done()
 
-    def _nested_call(self, flight: _Flight, message: Message) -> None:
+    def _nested_call(self, flight: _Flight, message: WorkerMessage) -> None:
         if not flight.given_up:
             task = asyncio.create_task(self._call_tool(flight, message))
             flight.nested.add(task)
             task.add_done_callback(flight.nested.discard)
 
-    async def _call_tool(self, flight: _Flight, message: Message) -> None:
+    async def _call_tool(self, flight: _Flight, message: WorkerMessage) -> None:
         """Another tool, called by this one in the name of its caller. A refusal is told to the tool, not to us."""
         try:
             outcome = await flight.hooks.call_tool(message.tool, message.kwargs)
@@ -381,7 +381,7 @@ class Worker:
         self._flights.clear()
 
 
-def outcome_of(message: Message) -> Done | Failed:
+def outcome_of(message: WorkerMessage) -> Done | Failed:
     """An answer's meaning. An error is an error, also an empty one; `null` is a result."""
     if message.error is not None:
         error = message.error if isinstance(message.error, str) else msgspec.json.encode(message.error).decode()

@@ -22,7 +22,7 @@ from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
-from jackfield.workers.workshop import Workshop
+from jackfield.workers.host import WorkerHost
 from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.surroundings import surroundings_in
@@ -91,7 +91,7 @@ def http_server(state: Path, *, legacy: bool = False) -> Iterator[HttpServer]:
 class Scene:
     """One source over one server, and what it asked of its keeper."""
 
-    def __init__(self, folder: Path, outgoing: Outgoing, workshop: Workshop, options: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, outgoing: Outgoing, workshop: WorkerHost, options: dict[str, Any]) -> None:
         self.changes = asyncio.Event()
         self.given = options
         self.surroundings = surroundings_in(
@@ -156,7 +156,7 @@ class Scene:
 @asynccontextmanager
 async def scene(folder: Path, **options: Any) -> AsyncIterator[Scene]:
     """A source that is not open yet. Afterwards nothing of it is left."""
-    workshop = Workshop(folder / "workers", redact=str)
+    workshop = WorkerHost(folder / "workers", redact=str)
     async with Outgoing() as outgoing:
         made = Scene(folder, outgoing, workshop, options)
         try:

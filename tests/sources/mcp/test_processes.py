@@ -19,7 +19,7 @@ from jackfield.sources.mcp.errors import McpError, UpstreamLost
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.mcp.upstream import SHORT_LIFE
-from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.sandbox.kinds import LaunchPlan
 from tests.requirement import requirement
 from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene
 from tests.waiting import PATIENCE
@@ -218,11 +218,11 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
 ) -> None:
     monkeypatch.setattr(stdio, "GOODBYE_SECONDS", PATIENCE)
     script = "exec 0<&-; echo closed >&2; while [ ! -e leave ]; do sleep 0.05; done; exit 3"
-    plan = Plan(kind="none", command=("/bin/sh", "-c", script), env=dict(os.environ), cwd=tmp_path)
+    plan = LaunchPlan(kind="none", command=("/bin/sh", "-c", script), env=dict(os.environ), cwd=tmp_path)
     log = stdio.ServerLog("ending", redact=str)
     async with scene(tmp_path, command=plain("good")) as far:
 
-        async def planned() -> Plan:
+        async def planned() -> LaunchPlan:
             return plan
 
         wire = stdio.StdioWire("ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log)

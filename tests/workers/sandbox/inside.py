@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Child, Supervisor
 from tests.waiting import PATIENCE
@@ -57,11 +57,11 @@ class Booth:
         if fault is not None:
             pytest.skip(fault)
 
-    async def plan(self, settings: SandboxSettings, code: str, **wanted: Any) -> Plan:
+    async def plan(self, settings: SandboxSettings, code: str, **wanted: Any) -> LaunchPlan:
         env: Mapping[str, str] = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **wanted.pop("env", {})}
         return await self.sandboxes.plan(settings, command=(*PYTHON, PRELUDE + code), env=env, **wanted)
 
-    async def start(self, plan: Plan) -> tuple[Child, asyncio.StreamReader]:
+    async def start(self, plan: LaunchPlan) -> tuple[Child, asyncio.StreamReader]:
         """The running program, and what it writes on stdout and stderr."""
         reading, writing = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)

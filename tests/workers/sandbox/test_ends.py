@@ -41,7 +41,7 @@ async def test_a_program_that_is_asked_to_end_may_end_in_its_own_way(booth: Boot
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("victim", ["all", "holder", "minder", "zygote"])
+@pytest.mark.parametrize("victim", ["all", "holder", "monitor", "zygote"])
 async def test_nothing_is_left_whoever_is_killed(kind: str, victim: str, booth: Booth) -> None:
     await booth.need(kind)
     mark = f"{MARK}-{os.getpid()}-{victim}"
@@ -56,9 +56,9 @@ async def test_nothing_is_left_whoever_is_killed(kind: str, victim: str, booth: 
         if victim == "all":
             child.kill(grace=0.1)
         else:
-            minder = int(_stat_of(child.pid)[1])
+            monitor = int(_stat_of(child.pid)[1])
             os.kill(
-                {"holder": child.pid, "minder": minder, "zygote": booth.supervisor._link.pid}[victim], signal.SIGKILL
+                {"holder": child.pid, "monitor": monitor, "zygote": booth.supervisor._link.pid}[victim], signal.SIGKILL
             )
         await child.wait()
     await eventually(lambda: not marked(mark), what=lambda: f"left: {marked(mark)}")

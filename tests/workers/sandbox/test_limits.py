@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.workers import supervision
-from jackfield.workers.sandbox.words import explained, words_for
+from jackfield.workers.sandbox.kinds import describe_exit, explain_failure
 from tests.workers.sandbox.inside import KINDS, PRELUDE, PYTHON, Booth, settings_of
 
 NOBODY = 65534
@@ -27,7 +27,7 @@ async def test_memory_beyond_the_limit_is_not_given(kind: str, booth: Booth) -> 
         settings, "print(json.dumps([len(bytes(50_000_000)), attempt(lambda: bytes(400_000_000))]))"
     )
     assert ended.said == [50_000_000, "MemoryError"]
-    assert explained("MemoryError", settings) == "MemoryError (its sandbox allows it 200 MB of memory)"
+    assert explain_failure("MemoryError", settings) == "MemoryError (its sandbox allows it 200 MB of memory)"
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
@@ -45,7 +45,7 @@ async def test_a_file_does_not_grow_beyond_the_limit(kind: str, booth: Booth) ->
     assert (await booth.run(settings, write.format(size=10_000))).code == 0
     ended = await booth.run(settings, "import signal; signal.signal(25, signal.SIG_DFL)\n" + write.format(size=10_001))
     assert ended.words == "it wrote a file of more than the 9.76562 kB that its sandbox allows"
-    said = explained("OSError: [Errno 27] File too large", settings)
+    said = explain_failure("OSError: [Errno 27] File too large", settings)
     assert said == "OSError: [Errno 27] File too large (its sandbox allows it files of up to 9.76562 kB)"
 
 
@@ -81,7 +81,7 @@ async def test_an_ordinary_users_program_is_walled_in_and_limited_in_its_process
     run = (
         "import json, os, sys\n"
         f"sys.path.append({str(open_to_all)!r})\n"
-        "from supervision.command import fork_command\n"
+        "from supervision.monitor import fork_command\n"
         "pid, verdict = fork_command(json.loads(sys.argv[1]), fds=[0, 1, 2])\n"
         "sys.exit(os.read(verdict, 100) or os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
     )
@@ -127,14 +127,14 @@ def _python_for_nobody() -> str:
     ],
 )
 def test_an_end_has_words(code: int, says: str) -> None:
-    assert words_for(code, settings_of("none", memory=1_073_741_824)) == says
+    assert describe_exit(code, settings_of("none", memory=1_073_741_824)) == says
 
 
 def test_a_failure_that_no_limit_explains_stays_as_it_was() -> None:
     everything = settings_of("auto", memory=1, file_size=1, processes=1)
     for message in ("ValueError: no", "KeyError: 12"):
-        assert explained(message, everything) == message
-    assert explained("MemoryError", settings_of("auto")) == "MemoryError"
+        assert explain_failure(message, everything) == message
+    assert explain_failure("MemoryError", settings_of("auto")) == "MemoryError"
     offline = "OSError: [Errno 101] Network is unreachable"
-    assert explained(offline, settings_of("auto")) == f"{offline} (its sandbox has no network)"
-    assert explained(offline, settings_of("auto", network=True)) == offline
+    assert explain_failure(offline, settings_of("auto")) == f"{offline} (its sandbox has no network)"
+    assert explain_failure(offline, settings_of("auto", network=True)) == offline

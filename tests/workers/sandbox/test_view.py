@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from jackfield.workers.sandbox.view import Wishes, home_of, view_of
-from jackfield.workers.supervision.wire import Mount
+from jackfield.workers.sandbox.view import ViewSpec, build_view, home_of
+from jackfield.workers.supervision.messages import Mount
 
 
 def view(**wished: Any) -> dict[str, Mount]:
     nothing: dict[str, Any] = {"readable": (), "writable": (), "hidden": (), "sockets": {}, "home": "/tmp"}
-    return {mount["at"]: mount for mount in view_of(Wishes(**nothing | wished, user=7, group=8))}
+    return {mount["at"]: mount for mount in build_view(ViewSpec(**nothing | wished, user=7, group=8))}
 
 
 def test_a_folder_comes_before_what_is_shown_in_it_and_links_come_last(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from jackfield.sources.mcp.streamable import StreamableHttp
 from jackfield.sources.mcp.upstream import Terms, Upstream
 from jackfield.sources.mcp.wires import GROUP, ForeignWire, Listener, TransportFactory, Wire
 from jackfield.sources.outgoing import OutgoingError
-from jackfield.workers.sandbox.kinds import Plan, plain
+from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
 SLACK_SECONDS = 5.0
 
@@ -233,7 +233,7 @@ class _WireMaker:
             listener=listener,
         )
 
-    async def _plan(self) -> Plan:
+    async def _plan(self) -> LaunchPlan:
         """How its process is started, in a sandbox or in none. Raises `SandboxUnavailable`."""
         options, lent = self._options, self._surroundings
         cwd = self._cwd

@@ -19,7 +19,7 @@ from jackfield.sources.mcp.errors import NotDelivered, UpstreamLost
 from jackfield.sources.mcp.exchange import Exchange
 from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener
 from jackfield.workers.logs import LogPipe, WorkerLog
-from jackfield.workers.sandbox.kinds import Plan
+from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.supervisor import Child, Supervisor
 
 INHERITED = ("PATH", "HOME")
@@ -41,7 +41,7 @@ class StdioWire:
     def __init__(
         self,
         name: str,
-        plan: Callable[[], Awaitable[Plan]],
+        plan: Callable[[], Awaitable[LaunchPlan]],
         *,
         supervisor: Supervisor,
         listener: Listener,
@@ -50,7 +50,7 @@ class StdioWire:
         self._name = name
         self._log = log
         self._make_plan = plan
-        self._plan: Plan | None = None
+        self._plan: LaunchPlan | None = None
         self._supervisor = supervisor
         self._listener = listener
         self._exchange = Exchange(name, send=self._write, listener=listener)

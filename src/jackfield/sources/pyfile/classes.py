@@ -5,16 +5,15 @@ Above: `hints.py`, which gives the schema of each field. Below: `constraints.py`
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
 from msgspec import Struct
 
 from jackfield.model.tool import JsonSchema
-from jackfield.sources.pyfile.constraints import constrained, described
 from jackfield.sources.pyfile.docstrings import split_docstring
-from jackfield.sources.pyfile.names import UNKNOWN, Names
+from jackfield.sources.pyfile.names import UNKNOWN, FileNames
 
 SchemaOf = Callable[[ast.expr], JsonSchema]
 
@@ -46,7 +45,7 @@ _NOT_AN_OBJECT = ("array_like", "rename", "tag", "tag_field")
 """Options of a Struct that give it another shape than its fields say; msgspec alone checks those."""
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class ClassField(Struct, frozen=True, kw_only=True):
     """One field of a class: its name in JSON, its schema, and whether it must be given."""
 
     name: str
@@ -54,13 +53,13 @@ class Field(Struct, frozen=True, kw_only=True):
     required: bool
 
 
-def kind_of(definition: ast.ClassDef, names: Names) -> ClassKind | None:
+def kind_of(definition: ast.ClassDef, names: FileNames) -> ClassKind | None:
     """What sort of class this is; None for one whose shape its text does not tell."""
     kinds = (_own_kind(ancestor, names) for ancestor in reversed(_lineage(definition, names)))
     return next((kind for kind in kinds if kind is not None), None)
 
 
-def class_schema(definition: ast.ClassDef, names: Names, schema_of: SchemaOf) -> JsonSchema:
+def class_schema(definition: ast.ClassDef, names: FileNames, schema_of: SchemaOf) -> JsonSchema:
     """The schema of the values that this class is made from; anything, when its text does not tell."""
     kind = kind_of(definition, names)
     lineage = _lineage(definition, names)
@@ -78,7 +77,7 @@ def class_schema(definition: ast.ClassDef, names: Names, schema_of: SchemaOf) ->
     return schema
 
 
-def enum_values(definition: ast.ClassDef, names: Names) -> dict[str, Any] | None:
+def enum_values(definition: ast.ClassDef, names: FileNames) -> dict[str, Any] | None:
     """The members of an enum by name; None when one of them is not a literal."""
     words = {names.word(base) for base in definition.bases}
     members: dict[str, Any] = {}
@@ -100,7 +99,7 @@ def enum_schema(values: list[Any]) -> JsonSchema:
     return {"enum": values}
 
 
-def _member(name: str, node: ast.expr, before: dict[str, Any], words: set[str | None], names: Names) -> Any:
+def _member(name: str, node: ast.expr, before: dict[str, Any], words: set[str | None], names: FileNames) -> Any:
     if isinstance(node, ast.Call) and names.word(node.func) == "enum.auto":
         if "enum.StrEnum" in words:
             return name.lower()
@@ -110,7 +109,7 @@ def _member(name: str, node: ast.expr, before: dict[str, Any], words: set[str | 
     return value if isinstance(value, str | int | float) else UNKNOWN
 
 
-def _object(fields: list[Field]) -> JsonSchema:
+def _object(fields: list[ClassField]) -> JsonSchema:
     return {
         "type": "object",
         "properties": {field.name: field.schema for field in fields},
@@ -118,7 +117,7 @@ def _object(fields: list[Field]) -> JsonSchema:
     }
 
 
-def _array(fields: list[Field]) -> JsonSchema:
+def _array(fields: list[ClassField]) -> JsonSchema:
     return {
         "type": "array",
         "prefixItems": [{"title": field.name, **field.schema} for field in fields],
@@ -127,7 +126,7 @@ def _array(fields: list[Field]) -> JsonSchema:
     }
 
 
-def _lineage(definition: ast.ClassDef, names: Names) -> list[ast.ClassDef]:
+def _lineage(definition: ast.ClassDef, names: FileNames) -> list[ast.ClassDef]:
     """The class's ancestors in this file, the furthest first, and then itself; each once."""
     found: list[ast.ClassDef] = []
     waiting = [definition]
@@ -139,16 +138,16 @@ def _lineage(definition: ast.ClassDef, names: Names) -> list[ast.ClassDef]:
     return found[::-1]
 
 
-def _own_kind(definition: ast.ClassDef, names: Names) -> ClassKind | None:
+def _own_kind(definition: ast.ClassDef, names: FileNames) -> ClassKind | None:
     if any(names.word(_called(node)) in _DATACLASS_DECORATORS for node in definition.decorator_list):
         return ClassKind.DATACLASS
     kinds = (_BASES.get(names.word(_head(base)) or "") for base in definition.bases)
     return next((kind for kind in kinds if kind is not None), None)
 
 
-def _fields(lineage: list[ast.ClassDef], kind: ClassKind, names: Names, schema_of: SchemaOf) -> list[Field]:
+def _fields(lineage: list[ast.ClassDef], kind: ClassKind, names: FileNames, schema_of: SchemaOf) -> list[ClassField]:
     """The fields in order, inherited ones first; a field defined again keeps its place."""
-    found: dict[str, Field] = {}
+    found: dict[str, ClassField] = {}
     for definition in lineage:
         if kind is ClassKind.DATACLASS and _own_kind(definition, names) is not kind:
             continue  # annotations become fields by the decorator alone
@@ -160,13 +159,13 @@ def _fields(lineage: list[ast.ClassDef], kind: ClassKind, names: Names, schema_o
             schema = described(schema_of(node.annotation), documented.get(name), node.annotation, names)
             if kind is ClassKind.TYPED_DICT:
                 required = _says_required(node.annotation, names, otherwise=total)
-                found[name] = Field(name=name, schema=schema, required=required)
+                found[name] = ClassField(name=name, schema=schema, required=required)
             else:
                 found[name] = _field(name, node, schema, names)
     return list(found.values())
 
 
-def _declarations(definition: ast.ClassDef, kind: ClassKind, names: Names) -> Iterator[ast.AnnAssign]:
+def _declarations(definition: ast.ClassDef, kind: ClassKind, names: FileNames) -> Iterator[ast.AnnAssign]:
     """The annotated names that are fields; class variables, private attributes and markers are not."""
     for node in definition.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
@@ -180,36 +179,36 @@ def _declarations(definition: ast.ClassDef, kind: ClassKind, names: Names) -> It
         yield node
 
 
-def _field(name: str, node: ast.AnnAssign, schema: JsonSchema, names: Names) -> Field:
+def _field(name: str, node: ast.AnnAssign, schema: JsonSchema, names: FileNames) -> ClassField:
     """A field with what its value says: a plain default, or a call such as `field(default_factory=list)`."""
     value = node.value
     if value is None:
-        return Field(name=name, schema=schema, required=True)
+        return ClassField(name=name, schema=schema, required=True)
     if not isinstance(value, ast.Call):
-        return Field(name=name, schema=_with_default(schema, value, names), required=False)
+        return ClassField(name=name, schema=_with_default(schema, value, names), required=False)
     keywords = value.keywords
     default = _keyword(keywords, "default") or (value.args[0] if value.args else None)
     is_missing = default is None or (isinstance(default, ast.Constant) and default.value is ...)
     alias = _keyword(keywords, "alias") or _keyword(keywords, "name")
     renamed = names.value(alias) if alias is not None else name
     schema = constrained(schema, [value], names)
-    return Field(
+    return ClassField(
         name=renamed if isinstance(renamed, str) else name,
         schema=schema if is_missing or default is None else _with_default(schema, default, names),
         required=is_missing and not any(_keyword(keywords, word) for word in ("default_factory", "factory")),
     )
 
 
-def _with_default(schema: JsonSchema, node: ast.expr, names: Names) -> JsonSchema:
+def _with_default(schema: JsonSchema, node: ast.expr, names: FileNames) -> JsonSchema:
     value = names.value(node)
     return schema if value is UNKNOWN else {**schema, "default": value}
 
 
-def _says_required(annotation: ast.expr, names: Names, *, otherwise: bool) -> bool:
+def _says_required(annotation: ast.expr, names: FileNames, *, otherwise: bool) -> bool:
     return {"Required": True, "NotRequired": False}.get(names.word(_head(annotation)) or "", otherwise)
 
 
-def _option(definition: ast.ClassDef, word: str, names: Names) -> bool:
+def _option(definition: ast.ClassDef, word: str, names: FileNames) -> bool:
     node = _keyword(definition.keywords, word)
     return node is not None and names.value(node) not in (False, None)
 
@@ -232,3 +231,81 @@ def _called(node: ast.expr) -> ast.expr:
 
 def _head(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Subscript) else node
+
+
+_KEYWORDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+    "title": "title",
+    "description": "description",
+    "examples": "examples",
+}
+_LENGTHS = {
+    "min_length": {"string": "minLength", "array": "minItems", "object": "minProperties"},
+    "max_length": {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
+}
+_EXTRA = ("extra_json_schema", "json_schema_extra")
+_NAMING = ("Meta", "Field", "Interval", "Len")
+_POSITIONAL = {
+    "Ge": "ge",
+    "Gt": "gt",
+    "Le": "le",
+    "Lt": "lt",
+    "MultipleOf": "multiple_of",
+    "MinLen": "min_length",
+    "MaxLen": "max_length",
+    "Doc": "description",
+}
+"""Classes of annotated_types and typing_extensions whose one argument is this constraint."""
+
+
+def constrained(schema: JsonSchema, metadata: Iterable[ast.expr], names: FileNames) -> JsonSchema:
+    """`schema` with what `metadata` says about it; what is not understood says nothing."""
+    result = dict(schema)
+    for key, value in (pair for node in metadata for pair in _facts(node, names)):
+        if key in _KEYWORDS:
+            result[_KEYWORDS[key]] = value
+        elif key in _LENGTHS:
+            result |= {word: value for kind, word in _LENGTHS[key].items() if kind in _types(schema)}
+        elif key in _EXTRA and isinstance(value, dict):
+            result |= value
+    return result
+
+
+def described(schema: JsonSchema, text: str | None, annotation: ast.expr | None, names: FileNames) -> JsonSchema:
+    """`schema` with the docstring's words about it, unless its own `Annotated` has described it."""
+    is_annotated = isinstance(annotation, ast.Subscript) and names.word(annotation.value) == "Annotated"
+    if not text or (is_annotated and "description" in schema):
+        return schema
+    return {**schema, "description": text}
+
+
+def _facts(node: ast.expr, names: FileNames) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield "description", node.value
+    if not isinstance(node, ast.Call):
+        return
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if called not in _NAMING and called not in _POSITIONAL:
+        return
+    given = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+    if called in _POSITIONAL and node.args:
+        given.append((_POSITIONAL[called], node.args[0]))
+    for key, expression in given:
+        value = names.value(expression)
+        if value is not UNKNOWN and value is not None:
+            yield key, value
+
+
+def _types(schema: JsonSchema) -> set[str]:
+    """The JSON types that `schema` may accept; all of those with a length when it does not say."""
+    if "anyOf" in schema:
+        return {kind for branch in schema["anyOf"] for kind in _types(branch)}
+    kind = schema.get("type")
+    if kind is None:
+        return {"string", "array", "object"}
+    return {kind} if isinstance(kind, str) else set(kind)

@@ -7,10 +7,8 @@ import ast
 from collections.abc import Callable
 
 from jackfield.model.tool import JsonSchema
-from jackfield.sources.pyfile.classes import ClassKind, class_schema, enum_schema, kind_of
-from jackfield.sources.pyfile.constraints import constrained
-from jackfield.sources.pyfile.names import UNKNOWN, Names
-from jackfield.sources.pyfile.syntax import parse_expression
+from jackfield.sources.pyfile.classes import ClassKind, class_schema, constrained, enum_schema, kind_of
+from jackfield.sources.pyfile.names import UNKNOWN, FileNames, parse_expression
 
 _PLAIN: dict[str, JsonSchema] = {
     "str": {"type": "string"},
@@ -63,7 +61,7 @@ _RESULT_CLASSES = frozenset({ClassKind.TYPED_DICT, ClassKind.DATACLASS, ClassKin
 class Hints:
     """Annotations of one file. `defs` collects the classes that refer to themselves, for the schema's `$defs`."""
 
-    def __init__(self, names: Names, *, for_result: bool = False) -> None:
+    def __init__(self, names: FileNames, *, for_result: bool = False) -> None:
         self.defs: dict[str, JsonSchema] = {}
         self._names = names
         self._for_result = for_result

@@ -5,7 +5,11 @@ Above: `hints.py`, `classes.py`, `constraints.py`, `reader.py`. Below: ast.
 
 import ast
 import builtins
+import gc
+import sys
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -22,7 +26,7 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-class Names:
+class FileNames:
     """Imports, classes and assignments at a file's top level, those below `if` and `try` included."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -127,3 +131,35 @@ def _dotted(node: ast.expr) -> str | None:
             return f"{before}.{attribute}" if before else None
         case _:
             return None
+
+
+COUNTS_IN_ONE_PLACE = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
+_one_at_a_time = threading.RLock()
+
+
+def parse_module(text: str) -> ast.Module:
+    """Raises what `ast.parse` raises."""
+    with undisturbed():
+        return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """Raises what `ast.parse` raises."""
+    with undisturbed():
+        return ast.parse(text, mode="eval").body
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Nothing else is parsed or collected while the block lasts."""
+    if not COUNTS_IN_ONE_PLACE:
+        yield
+        return
+    with _one_at_a_time:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()

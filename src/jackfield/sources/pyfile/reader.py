@@ -9,13 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from jackfield.model.tool import JsonSchema
-from jackfield.sources.pyfile.classes import enum_values
-from jackfield.sources.pyfile.constraints import described
+from jackfield.sources.pyfile.classes import described, enum_values
 from jackfield.sources.pyfile.docstrings import split_docstring
 from jackfield.sources.pyfile.hints import Hints, accepts_null, any_of
-from jackfield.sources.pyfile.names import UNKNOWN, Names
+from jackfield.sources.pyfile.names import UNKNOWN, FileNames, parse_module
 from jackfield.sources.pyfile.pep723 import Header, find_header
-from jackfield.sources.pyfile.syntax import parse_module
 
 CONTEXT_PARAMETER = "ctx"
 """A parameter of this name is not the caller's to give: the gateway fills it in."""
@@ -73,7 +71,7 @@ def read_file(text: str, *, label: str) -> FileReading:
 
 
 def _read_tree(tree: ast.Module, label: str, header: Header | None) -> FileReading:
-    names = Names(tree)
+    names = FileNames(tree)
     functions: list[FileFunction] = []
     faults: list[_Fault] = []
     try:
@@ -92,7 +90,7 @@ def _read_tree(tree: ast.Module, label: str, header: Header | None) -> FileReadi
     )
 
 
-def _runs_as_script(tree: ast.Module, names: Names) -> bool:
+def _runs_as_script(tree: ast.Module, names: FileNames) -> bool:
     """Whether `if __name__ == "__main__":` calls anything but `worker_main`."""
     return any(not _is_worker_main(function, names) for function in _called_at_start(tree))
 
@@ -107,7 +105,7 @@ def _calls_in(node: ast.AST) -> list[ast.Call]:
     return [each for each in ast.walk(node) if isinstance(each, ast.Call)]
 
 
-def _entry_point(tree: ast.Module, names: Names) -> FunctionNode | None:
+def _entry_point(tree: ast.Module, names: FileNames) -> FunctionNode | None:
     """A `def main()` that starts the file as a program, as files of the seed's era have: it is no tool."""
     defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
     main = defined.get("main")
@@ -129,12 +127,12 @@ def _asks_for_main(test: ast.expr) -> bool:
             return False
 
 
-def _is_worker_main(function: ast.expr, names: Names) -> bool:
+def _is_worker_main(function: ast.expr, names: FileNames) -> bool:
     called = names.word(function) or ast.unparse(function)
     return called.rpartition(".")[2] == "worker_main"
 
 
-def _pack(tree: ast.Module, names: Names) -> str:
+def _pack(tree: ast.Module, names: FileNames) -> str:
     node = names.assigned.get("pack")
     if node is None:
         return ""
@@ -147,7 +145,7 @@ def _pack(tree: ast.Module, names: Names) -> str:
     return f"{pack}_" if pack else ""
 
 
-def _chosen(tree: ast.Module, names: Names) -> tuple[list[FunctionNode], list[_Fault]]:
+def _chosen(tree: ast.Module, names: FileNames) -> tuple[list[FunctionNode], list[_Fault]]:
     """The functions that are tools: those in `__all__`, or else the public ones. A second definition replaces."""
     defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
     if "__all__" not in names.assigned:
@@ -178,7 +176,7 @@ def _statement_of(tree: ast.Module, name: str) -> ast.stmt:
     return found[-1]
 
 
-def _function(node: FunctionNode, names: Names, pack: str) -> FileFunction:
+def _function(node: FunctionNode, names: FileNames, pack: str) -> FileFunction:
     _check_callable(node)
     docs = split_docstring(ast.get_docstring(node, clean=False))
     return FileFunction(
@@ -216,7 +214,7 @@ def _yields(function: FunctionNode) -> bool:
     return False
 
 
-def _input_schema(node: FunctionNode, names: Names, documented: dict[str, str]) -> JsonSchema:
+def _input_schema(node: FunctionNode, names: FileNames, documented: dict[str, str]) -> JsonSchema:
     hints = Hints(names)
     arguments = node.args
     plain_defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [*arguments.defaults]
@@ -237,7 +235,9 @@ def _input_schema(node: FunctionNode, names: Names, documented: dict[str, str]) 
     return {**schema, "$defs": hints.defs} if hints.defs else schema
 
 
-def _parameter_schema(hints: Hints, annotation: ast.expr | None, default: ast.expr | None, names: Names) -> JsonSchema:
+def _parameter_schema(
+    hints: Hints, annotation: ast.expr | None, default: ast.expr | None, names: FileNames
+) -> JsonSchema:
     schema = hints.schema(annotation)
     value = UNKNOWN if default is None else _default(default, names)
     if value is UNKNOWN:
@@ -247,7 +247,7 @@ def _parameter_schema(hints: Hints, annotation: ast.expr | None, default: ast.ex
     return {**schema, "default": value}
 
 
-def _default(node: ast.expr, names: Names) -> Any:
+def _default(node: ast.expr, names: FileNames) -> Any:
     """The JSON value of a default: a literal, a constant of the file, or a member of one of its enums."""
     if isinstance(node, ast.Attribute) and (definition := names.class_of(node.value)) is not None:
         return (enum_values(definition, names) or {}).get(node.attr, UNKNOWN)

@@ -16,7 +16,7 @@ The gateway starts one process per file version, with one end of a socketpair as
     python FOLDER serve FILE --options JSON     imports the file and serves many calls at once
     python FOLDER script FILE --options JSON    runs the file, which reads stdin and prints answers itself
 
-FOLDER is the one that holds this package. `api.py` is for authors; `serve.py` starts, `worker.py` runs calls from
+FOLDER is the one that holds this package. `api.py` is for authors; `serve.py` starts, `dispatcher.py` runs calls from
 `channel.py`, `functions.py` and `hints.py` fit arguments to functions, `encoding.py` writes results as JSON.
 Runs on Python 3.9 and later, in an environment that holds the tool file's dependencies and nothing of the gateway's.
 """

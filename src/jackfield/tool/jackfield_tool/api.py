@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .call import Call, current_call, in_event_loop, write_log
+from .call import RunningCall, current_call, in_event_loop, write_log
 from .encoding import describe_error
 
 _T = TypeVar("_T")
@@ -42,14 +42,14 @@ def call_tool(name: str, /, **kwargs: Any) -> Any:
     call = current_call.get()
     if call is None:
         raise RuntimeError(f"call_tool({name!r}) works only while a call runs, in its own tasks and threads.")
-    return call.worker.call_tool(call, name.replace(".", "_"), kwargs)
+    return call.dispatcher.call_tool(call, name.replace(".", "_"), kwargs)
 
 
 def report_progress(progress: float, total: float | None = None, message: str | None = None) -> None:
     """Report progress to whoever follows this call. Does nothing outside of a call."""
     call = current_call.get()
     if call is not None:
-        call.worker.report(call, progress, total, message)
+        call.dispatcher.report(call, progress, total, message)
 
 
 def log(name: str, **attributes: Any) -> Span:
@@ -104,7 +104,7 @@ class Context:
     those that only the gateway's process has.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RunningCall) -> None:
         self._call = call
 
     def __repr__(self) -> str:
@@ -131,17 +131,17 @@ class Context:
 
     def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """As the function `call_tool`."""
-        return self._call.worker.call_tool(self._call, name, arguments)
+        return self._call.dispatcher.call_tool(self._call, name, arguments)
 
     def call_tool_sync(self, name: str, /, **arguments: Any) -> Any:
         """`call_tool` for a plain `def`, which runs in a thread."""
         if in_event_loop():
             raise RuntimeError("call_tool_sync would stop the event loop here. In an async def, await ctx.call_tool.")
-        return self._call.worker.call_tool(self._call, name, arguments)
+        return self._call.dispatcher.call_tool(self._call, name, arguments)
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """As the function `report_progress`."""
-        self._call.worker.report(self._call, progress, total, message)
+        self._call.dispatcher.report(self._call, progress, total, message)
 
     def log(self, message: str, *, level: int = 20, **fields: Any) -> None:
         """A line in the worker's log that names the call."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .encoding import class_name, error_message, json_string, to_json, with_article
 
 if TYPE_CHECKING:
-    from .worker import Worker
+    from .dispatcher import Dispatcher
 
 MAX_TRACE = 16_000
 
@@ -30,7 +30,7 @@ class ToolError(Exception):
         self.result = result
 
 
-class Call:
+class RunningCall:
     """One request and what it may see. A plain function's thread and a cancellation race to answer it: the first to
     set `begun`, under the worker's lock, wins.
     """
@@ -40,8 +40,8 @@ class Call:
     cancelled = False
     task: asyncio.Task[None] | None = None
 
-    def __init__(self, worker: Worker, message: dict[str, Any]) -> None:
-        self.worker = worker
+    def __init__(self, dispatcher: Dispatcher, message: dict[str, Any]) -> None:
+        self.dispatcher = dispatcher
         self.message = message
         self.id = given = message.get("id")
         self.key: Any = given
@@ -78,13 +78,13 @@ class Call:
         return f'{self.head}"result":null,"error":{json_string(said)},"code":"{code}"{more}}}\n'.encode()
 
 
-current_call: contextvars.ContextVar[Call | None] = contextvars.ContextVar("jackfield_call", default=None)
+current_call: contextvars.ContextVar[RunningCall | None] = contextvars.ContextVar("jackfield_call", default=None)
 
 
 _log_lock = threading.Lock()
 
 
-def write_log(entry: dict[str, Any], call: Call | None = None) -> None:
+def write_log(entry: dict[str, Any], call: RunningCall | None = None) -> None:
     """One JSON line, whole, on stderr, whatever the tool has done to `sys.stderr`."""
     call = call or current_call.get()
     if call is not None:

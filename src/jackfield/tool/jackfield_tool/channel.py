@@ -36,7 +36,7 @@ class ChannelSelector(selectors.DefaultSelector):
         return events
 
 
-class Channel:
+class GatewayChannel:
     """Lines to and from the gateway, on a non-blocking socket. `send` is thread-safe."""
 
     def __init__(self, connection: socket.socket, *, on_lost: Callable[[], None]) -> None:

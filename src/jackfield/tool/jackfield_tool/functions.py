@@ -14,14 +14,14 @@ from .encoding import error_message
 from .hints import UNIONS, Converter, Converters, convert_at
 
 if TYPE_CHECKING:
-    from .call import Call
+    from .call import RunningCall
 
 CONTEXT_PARAMETER = "ctx"
 """A parameter of this name receives the call's `Context`; callers cannot set it."""
 _PLAIN_HINTS = (str, bool, float, object, dict, list, type(None), Any, inspect.Parameter.empty)
 
 
-class InvalidArguments(Exception):
+class BadArguments(Exception):
     """Arguments that this function does not take."""
 
 
@@ -42,18 +42,18 @@ class Function:
         self.convert = _argument_converter(call, parameters)
         self.is_direct = self.convert is None and not self.wants_context
 
-    def arguments(self, given: dict[str, Any], call: Call) -> dict[str, Any]:
-        """The arguments as the function wants them. Raises `InvalidArguments`."""
+    def arguments(self, given: dict[str, Any], call: RunningCall) -> dict[str, Any]:
+        """The arguments as the function wants them. Raises `BadArguments`."""
         if self.convert is not None:
             try:
                 given = self.convert(given)
             except (ValueError, OverflowError) as error:
-                raise InvalidArguments(error_message(error)) from None
+                raise BadArguments(error_message(error)) from None
         return {**given, CONTEXT_PARAMETER: Context(call)} if self.wants_context else given
 
     def argument_error(self, error: BaseException, given: dict[str, Any]) -> str | None:
         """What is wrong with the arguments, if they are why the call failed."""
-        if isinstance(error, InvalidArguments):
+        if isinstance(error, BadArguments):
             return error_message(error)
         if not isinstance(error, TypeError):
             return None

@@ -24,9 +24,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .call import write_traceback
-from .channel import READ_BYTES, Channel
+from .channel import READ_BYTES, GatewayChannel
+from .dispatcher import Dispatcher
 from .encoding import describe_error, json_string
-from .worker import Worker
 
 PROTOCOL = 1
 """Sent in the READY line; another number means that gateway and worker do not fit."""
@@ -50,47 +50,47 @@ def _serve(path: str, options: dict[str, Any]) -> None:
     _state.serving = True
     channel = _take_channel()
     asyncio.set_event_loop(channel.loop)
-    worker = Worker(channel, threads=options.get("threads", DEFAULT_THREADS))
-    _close_in_children(channel, worker)
+    dispatcher = Dispatcher(channel, threads=options.get("threads", DEFAULT_THREADS))
+    _close_in_children(channel, dispatcher)
     try:
-        worker.namespace = _import_file(path, options).__dict__
+        dispatcher.namespace = _import_file(path, options).__dict__
     except BaseException as error:  # noqa: BLE001 - the border to a tool file
         write_traceback(f"{pathlib.PurePath(path).name} could not be loaded", error)
         channel.send_now(f'{{"ready":false,"error":{json_string(describe_error(error))}}}\n'.encode())
         os._exit(1)
     gc.freeze()
     channel.send(f'{{"ready":true,"protocol":{PROTOCOL},"pid":{os.getpid()}}}\n'.encode())
-    channel.open(worker.handle, exit_now)
-    _run_forever(worker)
+    channel.open(dispatcher.handle, exit_now)
+    _run_forever(dispatcher)
 
 
 def _serve_namespace(namespace: dict[str, Any]) -> None:
     """On the gateway's socket as `_serve`; on pipes, answer every request, then return."""
     if _is_channel():
         channel = _take_channel()
-        worker = Worker(channel, threads=DEFAULT_THREADS)
-        worker.namespace = namespace
-        _close_in_children(channel, worker)
-        channel.open(worker.handle, exit_now)
-        _run_forever(worker)
+        dispatcher = Dispatcher(channel, threads=DEFAULT_THREADS)
+        dispatcher.namespace = namespace
+        _close_in_children(channel, dispatcher)
+        channel.open(dispatcher.handle, exit_now)
+        _run_forever(dispatcher)
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, on_lost=exit_now)
-    worker = Worker(channel, threads=DEFAULT_THREADS)
-    worker.namespace = namespace
+    channel = GatewayChannel(ours, on_lost=exit_now)
+    dispatcher = Dispatcher(channel, threads=DEFAULT_THREADS)
+    dispatcher.namespace = namespace
     requests, out = _take_streams()
     answers = _pump(theirs, requests, out)
-    channel.open(worker.handle, worker.end_when_idle)
-    worker.run()
+    channel.open(dispatcher.handle, dispatcher.end_when_idle)
+    dispatcher.run()
     channel.send_now(b"")
     channel.shut()
     answers.join()
     os.dup2(out, 1)
 
 
-def _run_forever(worker: Worker) -> typing.NoReturn:
+def _run_forever(dispatcher: Dispatcher) -> typing.NoReturn:
     while True:
         try:
-            worker.run()
+            dispatcher.run()
         except KeyboardInterrupt:
             continue  # a task of the tool; the gateway ends a worker by other means
         except BaseException as error:  # noqa: BLE001 - a loop that is broken (its descriptors closed) must end
@@ -119,7 +119,7 @@ def _take_streams() -> tuple[int, int]:
     return ours
 
 
-def _take_channel() -> Channel:
+def _take_channel() -> GatewayChannel:
     descriptor, same = _take_streams()
     os.close(same)
     connection = socket.socket(fileno=descriptor)
@@ -128,7 +128,7 @@ def _take_channel() -> Channel:
     threading.Thread(
         target=_exit_with_gateway, args=(connection.fileno(),), name="jackfield-lifeline", daemon=True
     ).start()
-    return Channel(connection, on_lost=exit_now)
+    return GatewayChannel(connection, on_lost=exit_now)
 
 
 def _exit_with_gateway(descriptor: int) -> None:
@@ -146,9 +146,9 @@ def exit_now() -> None:
     os._exit(1)
 
 
-def _close_in_children(channel: Channel, worker: Worker) -> None:
+def _close_in_children(channel: GatewayChannel, dispatcher: Dispatcher) -> None:
     def in_child() -> None:
-        worker.is_forked = True
+        dispatcher.is_forked = True
         channel.abandon()
 
     os.register_at_fork(after_in_child=in_child)

@@ -5,6 +5,7 @@ Above: `sandboxes.py`. Below: `view.py`, `words.py`; the supervisor starts what 
 
 import math
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,10 +15,8 @@ from msgspec import Struct
 from jackfield.errors import CouldNotStart
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox.view import TEMPORARY
-from jackfield.workers.sandbox.words import explained, words_for
-from jackfield.workers.supervision.mounts import KEPT_FROM_WRITING
-from jackfield.workers.supervision.namespaces import HOST_NAME, USER_FOR_ROOT
-from jackfield.workers.supervision.wire import Confinement, Limits, Mount, Namespaces
+from jackfield.workers.supervision.messages import Confinement, Mount, Namespaces, ResourceLimits
+from jackfield.workers.supervision.namespaces import HOST_NAME, READ_ONLY_IN_PROC, USER_FOR_ROOT
 from jackfield.workers.supervisor import Child, Supervisor
 
 Kind = Literal["bubblewrap", "namespaces", "container", "none"]
@@ -33,7 +32,7 @@ class SandboxUnavailable(CouldNotStart):
     code = "sandbox_unavailable"
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class SandboxCommand(Struct, frozen=True, kw_only=True):
     """What is to run."""
 
     command: tuple[str, ...]
@@ -42,7 +41,7 @@ class Program(Struct, frozen=True, kw_only=True):
     """Where it starts, by its path inside."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class LaunchPlan(Struct, frozen=True, kw_only=True):
     """A start that the supervisor can make, and how to speak of its end."""
 
     kind: Kind
@@ -67,22 +66,22 @@ class Plan(Struct, frozen=True, kw_only=True):
     def words_for(self, code: int) -> str:
         """How it ended, as part of a sentence: `it exited with code 3`."""
         told_as_code = self.kind in ("bubblewrap", "container") and code > SIGNALLED
-        return words_for(SIGNALLED - code if told_as_code else code, self.limits)
+        return describe_exit(SIGNALLED - code if told_as_code else code, self.limits)
 
     def explained(self, message: str) -> str:
         """What a program said of its own failure, with the limit it ran into if it did."""
-        return explained(message, self.limits)
+        return explain_failure(message, self.limits)
 
 
-def plain(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Plan:
+def plain(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> LaunchPlan:
     """Without any sandbox."""
-    return Plan(kind="none", command=tuple(command), env=dict(env), cwd=cwd)
+    return LaunchPlan(kind="none", command=tuple(command), env=dict(env), cwd=cwd)
 
 
-def unconfined(program: Program, settings: SandboxSettings) -> Plan:
+def unconfined(program: SandboxCommand, settings: SandboxSettings) -> LaunchPlan:
     """`none`: limits, if there are any, and nothing else."""
     confinement = Confinement(limits=_limits(settings), gains_privileges=True)
-    return Plan(
+    return LaunchPlan(
         kind="none",
         command=program.command,
         env=program.env,
@@ -92,9 +91,9 @@ def unconfined(program: Program, settings: SandboxSettings) -> Plan:
     )
 
 
-def in_namespaces(program: Program, settings: SandboxSettings, *, view: list[Mount]) -> Plan:
+def in_namespaces(program: SandboxCommand, settings: SandboxSettings, *, view: list[Mount]) -> LaunchPlan:
     namespaces = Namespaces(mounts=view, scratch=settings.scratch, network=settings.network)
-    return Plan(
+    return LaunchPlan(
         kind="namespaces",
         command=program.command,
         env=program.env,
@@ -104,7 +103,7 @@ def in_namespaces(program: Program, settings: SandboxSettings, *, view: list[Mou
     )
 
 
-def in_bubblewrap(program: Program, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> Plan:
+def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> LaunchPlan:
     """It may be installed setuid, so it keeps its right to that and gives it away for the program itself."""
     words = [bwrap, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if settings.network else ["--unshare-net"]
@@ -116,7 +115,7 @@ def in_bubblewrap(program: Program, settings: SandboxSettings, *, view: list[Mou
         words += _bubblewrap_words(mount, scratch=settings.scratch)
     for at in ("/dev", *(mount["at"] for mount in view if mount["kind"] == "empty"), "/"):
         words += ["--remount-ro", at]
-    return Plan(
+    return LaunchPlan(
         kind="bubblewrap",
         command=(*words, "--chdir", str(program.folder), "--", *program.command),
         env=program.env,
@@ -127,8 +126,8 @@ def in_bubblewrap(program: Program, settings: SandboxSettings, *, view: list[Mou
 
 
 def in_container(
-    program: Program, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
-) -> Plan:
+    program: SandboxCommand, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
+) -> LaunchPlan:
     """By the operator's template. What the template does not say cannot be kept, so that is refused."""
     template = settings.container
     values = {"{name}": name, "{socket}": "" if socket is None else str(socket)} | _container_limits(settings)
@@ -156,7 +155,7 @@ def in_container(
             words.append(part)
     env = {key: value for key, value in ours.items() if key in CLIENT_NAMES or key.startswith(CLIENT_PREFIXES)}
     env |= {key: value for key, value in program.env.items() if key not in CLIENT_NAMES}
-    return Plan(kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
+    return LaunchPlan(kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
 
 
 def _bubblewrap_words(mount: Mount, *, scratch: int) -> list[str]:
@@ -169,7 +168,7 @@ def _bubblewrap_words(mount: Mount, *, scratch: int) -> list[str]:
         "private": ["--perms", "0700", "--size", str(scratch), "--tmpfs", at],
         "empty": ["--tmpfs", at],
         "device": ["--dev-bind", source, at],
-        "proc": ["--proc", at, *(word for name in KEPT_FROM_WRITING for word in _read_only(f"{at}/{name}"))],
+        "proc": ["--proc", at, *(word for name in READ_ONLY_IN_PROC for word in _read_only(f"{at}/{name}"))],
         "text": ["--ro-bind-try", at, at],
         "link": ["--symlink", source, at],
     }
@@ -181,8 +180,8 @@ def _read_only(part: str) -> tuple[str, ...]:
     return ("--ro-bind-try", part, part)
 
 
-def _limits(settings: SandboxSettings) -> Limits:
-    return Limits(
+def _limits(settings: SandboxSettings) -> ResourceLimits:
+    return ResourceLimits(
         memory=settings.memory,
         cpu=math.ceil(settings.cpu),
         file_size=settings.file_size,
@@ -197,3 +196,45 @@ def _container_limits(settings: SandboxSettings) -> dict[str, str]:
 def start_folder(folder: Path | None) -> Path:
     """Where a program starts that was told no place: nobody else's."""
     return Path(TEMPORARY) if folder is None else folder.absolute()
+
+
+_OUT_OF_MEMORY = ("MemoryError", "Cannot allocate memory", "[Errno 12]", "can't start new thread")
+_OUT_OF_FILE = ("File too large", "[Errno 27]")
+_OUT_OF_PROCESSES = ("Resource temporarily unavailable", "[Errno 11]", "can't start new thread")
+
+
+def describe_exit(code: int, limits: SandboxSettings) -> str:
+    """Part of a sentence, `it …`. A code below 0 is minus the number of the signal."""
+    if code >= 0:
+        return f"it exited with code {code}"
+    if code == -signal.SIGXCPU and limits.cpu:
+        return f"it used more than the {limits.cpu:g} s of CPU time that its sandbox allows"
+    if code == -signal.SIGXFSZ and limits.file_size:
+        return f"it wrote a file of more than the {_size(limits.file_size)} that its sandbox allows"
+    try:
+        said = f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        said = f"it was killed by signal {-code}"
+    if limits.memory and code in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
+        return f"{said}, perhaps because its sandbox allows it {_size(limits.memory)} of memory"
+    return said
+
+
+def explain_failure(message: str, limits: SandboxSettings) -> str:
+    """A program's own words for a failure, and which limit of its sandbox they may come from."""
+    if limits.memory and any(mark in message for mark in _OUT_OF_MEMORY):
+        return f"{message} (its sandbox allows it {_size(limits.memory)} of memory)"
+    if limits.file_size and any(mark in message for mark in _OUT_OF_FILE):
+        return f"{message} (its sandbox allows it files of up to {_size(limits.file_size)})"
+    if limits.processes and any(mark in message for mark in _OUT_OF_PROCESSES):
+        return f"{message} (its sandbox allows it processes and threads up to {limits.processes})"
+    if not limits.network and limits.kind != "none" and "[Errno 101]" in message:
+        return f"{message} (its sandbox has no network)"
+    return message
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1_073_741_824, "GB"), (1_048_576, "MB"), (1_024, "kB")):
+        if count >= unit:
+            return f"{count / unit:g} {name}"
+    return f"{count} bytes"

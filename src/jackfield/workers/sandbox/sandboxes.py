@@ -17,9 +17,8 @@ from msgspec import Struct
 from jackfield.errors import CouldNotStart
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox import kinds
-from jackfield.workers.sandbox.kinds import Kind, Plan, Program, SandboxUnavailable
-from jackfield.workers.sandbox.programs import needs_of, own_needs
-from jackfield.workers.sandbox.view import Wishes, home_of, view_of
+from jackfield.workers.sandbox.kinds import Kind, LaunchPlan, SandboxCommand, SandboxUnavailable
+from jackfield.workers.sandbox.view import ViewSpec, build_view, home_of, needs_of, own_needs
 from jackfield.workers.supervision.namespaces import USER_FOR_ROOT
 from jackfield.workers.supervisor import Supervisor
 
@@ -31,7 +30,7 @@ PROC_SYS = Path("/proc/sys")
 SHOWS_ALL = "A sandbox that shows '/' hides nothing. Name the folders that are needed."
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class SandboxRequest(Struct, frozen=True, kw_only=True):
     """What is to run, as the caller said it."""
 
     command: tuple[str, ...]
@@ -66,10 +65,10 @@ class Sandboxes:
         sockets: Mapping[str, Path] | None = None,
         name: str = "jackfield",
         with_jackfield: bool = False,
-    ) -> Plan:
+    ) -> LaunchPlan:
         """How to start this in the sandbox that the settings ask for. Raises `SandboxUnavailable`."""
         kind = await self.choose(settings)
-        wanted = Wanted(
+        wanted = SandboxRequest(
             command=tuple(command),
             env=_with_jackfield(env) if with_jackfield else dict(env),
             folder=folder,
@@ -148,7 +147,7 @@ class Sandboxes:
         return None
 
     async def _try_out(self, kind: Kind) -> str | None:
-        trial = Wanted(
+        trial = SandboxRequest(
             command=(sys.executable, "-I", "-S", "-c", "pass"), env={"PATH": os.defpath}, readable=own_needs()
         )
         null = os.open(os.devnull, os.O_RDWR)
@@ -173,11 +172,11 @@ class Sandboxes:
                 os.close(descriptor)
         return f"{said or plan.words_for(code)}. {cure_for(kind, PROC_SYS)}".strip() if code else None
 
-    def _plan(self, kind: Kind, settings: SandboxSettings, wanted: Wanted) -> Plan:
+    def _plan(self, kind: Kind, settings: SandboxSettings, wanted: SandboxRequest) -> LaunchPlan:
         """Looks at the file system, so it runs in a thread."""
         if kind in ("none", "container"):
             env = wanted.env | {variable: str(path) for variable, path in wanted.sockets.items()}
-            program = Program(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
+            program = SandboxCommand(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
             if kind == "none":
                 return kinds.unconfined(program, settings)
             socket = next(iter(wanted.sockets.values()), None)
@@ -185,8 +184,8 @@ class Sandboxes:
         inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in wanted.sockets}
         home = home_of(wanted.env)
         env = wanted.env | inside | {"HOME": home}
-        program = Program(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
-        view = view_of(self._wishes(settings, wanted, home=home, inside=inside))
+        program = SandboxCommand(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
+        view = build_view(self._wishes(settings, wanted, home=home, inside=inside))
         if kind == "namespaces":
             return kinds.in_namespaces(program, settings, view=view)
         bwrap = shutil.which("bwrap")
@@ -194,12 +193,14 @@ class Sandboxes:
             raise SandboxUnavailable("The program bwrap is not installed.")
         return kinds.in_bubblewrap(program, settings, view=view, bwrap=bwrap)
 
-    def _wishes(self, settings: SandboxSettings, wanted: Wanted, *, home: str, inside: Mapping[str, str]) -> Wishes:
+    def _wishes(
+        self, settings: SandboxSettings, wanted: SandboxRequest, *, home: str, inside: Mapping[str, str]
+    ) -> ViewSpec:
         if Path("/") in (wanted.folder, *wanted.readable, *wanted.writable):
             raise SandboxUnavailable(SHOWS_ALL)
         needs = needs_of(wanted.command[0], env=wanted.env, folder=wanted.folder)
         folders = () if wanted.folder is None else (wanted.folder.absolute(),)
-        return Wishes(
+        return ViewSpec(
             readable=(*needs, *map(self._at, settings.readable), *wanted.readable, *folders),
             writable=(*map(self._at, settings.writable), *wanted.writable),
             hidden=self._hidden,

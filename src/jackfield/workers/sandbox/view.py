@@ -3,13 +3,17 @@
 Above: `sandboxes.py`. Below: the file system, which is only read; `supervision/mounts.py` makes it so.
 """
 
+import errno
+import os
+import shutil
+import sys
+from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from jackfield.workers.sandbox.programs import followed
-from jackfield.workers.supervision.wire import Mount
+from jackfield.workers.supervision.messages import Mount
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 SETTINGS = (
@@ -50,7 +54,7 @@ TEMPORARY = "/tmp"  # noqa: S108 - a private one
 NOT_A_HOME = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/run", "/nix")
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class ViewSpec(Struct, frozen=True, kw_only=True):
     """What a program is to see besides the system."""
 
     readable: tuple[Path, ...]
@@ -71,7 +75,7 @@ def home_of(env: Mapping[str, str]) -> str:
     return TEMPORARY if taken or any(home.is_relative_to(place) for place in NOT_A_HOME) else str(home)
 
 
-def view_of(wishes: Wishes) -> list[Mount]:
+def build_view(wishes: ViewSpec) -> list[Mount]:
     """In an order in which each can be made: what lies in another comes after it, links come last."""
     mounts: dict[str, Mount] = {}
     links: dict[str, str] = {}
@@ -136,3 +140,84 @@ def _add_machine(mounts: dict[str, Mount], links: dict[str, str]) -> None:
         if Path("/dev", name).exists():
             _add(mounts, "device", f"/dev/{name}", f"/dev/{name}")
     links |= DEVICE_LINKS
+
+
+MOST_LINKS = 40
+LONGEST_FIRST_LINE = 256
+
+
+def followed(path: Path) -> tuple[dict[str, str], Path]:
+    """The symbolic links on the way, each with where it leads, and the real place at the end of the way."""
+    links: dict[str, str] = {}
+    count = 0
+    real = Path("/")
+    ahead = deque(path.absolute().parts[1:])
+    while ahead:
+        part = ahead.popleft()
+        if part == "..":
+            real = real.parent
+        elif not (real / part).is_symlink():
+            real /= part
+        else:
+            target = (real / part).readlink()
+            links[str(real / part)] = str(target)
+            count += 1
+            if count > MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            if target.is_absolute():
+                real = Path("/")
+            ahead.extendleft(reversed([word for word in target.parts if word != "/"]))
+    return links, real
+
+
+def needs_of(program: str, *, env: Mapping[str, str], folder: Path | None = None) -> tuple[Path, ...]:
+    """The paths without which this program would not run. Nothing for one that is not found: the start will tell."""
+    if "/" in program and folder is not None:
+        program = str(folder / program)
+    found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if found is None:
+        return ()
+    path = Path(found).absolute()
+    environment = path.parent.parent
+    if (environment / "pyvenv.cfg").is_file():
+        return (environment, *python_needs(environment / "bin" / "python"))
+    if _is_python(path):
+        return python_needs(path)
+    interpreter = _interpreter(path)
+    if interpreter is None or interpreter == program:
+        return (path,)
+    return (path, *needs_of(interpreter, env=env))
+
+
+def python_needs(python: Path) -> tuple[Path, ...]:
+    """An interpreter, also one of a virtual environment, with its standard library."""
+    environment = python.parent.parent
+    own = (environment,) if (environment / "pyvenv.cfg").is_file() else (python,)
+    prefix = followed(python)[1].parent.parent
+    is_home = prefix != Path("/") and any(prefix.glob("lib*/python3*/os.py"))
+    return (*own, python, prefix) if is_home else (*own, python)
+
+
+def own_needs() -> tuple[Path, ...]:
+    """This gateway's Python and this package: what it takes to run `jackfield`."""
+    package = Path(__file__).parents[2]
+    return (*python_needs(Path(sys.executable)), package)
+
+
+def _is_python(path: Path) -> bool:
+    return followed(path)[1].name.startswith("python")
+
+
+def _interpreter(script: Path) -> str | None:
+    """The program that a script's first line names."""
+    try:
+        with script.open("rb") as file:
+            first = file.readline(LONGEST_FIRST_LINE)
+    except OSError:
+        return None
+    words = first.removeprefix(b"#!").decode(errors="surrogateescape").split()
+    if not first.startswith(b"#!") or not words:
+        return None
+    if Path(words[0]).name != "env":
+        return words[0]
+    return next((word for word in words[1:] if not word.startswith("-") and "=" not in word), None)

@@ -1,10 +1,10 @@
-"""The processes between the gateway and the commands it starts, so that no command outlives what it was started for.
+"""The processes between the gateway and the commands it starts. They make sure that no command outlives the gateway.
 
-    gateway ── zygote ─┬─ minder ── command ── whatever the command starts
-                       └─ minder ── command …
+    gateway ── zygote ─┬─ monitor ── command ── whatever the command starts
+                       └─ monitor ── command …
 
-`zygote.py` forks a minder for each command, `minder.py` starts it and ends all that came of it, `tree.py` finds and
-signals descendants, `wire.py` has the words between the processes, `link.py` is the gateway's end of the line.
-All but `link.py` run in the zygote under `python -I -S`: they import the standard library and, relatively, each other,
-because there the package is `supervision` and not part of `jackfield`.
+`zygote.py` forks a monitor for each command; `monitor.py` starts the command and ends all that came of it;
+`processes.py` finds and signals descendants; `namespaces.py` and `kernel.py` build sandboxes; `messages.py` is what
+the processes send each other. All of it runs in the zygote under `python -I -S`, where this package is a top-level
+one: it imports the standard library only and, relatively, its own modules.
 """

@@ -44,7 +44,7 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
     processes: tuple[ProcessStatus, ...]
 
 
-class Workshop:
+class WorkerHost:
     """The workers of one gateway. `base` is where the config's relative paths start; `hidden` no sandbox ever shows."""
 
     def __init__(

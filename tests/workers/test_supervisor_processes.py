@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jackfield.workers.supervision import tree
+from jackfield.workers.supervision import processes
 
 FORKED_FROM_A_THREAD = """
 import os, threading, time
@@ -42,19 +42,19 @@ def family() -> Iterator[list[int]]:
 def test_all_descendants_are_found_with_the_kernels_lists_and_without(
     family: list[int], monkeypatch: pytest.MonkeyPatch, *, lists: bool
 ) -> None:
-    monkeypatch.setattr(tree, "LISTS_OF_CHILDREN", tree.LISTS_OF_CHILDREN and lists)
+    monkeypatch.setattr(processes, "HAS_CHILDREN_FILES", processes.HAS_CHILDREN_FILES and lists)
     parent, *others = family
-    assert sorted(tree.descendants(parent)) == sorted(others)
-    assert parent in tree.children_of(os.getpid())
+    assert sorted(processes.descendants(parent)) == sorted(others)
+    assert parent in processes.children_of(os.getpid())
 
 
 def test_a_process_that_is_gone_has_no_descendants_and_takes_no_signal() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
-    assert tree.descendants(process.pid) == []
-    tree.signal_all([process.pid], signal.SIGKILL)
-    tree.signal_group(process.pid, signal.SIGKILL)
+    assert processes.descendants(process.pid) == []
+    processes.signal_all([process.pid], signal.SIGKILL)
+    processes.signal_group(process.pid, signal.SIGKILL)
 
 
 def test_this_system_shows_all_descendants() -> None:
-    assert tree.exact() == (sys.platform == "linux")
+    assert processes.exact() == (sys.platform == "linux")

@@ -1,15 +1,17 @@
-"""Who descends from a process, and how to signal all of them.
+"""Descendants of a process: found, signalled, waited for.
 
 Exact on Linux: a process that is *subreaper* inherits the orphans among its descendants, so whatever they do (fork
 twice, setsid, close every descriptor), they stay below it and /proc shows them. Elsewhere there is only the process
 group, which a descendant can leave.
-Above: `minder.py`, `zygote.py`, `supervisor.py`. Below: prctl(2), /proc.
+Above: `monitor.py`, `zygote.py`, `supervisor.py`. Below: prctl(2), /proc.
 """
 
 import os
+import selectors
 import signal
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,8 +24,15 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 PROC = Path("/proc")
-LISTS_OF_CHILDREN = (PROC / "thread-self/children").exists()
+HAS_CHILDREN_FILES = (PROC / "thread-self/children").exists()
 """Some kernels are built without them."""
+ORPHAN_GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL for what a dead gateway left."""
+REPORT_ANYWAY = 2.0
+"""Seconds after which a process that cannot be killed no longer delays the report that its command has ended."""
+GIVE_UP = 10.0
+"""Seconds after which no more descendants are looked for."""
+POLL_SECONDS = 0.01
 
 _prctl: Callable[..., int] | None = ctypes.CDLL(None).prctl if ctypes and sys.platform == "linux" else None
 
@@ -45,14 +54,14 @@ def die_with_parent() -> None:
         _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def be_called(name: str) -> None:
-    """What `ps` and `top` show as this process's name; 15 characters at most."""
+def set_process_name(name: str) -> None:
+    """This process's name in `ps` and `top`; 15 characters at most."""
     if _prctl is not None:
         _prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def descendants(root: int) -> list[int]:
-    """Everybody below `root`, as far as can be seen while they come and go. Look again until nobody is left."""
+    """All processes below `root`; some may be missed while they come and go, so look again until none is left."""
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -63,8 +72,8 @@ def descendants(root: int) -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that `pid` is the parent of, zombies included; one that comes or goes just now may be missed."""
-    if not LISTS_OF_CHILDREN:
+    """The children of `pid`, zombies included; one that starts or ends just now may be missed."""
+    if not HAS_CHILDREN_FILES:
         return scan_for_children_of(pid)
     children: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
@@ -75,7 +84,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def scan_for_children_of(pid: int) -> list[int]:
-    """The same by a look at every process of the machine: slow, but misses none that stays."""
+    """The same from a scan of all processes: slow, but misses none that stays."""
     children: list[int] = []
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
@@ -99,10 +108,10 @@ def cpu_seconds(root: int) -> float:
 
 
 def signal_all(pids: Iterable[int], what: signal.Signals) -> None:
-    """Signal these processes, each once, by their groups: a group cannot escape by forking while it is signalled.
+    """Signal these processes by their groups: a group cannot escape by forking while it is signalled.
 
-    A descendant's group never holds a stranger, for each command is a session of its own and a group cannot cross
-    sessions. Only who has not come that far is still in our own group and is signalled alone.
+    A descendant's group never holds a stranger, because each command has a session of its own and a group cannot
+    cross sessions. A process that is not that far yet is still in our own group and is signalled alone.
     """
     own = os.getpgrp()
     groups: set[int] = set()
@@ -120,3 +129,43 @@ def signal_all(pids: Iterable[int], what: signal.Signals) -> None:
 def signal_group(group: int, what: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, what)
+
+
+class Poller:
+    """Calls back when a descriptor has something to read; `SIGCHLD` wakes it, too."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._woken, waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.add(self._woken, self._wake)
+
+    def add(self, fd: int, ready: Callable[[], None]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, ready)
+
+    def drop(self, fd: int) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(fd)
+
+    def wait(self, until: float | None) -> None:
+        """Until something happens, at most until the time `until`."""
+        timeout = None if until is None else max(0.0, until - time.monotonic())
+        for key, _ in self._selector.select(timeout):
+            key.data()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            while os.read(self._woken, 4096):
+                pass
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Each child that has ended, with its exit code. Raises `ChildProcessError` at the end if none is left."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)

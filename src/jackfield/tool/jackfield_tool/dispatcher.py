@@ -19,13 +19,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .call import Call, ToolError, current_call, in_event_loop, write_log, write_traceback
+from .call import RunningCall, ToolError, current_call, in_event_loop, write_log, write_traceback
 from .encoding import describe_error, error_message, json_string, to_json, with_article
 from .functions import Function, is_tool, public_names
 from .hints import json_type
 
 if TYPE_CHECKING:
-    from .channel import Channel
+    from .channel import GatewayChannel
 
 PROGRESS_BACKLOG = 1_048_576
 """Unsent bytes above which progress reports are dropped; answers never are."""
@@ -38,18 +38,18 @@ _create_task: Callable[..., asyncio.Task[None]] = (
 """Cheaper than the loop's own `create_task`."""
 
 
-class Worker:
+class Dispatcher:
     """Reads requests from the channel and answers each once."""
 
-    def __init__(self, channel: Channel, *, threads: int) -> None:
+    def __init__(self, channel: GatewayChannel, *, threads: int) -> None:
         self.namespace: dict[str, Any] = {}
         self._channel = channel
         self._loop = channel.loop
         self._threads = ThreadPool(threads)
         self._lock = threading.Lock()
         self._functions: dict[str, Function] = {}
-        self._calls: dict[Any, Call] = {}
-        self._replies: dict[int, tuple[Call, concurrent.futures.Future[Any]]] = {}
+        self._calls: dict[Any, RunningCall] = {}
+        self._replies: dict[int, tuple[RunningCall, concurrent.futures.Future[Any]]] = {}
         self._numbers = itertools.count(1)
         self._batched = 0
         self._answers: list[bytes] = []
@@ -82,7 +82,7 @@ class Worker:
         self._is_ending = True
         self._stop_if_idle()
 
-    def call_tool(self, call: Call, name: str, kwargs: dict[str, Any]) -> Any:
+    def call_tool(self, call: RunningCall, name: str, kwargs: dict[str, Any]) -> Any:
         """Ask the gateway to call another tool on behalf of this call."""
         if call.answered:
             raise ToolError(f"The call that asks for '{name}' is over, so nobody may call it.", code="call_over")
@@ -101,7 +101,7 @@ class Worker:
         with self._threads.released():
             return reply.result()
 
-    def report(self, call: Call, progress: Any, total: Any, message: Any) -> None:
+    def report(self, call: RunningCall, progress: Any, total: Any, message: Any) -> None:
         """Infinity and NaN are not reported; the gateway could not read them."""
         done, whole = _finite(progress), None if total is None else _finite(total)
         if done is None or call.answered or call.head == "{" or self._channel.unsent_bytes >= PROGRESS_BACKLOG:
@@ -123,13 +123,13 @@ class Worker:
                 )
             return
         if "function" in message:
-            self._start_call(Call(self, message), message["function"], message.get("kwargs"))
+            self._start_call(RunningCall(self, message), message["function"], message.get("kwargs"))
         elif "reply" in message:
             self._handle_reply(message)
         elif "cancel" in message:
             self._cancel(message["cancel"])
         else:
-            self._channel.send(Call(self, message).failed("invalid_request", "Missing 'function' field"))
+            self._channel.send(RunningCall(self, message).failed("invalid_request", "Missing 'function' field"))
 
     def _refuse_too_deep(self, line: bytes) -> None:
         """The line cannot be parsed; its first key tells what it is."""
@@ -140,7 +140,7 @@ class Worker:
         else:
             self._channel.send(_nested_too_deeply(line))
 
-    def _start_call(self, call: Call, name: Any, kwargs: Any) -> None:
+    def _start_call(self, call: RunningCall, name: Any, kwargs: Any) -> None:
         function = self._functions.get(name) if type(name) is str else None
         function = function or self._find_function(name)
         arguments = {} if kwargs is None else kwargs
@@ -166,7 +166,7 @@ class Worker:
         function = self._functions[name] = Function(name, self.namespace[name])
         return function
 
-    async def _run(self, call: Call, function: Function, arguments: dict[str, Any]) -> None:
+    async def _run(self, call: RunningCall, function: Function, arguments: dict[str, Any]) -> None:
         call.begun = True
         self._batched -= not _EAGER
         current_call.set(call)
@@ -177,7 +177,7 @@ class Worker:
             answer = _failure(call, function, error, arguments)
         self._answer(call, answer)
 
-    async def _run_on(self, call: Call, function: Function, coroutine: Any) -> None:
+    async def _run_on(self, call: RunningCall, function: Function, coroutine: Any) -> None:
         """The coroutine that a plain function returned."""
         try:
             answer = call.done(await coroutine)
@@ -185,7 +185,7 @@ class Worker:
             answer = _failure(call, function, error, {})
         self._answer(call, answer)
 
-    def _run_in_thread(self, call: Call, function: Function, arguments: dict[str, Any]) -> None:
+    def _run_in_thread(self, call: RunningCall, function: Function, arguments: dict[str, Any]) -> None:
         with self._lock:
             if call.begun:
                 return  # cancelled while it waited for a thread
@@ -205,7 +205,9 @@ class Worker:
         if self._is_ending:
             self._loop.call_soon_threadsafe(self._stop_if_idle)
 
-    def _await_in_loop(self, call: Call, function: Function, coroutine: Any, context: contextvars.Context) -> None:
+    def _await_in_loop(
+        self, call: RunningCall, function: Function, coroutine: Any, context: contextvars.Context
+    ) -> None:
         def over(_: asyncio.Task[None]) -> None:
             """A task that was cancelled before its first step has not answered."""
             coroutine.close()
@@ -216,7 +218,7 @@ class Worker:
         if call.cancelled:
             call.task.cancel()
 
-    def _answer(self, call: Call, answer: bytes) -> None:
+    def _answer(self, call: RunningCall, answer: bytes) -> None:
         """In the loop's thread only."""
         if not self._claim(call):
             return
@@ -232,7 +234,7 @@ class Worker:
         if self._is_ending:
             self._stop_if_idle()
 
-    def _claim(self, call: Call) -> bool:
+    def _claim(self, call: RunningCall) -> bool:
         """Whether this is the call's one answer."""
         if self.is_forked:
             os._exit(0)  # a child that forgot to leave: the answer is its parent's to give
@@ -266,7 +268,7 @@ class Worker:
             self._batched -= call.task is not None and not _EAGER
             self._answer(call, call.failed("cancelled", "cancelled"))
 
-    def _fail_nested(self, call: Call) -> None:
+    def _fail_nested(self, call: RunningCall) -> None:
         """The gateway drops the nested calls of a cancelled call, so their replies never come."""
         for number, (asker, reply) in list(self._replies.items()):
             if asker is not call or self._replies.pop(number, None) is None:
@@ -287,7 +289,7 @@ class Worker:
             reply.set_exception(ToolError(str(said) or code, code=code, result=message.get("result")))
 
 
-def _failure(call: Call, function: Function, error: BaseException, arguments: dict[str, Any]) -> bytes:
+def _failure(call: RunningCall, function: Function, error: BaseException, arguments: dict[str, Any]) -> bytes:
     """The answer to a failed call. Never raises: every call gets its answer."""
     if isinstance(error, asyncio.CancelledError) and call.cancelled:
         return call.failed("cancelled", "cancelled")

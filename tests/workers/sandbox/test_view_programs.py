@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jackfield
-from jackfield.workers.sandbox.programs import followed, needs_of, own_needs
+from jackfield.workers.sandbox.view import followed, needs_of, own_needs
 
 BASE = Path(sys.base_prefix).resolve()
 
