@@ -21,9 +21,9 @@ from msgspec import Struct
 from bench.processes import ROOT, BenchError, running_reference, running_server
 from bench.proxies.rounds import serve_rounds
 from bench.subjects import ECHO
-from jackfield.sources.mcp.connection import Talk
-from jackfield.sources.mcp.streamable import StreamableHttp
-from jackfield.sources.mcp.upstream import Terms, Upstream
+from jackfield.sources.mcp.connection import CallHandlers
+from jackfield.sources.mcp.http import StreamableHttpTransport
+from jackfield.sources.mcp.upstream import ConnectOptions, Upstream
 from jackfield.sources.outgoing import Outgoing
 
 AIOHTTP = ROOT / "bench" / "proxies" / "aiohttp_client.py"
@@ -56,13 +56,13 @@ async def mcp_ours(url: str) -> None:
     async with Outgoing() as outgoing:
         upstream = Upstream(
             "bench",
-            lambda listener: StreamableHttp(
+            lambda listener: StreamableHttpTransport(
                 "bench", url, headers={}, outgoing=outgoing, named_by=url, listener=listener
             ),
-            terms=Terms(seconds=10, first_seconds=10),
+            terms=ConnectOptions(seconds=10, first_seconds=10),
             changed=lambda: None,
         )
-        talk = Talk(report=lambda _: None, note=lambda _: None)
+        talk = CallHandlers(report=lambda _: None, note=lambda _: None)
         await serve_rounds(lambda: upstream.call("echo", ECHO, headers={}, talk=talk))
         await upstream.close()
 

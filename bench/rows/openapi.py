@@ -10,9 +10,8 @@ from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, take_turns
 from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
 from jackfield.keys import ADMIN
-from jackfield.sources.openapi.credentials import credentials_of
-from jackfield.sources.openapi.operations import offer_of
-from jackfield.sources.openapi.options import parse_options
+from jackfield.sources.openapi.operations import openapi_listing
+from jackfield.sources.openapi.options import credentials_of, parse_options
 
 OPERATIONS = 1_000
 WITHIN_MS = 1_000
@@ -36,7 +35,7 @@ def measure(bench: Bench) -> list[Line]:
 def _imported(content: bytes) -> Sample:
     options = parse_options({"url": "https://service.example/openapi.json"}, where="sources.large")
     began, cpu = time.perf_counter(), time.process_time()
-    offer = offer_of(content, source="large", options=options, credentials=credentials_of(None, {}))
+    offer = openapi_listing(content, source="large", options=options, credentials=credentials_of(None, {}))
     catalog = Catalog()
     catalog.update([("large", offer.listing)])
     assert len(catalog.view(ADMIN).entries) == OPERATIONS

@@ -9,7 +9,7 @@ import pytest
 
 from jackfield.app import Gateway
 from jackfield.settings import load_settings
-from jackfield.sources.openapi.options import ApiKey, Basic, Bearer, Choice, OpenApiOptions
+from jackfield.sources.openapi.options import ApiKey, Basic, Bearer, OpenApiOptions, OperationGlobs
 
 ROOT = Path(__file__).parents[2]
 OPENAPI = (ROOT / "docs/openapi.md").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ async def test_the_config_that_is_shown_is_one_that_a_gateway_takes(tmp_path: Pa
     Gateway(settings)  # makes every source, which checks its options
 
 
-@pytest.mark.parametrize("settings", [OpenApiOptions, Choice, ApiKey, Basic, Bearer])
+@pytest.mark.parametrize("settings", [OpenApiOptions, OperationGlobs, ApiKey, Basic, Bearer])
 def test_every_key_is_explained(settings: type[OpenApiOptions]) -> None:
     shown = "\n".join(re.findall(r"```toml\n(.*?)```", OPENAPI, re.DOTALL))
     assert [name for name in settings.__struct_fields__ if not re.search(rf"\b{name}( =|\])", shown)] == []

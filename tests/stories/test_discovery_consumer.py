@@ -14,7 +14,7 @@ from jackfield.keys import ADMIN
 from jackfield.settings import load_settings
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
-from tests.sources.manifest.test_reading import PROTOJSON, SEED
+from tests.sources.manifest.test_parser import PROTOJSON, SEED
 from tests.sources.upstream import Received, Upstream, json_reply
 from tests.stories.neighbours import eventually, execute, names, neighbourhood, scenario, settled
 from tests.web.inside import doors

@@ -14,9 +14,9 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.journey import IncomingTrace, incoming_trace, via
 from jackfield.model.large_result import digest_of
 from jackfield.sources.keeper import SourceState
-from jackfield.sources.manifest.fetching import PeerDown, time_to_live
+from jackfield.sources.manifest.feed import ServiceDown, time_to_live
 from jackfield.sources.manifest.options import parse_options
-from jackfield.sources.manifest.reading import BadManifest
+from jackfield.sources.manifest.parser import BadManifest
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.manifest.scene import BOUND, TOOLS, eventually, kept, manifest, published, scene, tool
@@ -206,7 +206,7 @@ async def test_a_service_that_came_back_is_read_anew_whatever_its_etag_and_clock
 async def test_what_is_wrong_with_a_service_is_said(tmp_path: Path, answer: bytes, words: str) -> None:
     async with scene(tmp_path) as at:
         at.upstream.answers[TOOLS] = answer
-        with pytest.raises(PeerDown, match=words):
+        with pytest.raises(ServiceDown, match=words):
             await at.source.refresh()
 
 

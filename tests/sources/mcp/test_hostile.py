@@ -11,13 +11,13 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
-from jackfield.sources.mcp import connection, exchange
-from jackfield.sources.mcp.conversation import LONGEST_LOG, answer_question, as_progress
-from jackfield.sources.mcp.errors import McpError, RpcError
+from jackfield.sources.mcp import connection, duplex
+from jackfield.sources.mcp.handlers import LONGEST_LOG, answer_question, as_progress
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.source import server_of_a_request
+from jackfield.sources.mcp.transport import McpClientError, RpcError
 from tests.sources.mcp.scene import scene
-from tests.sources.mcp.test_http_wire import HELLO, Server, event, said, streamed
+from tests.sources.mcp.test_http import HELLO, Server, event, said, streamed
 from tests.sources.upstream import Received, Upstream
 
 
@@ -45,7 +45,7 @@ async def test_a_list_without_end_is_not_read_to_it(
 
     server.upstream.answers["/mcp"] = endless
     async with scene(tmp_path, url=server.url) as far:
-        with pytest.raises(McpError, match="list of tools has more than the 100,000 bytes allowed"):
+        with pytest.raises(McpClientError, match="list of tools has more than the 100,000 bytes allowed"):
             await far.source.refresh()
     assert pages == 10
 
@@ -53,7 +53,7 @@ async def test_a_list_without_end_is_not_read_to_it(
 async def test_of_a_flood_of_questions_a_bounded_number_is_put(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "MOST_ERRANDS", 20)
+    monkeypatch.setattr(duplex, "MOST_ERRANDS", 20)
     asked: list[str] = []
 
     async def never_answered(question: Any) -> ElicitAnswer:
@@ -108,16 +108,16 @@ def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_end
         server_of_a_request("r", url="https://far.example/mcp", headers=headers, surroundings=surroundings)
 
 
-def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], connection.Talk]]:
+def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], connection.CallHandlers]]:
     """A connection that several calls share, and how to make a call of a principal on it."""
     no_wire: Any = None
 
-    def talk(principal: str) -> connection.Talk:
+    def talk(principal: str) -> connection.CallHandlers:
         async def elicit(_: ElicitRequest) -> ElicitAnswer:
             asked.append(principal)
             return ElicitAnswer(action="cancel")
 
-        return connection.Talk(report=lambda _: None, note=lambda _: None, elicit=elicit, principal=principal)
+        return connection.CallHandlers(report=lambda _: None, note=lambda _: None, elicit=elicit, principal=principal)
 
     return connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None), talk
 

@@ -11,7 +11,7 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.errors import ToolNotFound
 from jackfield.model.tool import ToolDefinition, definition_of
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
-from jackfield.sources.mcp.listing import Rules, may_be_repeated, offer_of
+from jackfield.sources.mcp.listing import ListingRules, may_be_repeated, mcp_listing
 from tests.calls.house import OPS
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain
@@ -23,7 +23,7 @@ WHISPERS = (
 TRAP = (
     "Tool 'trap' is left out: hidden characters stand in the names or values of its schema. Ask the server's owner why."
 )
-RULES = Rules(source="far", server="https://mcp.example/mcp")
+RULES = ListingRules(source="far", server="https://mcp.example/mcp")
 
 
 def raw(value: Any) -> Raw:
@@ -56,7 +56,7 @@ async def test_a_lying_server_costs_only_its_lies(tmp_path: Path) -> None:
 
 @requirement("TOOL-def-mcp-server")
 def test_an_mcp_tools_definition_knows_its_server_and_others_name_none() -> None:
-    [tool] = offer_of([raw({"name": "a", "inputSchema": {"type": "object"}})], RULES).listing.tools
+    [tool] = mcp_listing([raw({"name": "a", "inputSchema": {"type": "object"}})], RULES).listing.tools
     definition = definition_of(tool, "a")
     assert (definition.type, definition.mcp_server) == ("mcp", "https://mcp.example/mcp")
     assert b"mcp_server" not in msgspec.json.encode(ToolDefinition(type="function", name="b"))
@@ -103,7 +103,7 @@ def test_a_schema_without_end_leaves_out_its_tool_alone() -> None:
     deep = Raw(
         b'{"name":"b","inputSchema":' + b'{"type":"object","properties":{"a":' * 400 + b"{}" + b"}}" * 400 + b"}"
     )
-    offer = offer_of([raw({"name": "a", "inputSchema": {"type": "object"}}), deep], RULES)
+    offer = mcp_listing([raw({"name": "a", "inputSchema": {"type": "object"}}), deep], RULES)
     assert "a" in [tool.name for tool in offer.listing.tools]
 
 
@@ -122,7 +122,7 @@ def test_a_server_may_say_that_a_call_it_never_read_can_be_sent_again(
     harmless: bool,  # noqa: FBT001 - given by name, by pytest
 ) -> None:
     definition = {"name": "a", "inputSchema": {"type": "object"}, "annotations": annotations}
-    [tool] = offer_of([raw(definition)], RULES).listing.tools
+    [tool] = mcp_listing([raw(definition)], RULES).listing.tools
     assert may_be_repeated(tool) is harmless
     assert not tool.metadata.idempotent
 
@@ -133,7 +133,7 @@ def test_a_tool_that_runs_only_as_a_task_is_not_offered_and_callers_are_told_why
         raw({"name": kind, "inputSchema": {"type": "object"}, "execution": {"taskSupport": kind}})
         for kind in ("required", "optional", "forbidden")
     ]
-    listing = offer_of(tasks, RULES).listing
+    listing = mcp_listing(tasks, RULES).listing
     assert [tool.name for tool in listing.tools] == ["optional", "forbidden"]
     (unoffered,) = listing.unoffered
     assert (unoffered.names, unoffered.is_broken) == (("required",), False)
@@ -149,5 +149,5 @@ def test_a_tool_that_runs_only_as_a_task_is_not_offered_and_callers_are_told_why
 def test_what_a_server_says_of_a_tool_in_meta_is_kept_but_not_of_its_connection() -> None:
     meta = {"ui": {"resourceUri": "ui://x"}, "io.modelcontextprotocol/serverInfo": {"name": "s"}}
     definition = raw({"name": "chart", "inputSchema": {"type": "object"}, "_meta": meta})
-    (tool,) = offer_of([definition], RULES).listing.tools
+    (tool,) = mcp_listing([definition], RULES).listing.tools
     assert tool.meta == {"ui": {"resourceUri": "ui://x"}}

@@ -15,9 +15,9 @@ from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done
 from jackfield.sources.keeper import SourceState
 from jackfield.sources.mcp import options, stdio
-from jackfield.sources.mcp.errors import McpError, UpstreamLost
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
+from jackfield.sources.mcp.transport import McpClientError, UpstreamLost
 from jackfield.sources.mcp.upstream import SHORT_LIFE
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from tests.requirement import requirement
@@ -111,7 +111,7 @@ async def test_a_server_that_cannot_be_talked_to_is_said_to_be_so_and_leaves_no_
 ) -> None:
     async with scene(tmp_path, command=plain(mode), connect_timeout=seconds) as far:
         async with asyncio.timeout(BOUND):
-            with pytest.raises(McpError) as caught:
+            with pytest.raises(McpClientError) as caught:
                 await far.source.open()
 
         assert str(caught.value) == sentence
@@ -197,7 +197,7 @@ async def test_what_a_server_says_of_its_use_is_listed_without_hidden_characters
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with scene(tmp_path, command=["no-such-server"]) as far:
-        with pytest.raises(McpError, match="'no-such-server'"):
+        with pytest.raises(McpClientError, match="'no-such-server'"):
             await far.source.open()
 
 
@@ -225,7 +225,9 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
         async def planned() -> LaunchPlan:
             return plan
 
-        wire = stdio.StdioWire("ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log)
+        wire = stdio.StdioTransport(
+            "ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log
+        )
         await wire.open()
         await eventually(lambda: log.last_words() == ("closed",))
         calls = [asyncio.create_task(wire.call(n, "ping", Raw(b"{}"), headers={})) for n in range(2)]

@@ -7,8 +7,8 @@ import pytest
 from msgspec import Raw
 
 from jackfield.model.call import Done, Failed
-from jackfield.sources.mcp.errors import McpError
 from jackfield.sources.mcp.results import outcome_of, question_in
+from jackfield.sources.mcp.transport import McpClientError
 
 INFO = {"io.modelcontextprotocol/serverInfo": {"name": "inner", "version": "1"}}
 TEXT = {"type": "text", "text": "hello"}
@@ -78,5 +78,5 @@ def test_a_question_is_told_from_an_answer() -> None:
     assert question is not None
     assert question.requests is not None
     assert (question.requests["a"].method, question.state) == ("roots/list", "s")
-    with pytest.raises(McpError):
+    with pytest.raises(McpClientError):
         question_in(Raw(b'{"resultType":"input_required","inputRequests":[]}'))

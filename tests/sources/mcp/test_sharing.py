@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from jackfield.model.call import done
-from jackfield.sources.mcp.errors import McpError
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
+from jackfield.sources.mcp.transport import McpClientError
 from jackfield.sources.outgoing import Outgoing
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
@@ -133,7 +133,7 @@ async def test_whoever_finds_the_connection_broken_has_it_made_anew_for_the_othe
     async with place(tmp_path) as at:
         first, second = await at.source("first"), await at.source("second")
         at.server.is_broken = True
-        with pytest.raises(McpError):
+        with pytest.raises(McpClientError):
             await first.refresh()
         at.server.is_broken = False
         await first.close()

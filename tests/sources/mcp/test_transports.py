@@ -14,13 +14,11 @@ from msgspec import Raw
 from jackfield.errors import ConfigError
 from jackfield.sources import foreign
 from jackfield.sources.base import Surroundings
-from jackfield.sources.mcp import wires
-from jackfield.sources.mcp.errors import RpcError, UpstreamLost
 from jackfield.sources.mcp.handshake import agree
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import wire_maker
-from jackfield.sources.mcp.wires import Transport, Wire
+from jackfield.sources.mcp.transport import GROUP, ClientTransport, RpcError, Transport, UpstreamLost
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, eventually, lives, plain, scene
 
@@ -64,10 +62,10 @@ def pigeon(name: str, options: dict[str, Any], surroundings: Surroundings) -> Tr
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        EntryPoint(name="pigeon", value=f"{__name__}:pigeon", group=wires.GROUP),
-        EntryPoint(name="broken", value="no_such_module:x", group=wires.GROUP),
+        EntryPoint(name="pigeon", value=f"{__name__}:pigeon", group=GROUP),
+        EntryPoint(name="broken", value="no_such_module:x", group=GROUP),
     ]
-    monkeypatch.setattr(foreign, "entry_points", lambda *, group: points if group == wires.GROUP else [])
+    monkeypatch.setattr(foreign, "entry_points", lambda *, group: points if group == GROUP else [])
     CALLS.clear()
 
 
@@ -81,7 +79,7 @@ class Listener:
 
 
 class Case:
-    def __init__(self, wire: Wire, hangs: Callable[[], bool], stopped: Callable[[], bool]) -> None:
+    def __init__(self, wire: ClientTransport, hangs: Callable[[], bool], stopped: Callable[[], bool]) -> None:
         self.wire = wire
         self.hangs = hangs
         self.stopped = stopped

@@ -11,9 +11,8 @@ import msgspec
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
-from jackfield.sources.openapi.credentials import credentials_of
-from jackfield.sources.openapi.operations import Offer, offer_of
-from jackfield.sources.openapi.options import parse_options
+from jackfield.sources.openapi.operations import OpenApiListing, openapi_listing
+from jackfield.sources.openapi.options import credentials_of, parse_options
 from jackfield.sources.openapi.source import OpenApiSource, openapi_source
 from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
@@ -41,12 +40,12 @@ def parameter(name: str, place: str = "query", **more: Any) -> dict[str, Any]:
     return {"name": name, "in": place, "schema": {"type": "string"}, **more}
 
 
-def offered(content: dict[str, Any] | bytes, **options: Any) -> Offer:
+def offered(content: dict[str, Any] | bytes, **options: Any) -> OpenApiListing:
     """What a document offers."""
     parsed = parse_options({"url": URL, **options}, where="sources.shop")
     lent = credentials_of(parsed.auth, parsed.headers)
     raw = content if isinstance(content, bytes) else msgspec.json.encode(content)
-    return offer_of(raw, source="shop", options=parsed, credentials=lent)
+    return openapi_listing(raw, source="shop", options=parsed, credentials=lent)
 
 
 def tools_of(content: dict[str, Any] | bytes, **options: Any) -> dict[str, Tool]:

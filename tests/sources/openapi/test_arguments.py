@@ -1,6 +1,6 @@
 from typing import Any
 
-from jackfield.sources.openapi.parameters import Media, Where
+from jackfield.sources.openapi.parameters import Location, Media
 from tests.sources.openapi.scene import document, json_body, offered, operation, parameter, tools_of
 
 OBJECT = {
@@ -56,12 +56,12 @@ def test_names_that_clash_or_that_no_model_takes_are_given_others_and_go_where_t
     places = offered(made).operations["x"].inputs.places
 
     assert [(place.argument, place.where, place.name) for place in places] == [
-        ("id", Where.PATH, "id"),
-        ("query_id", Where.QUERY, "id"),
-        ("filter_name_", Where.QUERY, "filter[name]"),
-        ("_top", Where.QUERY, "$top"),
-        ("body_id", Where.FIELD, "id"),
-        ("gr__e", Where.FIELD, "größe"),
+        ("id", Location.PATH, "id"),
+        ("query_id", Location.QUERY, "id"),
+        ("filter_name_", Location.QUERY, "filter[name]"),
+        ("_top", Location.QUERY, "$top"),
+        ("body_id", Location.FIELD, "id"),
+        ("gr__e", Location.FIELD, "größe"),
     ]
 
 

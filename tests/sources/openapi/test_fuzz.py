@@ -15,7 +15,7 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.keys import ADMIN
 from jackfield.model.call import Done
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import MAX_DEFINITIONS, Offer
+from jackfield.sources.openapi.operations import MAX_DEFINITIONS, OpenApiListing
 from tests.sources.openapi.scene import document, echo, json_body, offered, operation, service
 
 WITHIN = 5.0
@@ -96,7 +96,7 @@ DOCUMENTS = st.builds(
 )
 
 
-def read(content: bytes) -> Offer | None:
+def read(content: bytes) -> OpenApiListing | None:
     """What a document offers; None where it is refused in a sentence. Nothing else may happen."""
     began = time.process_time()
     try:
@@ -110,7 +110,7 @@ def read(content: bytes) -> Offer | None:
         assert time.process_time() - began < WITHIN
 
 
-def check(offer: Offer | None) -> None:
+def check(offer: OpenApiListing | None) -> None:
     """What is offered can be merged with others' tools, and none of those is touched."""
     if offer is None:
         return

@@ -18,12 +18,11 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.journey import MOST_HOPS
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Begun, Invocation, Listing, Look, Surroundings
-from jackfield.sources.manifest import work
-from jackfield.sources.manifest.calling import Peer
-from jackfield.sources.manifest.fetching import Fetcher
-from jackfield.sources.manifest.following import Follower
+from jackfield.sources.manifest import client
+from jackfield.sources.manifest.client import ServiceClient
+from jackfield.sources.manifest.feed import ChangeFollower, ManifestFetcher
 from jackfield.sources.manifest.options import ManifestOptions, parse_options
-from jackfield.sources.manifest.reading import Rules
+from jackfield.sources.manifest.parser import ManifestRules
 
 log = logging.getLogger("jackfield.sources")
 
@@ -48,10 +47,14 @@ class ManifestSource:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._house = surroundings.house
-        rules = Rules(source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms)
-        self._fetcher = Fetcher(options, rules, outgoing=surroundings.outgoing, due=partial(surroundings.changed, name))
-        self._follower = Follower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.call_due)
-        self._peer = Peer(
+        rules = ManifestRules(
+            source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
+        )
+        self._fetcher = ManifestFetcher(
+            options, rules, outgoing=surroundings.outgoing, due=partial(surroundings.changed, name)
+        )
+        self._follower = ChangeFollower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.call_due)
+        self._peer = ServiceClient(
             name, options, outgoing=surroundings.outgoing, house=surroundings.house, lost=self._fetcher.call_due
         )
         self._names: frozenset[str] = frozenset()
@@ -74,11 +77,11 @@ class ManifestSource:
     async def execute(self, invocation: Invocation) -> Outcome:
         outcome = await self._run(invocation)
         if isinstance(outcome, Begun):
-            return await work.wait_for(self._peer, invocation, outcome)
+            return await client.wait_for(self._peer, invocation, outcome)
         return outcome
 
     async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
-        return work.begun(await self._run(invocation), invocation)
+        return client.begun(await self._run(invocation), invocation)
 
     async def _run(self, invocation: Invocation) -> Done | Failed | Begun:
         """One call at the service. Cancelled here, it is cancelled at another gateway too; with any other service the
@@ -102,10 +105,10 @@ class ManifestSource:
             log.warning("call %s could not be cancelled at %s: %s", invocation.call_id, self.name, fault)
 
     async def look(self, invocation: Invocation, reference: Raw) -> Look:
-        return await work.look(self._peer, invocation, reference)
+        return await client.look(self._peer, invocation, reference)
 
     async def halt(self, invocation: Invocation, reference: Raw) -> None:
-        await work.halt(self._peer, invocation, reference)
+        await client.halt(self._peer, invocation, reference)
 
     def begins_once(self, tool: Tool) -> bool:
         """Another gateway knows a call by its id when it is sent again; any other service may not."""

@@ -16,15 +16,21 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.mcp.conversation import ELICIT, answer_question, as_progress, log_note
-from jackfield.sources.mcp.errors import INVALID_REQUEST, McpError, RpcError, UpstreamLost
+from jackfield.sources.mcp.handlers import ELICIT, Sample, answer_question, as_progress, log_note
 from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
 from jackfield.sources.mcp.listing import MAX_TOOLS
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.results import InputRequired, question_in
 from jackfield.sources.mcp.routing import HeaderMap, param_headers, routing_headers
-from jackfield.sources.mcp.sampling import Sample
-from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener, Wire
+from jackfield.sources.mcp.transport import (
+    INVALID_REQUEST,
+    MAX_MESSAGE,
+    ClientTransport,
+    McpClientError,
+    RpcError,
+    TransportListener,
+    UpstreamLost,
+)
 
 MAX_PAGES = 1_000
 MAX_LIST = 2 * MAX_MESSAGE
@@ -40,7 +46,7 @@ LASTED = 5.0
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
-class Talk(Struct, frozen=True, kw_only=True):
+class CallHandlers(Struct, frozen=True, kw_only=True):
     """One call, as far as the server may talk to who made it."""
 
     report: Callable[[Progress], None]
@@ -64,7 +70,7 @@ class Connection:
     def __init__(
         self,
         name: str,
-        make_wire: Callable[[Listener], Wire],
+        make_wire: Callable[[TransportListener], ClientTransport],
         *,
         lost: Callable[["Connection", UpstreamLost], None],
         changed: Callable[[], None],
@@ -77,7 +83,7 @@ class Connection:
         self._tell_lost = lost
         self._changed = changed
         self._numbers = count(1)
-        self._talks: dict[int, Talk] = {}
+        self._talks: dict[int, CallHandlers] = {}
         self._asking: Counter[int] = Counter()
         """By call: how many of its questions wait for an answer."""
         self._agreement: Agreement | None = None
@@ -142,11 +148,11 @@ class Connection:
             answer = await self._request("tools/list", params)
             size += memoryview(answer).nbytes
             if size > MAX_LIST:
-                raise McpError(f"The server's list of tools has more than the {MAX_LIST:,} bytes allowed.")
+                raise McpClientError(f"The server's list of tools has more than the {MAX_LIST:,} bytes allowed.")
             try:
                 page = _decode_page(answer)
             except msgspec.DecodeError as fault:
-                raise McpError(f"The server's list of tools is not MCP's: {fault}.") from None
+                raise McpClientError(f"The server's list of tools is not MCP's: {fault}.") from None
             tools += page.tools
             if not page.next_cursor or page.next_cursor in seen or len(tools) > MAX_TOOLS:
                 break
@@ -154,7 +160,7 @@ class Connection:
             params = {"cursor": page.next_cursor}
         return tools
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: Talk) -> Raw:
+    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: CallHandlers) -> Raw:
         """Call until the answer is one: a server of 2026-07-28 may ask something first."""
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         said = param_headers(headers, arguments) if headers else {}
@@ -170,7 +176,7 @@ class Connection:
             if question.state is not None:
                 again["requestState"] = question.state
             answer = await self._request("tools/call", again, name=tool, headers=said, talk=talk)
-        raise McpError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
+        raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
 
     async def _responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
         try:
@@ -179,7 +185,7 @@ class Connection:
                 for key, asked in (question.requests or {}).items()
             }
         except RpcError as refusal:
-            raise McpError(f"The server asked for what it cannot have. {refusal.message}") from None
+            raise McpClientError(f"The server asked for what it cannot have. {refusal.message}") from None
 
     def notified(self, method: str, params: Raw, *, during: int | None) -> None:
         """Whatever it is, it must not end the connection that it came over."""
@@ -232,7 +238,7 @@ class Connection:
         free = [number for number in self._talks if number not in self._asking]
         return free[0] if len(free) == 1 else None
 
-    def _talk_of(self, during: int | None) -> Talk | None:
+    def _talk_of(self, during: int | None) -> CallHandlers | None:
         """The call that something is about: the one that is known, else the only one."""
         if during is not None:
             return self._talks.get(during)
@@ -253,7 +259,7 @@ class Connection:
         *,
         name: str | None = None,
         headers: Mapping[str, str] | None = None,
-        talk: Talk | None = None,
+        talk: CallHandlers | None = None,
     ) -> Raw:
         agreement = self._agreement
         assert agreement is not None
@@ -283,7 +289,7 @@ class Connection:
                 await self._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             except UpstreamLost as fault:
                 self._log.debug("the subscription broke: %s", fault)
-            except McpError as fault:
+            except McpClientError as fault:
                 self._log.debug("the server gives no subscription: %s", fault)
                 return
             self._changed()  # what happened meanwhile was not told

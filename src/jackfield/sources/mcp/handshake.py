@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.sources.hidden import cleaned
-from jackfield.sources.mcp.errors import UNSUPPORTED_VERSION, McpError, RpcError
 from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.routing import routing_headers
-from jackfield.sources.mcp.wires import Wire
+from jackfield.sources.mcp.transport import UNSUPPORTED_VERSION, ClientTransport, McpClientError, RpcError
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_REVISIONS = ("2026-07-28",)
@@ -71,9 +70,9 @@ class _Initialized(Struct):
 
 
 async def agree(
-    wire: Wire, ask: Ask, *, capabilities: dict[str, Any], probe_seconds: float, handshake_only: bool = False
+    wire: ClientTransport, ask: Ask, *, capabilities: dict[str, Any], probe_seconds: float, handshake_only: bool = False
 ) -> Agreement:
-    """Find a common revision. Raises `McpError` when there is none, or no server. `capabilities` are ours."""
+    """Find a common revision. Raises `McpClientError` when there is none, or no server. `capabilities` are ours."""
     initialize = partial(_initialize, wire, ask, capabilities)
     if handshake_only or wire.legacy_only:
         agreement = await initialize()
@@ -137,7 +136,9 @@ async def _discover(ask: Ask, revision: str, *, again: bool = True) -> Agreement
         if common is not None and again:
             return await _discover(ask, common, again=False)
         if supported and _common(supported, HANDSHAKE_REVISIONS) is None:
-            raise McpError(f"The server speaks only revisions of MCP that we do not: {', '.join(supported)}.") from None
+            raise McpClientError(
+                f"The server speaks only revisions of MCP that we do not: {', '.join(supported)}."
+            ) from None
         return None
     common = _common(found.supportedVersions, MODERN_REVISIONS)
     if common is None:
@@ -150,18 +151,18 @@ async def _discover(ask: Ask, revision: str, *, again: bool = True) -> Agreement
     )
 
 
-async def _initialize(wire: Wire, ask: Ask, capabilities: dict[str, Any]) -> Agreement:
+async def _initialize(wire: ClientTransport, ask: Ask, capabilities: dict[str, Any]) -> Agreement:
     params = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": capabilities, "clientInfo": CLIENT_INFO}
     try:
         raw = await ask("initialize", encoded(params), {})
         found = msgspec.json.decode(raw, type=_Initialized)
     except RpcError as error:
         hint = _hint(wire, error)
-        raise McpError(f"The server refused the handshake: {error.message}{hint}") from None
+        raise McpClientError(f"The server refused the handshake: {error.message}{hint}") from None
     except msgspec.DecodeError as fault:
-        raise McpError(f"The server's handshake is not MCP's: {fault}.") from None
+        raise McpClientError(f"The server's handshake is not MCP's: {fault}.") from None
     if found.protocolVersion not in HANDSHAKE_REVISIONS:
-        raise McpError(f"The server speaks revision '{found.protocolVersion}' of MCP, which we do not.")
+        raise McpClientError(f"The server speaks revision '{found.protocolVersion}' of MCP, which we do not.")
     return Agreement(
         revision=found.protocolVersion,
         is_modern=False,
@@ -170,7 +171,7 @@ async def _initialize(wire: Wire, ask: Ask, capabilities: dict[str, Any]) -> Agr
     )
 
 
-def _hint(wire: Wire, error: RpcError) -> str:
+def _hint(wire: ClientTransport, error: RpcError) -> str:
     status = error.data.get("status") if isinstance(error.data, dict) else None
     if status in (401, 403):
         return " Check the source's headers."

@@ -50,7 +50,7 @@ class Definition(Struct, frozen=True):
     execution: Execution = Execution()
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class McpListing(Struct, frozen=True, kw_only=True):
     """What a server offers, and what its calls need besides."""
 
     listing: Listing = Listing()
@@ -58,7 +58,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     """By tool: arguments that are said as headers too."""
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class ListingRules(Struct, frozen=True, kw_only=True):
     """What the config says about a server's tools."""
 
     source: str
@@ -68,7 +68,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
 
 
-def offer_of(definitions: Sequence[Raw], rules: Rules) -> Offer:
+def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
     """The tools of a server that may be offered."""
     tools: dict[str, Tool] = {}
     headers: dict[str, HeaderMap] = {}
@@ -94,7 +94,7 @@ def offer_of(definitions: Sequence[Raw], rules: Rules) -> Offer:
         faults.append(f"The server offers {len(definitions):,} tools; the first {MAX_TOOLS:,} are used.")
     faults += [*(one.why for one in unoffered), *allowed.unmatched(rules.source)]
     listing = Listing(tools=tuple(tools.values()), faults=tuple(faults), unoffered=tuple(unoffered))
-    return Offer(listing=listing, headers={name: wanted for name, wanted in headers.items() if wanted})
+    return McpListing(listing=listing, headers={name: wanted for name, wanted in headers.items() if wanted})
 
 
 def _only_as_task(name: str, source: str) -> Unoffered:
@@ -130,7 +130,7 @@ def _parsed(raw: Raw) -> Definition:
     return definition
 
 
-def _tool(definition: Definition, raw: Raw, rules: Rules) -> tuple[Tool, list[str]]:
+def _tool(definition: Definition, raw: Raw, rules: ListingRules) -> tuple[Tool, list[str]]:
     shown = _shown(definition.name)
     if (fault := header_fault(definition.input_schema)) is not None:
         raise _Unusable(f"Tool '{shown}' is left out: its schema {fault}. Correct it at the server.")

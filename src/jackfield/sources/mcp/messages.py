@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.model.redaction import CUT, cut
-from jackfield.sources.mcp.errors import McpError, RpcError
+from jackfield.sources.mcp.transport import McpClientError, RpcError
 
 _encode = msgspec.json.Encoder().encode
 NO_PARAMS = Raw(b"{}")
@@ -49,7 +49,7 @@ _decode_one = msgspec.json.Decoder(Message).decode
 _decode_many = msgspec.json.Decoder(list[Message]).decode
 
 
-class NotAMessage(McpError):
+class NotAMessage(McpClientError):
     """Bytes that are no JSON-RPC."""
 
 

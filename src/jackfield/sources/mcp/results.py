@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from jackfield.model.call import Done, Failed
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
-from jackfield.sources.mcp.errors import McpError
+from jackfield.sources.mcp.transport import McpClientError
 
 _ANSWER_LIMIT = 500
 
@@ -49,13 +49,13 @@ _decode_question = msgspec.json.Decoder(InputRequired).decode
 
 
 def question_in(answer: Raw) -> InputRequired | None:
-    """The question, if the answer is one. Raises `McpError` for what is neither."""
+    """The question, if the answer is one. Raises `McpClientError` for what is neither."""
     if b"input_required" not in bytes(answer):
         return None
     try:
         question = _decode_question(answer)
     except msgspec.DecodeError as fault:
-        raise McpError(f"The server's answer is not MCP's: {fault}.") from None
+        raise McpClientError(f"The server's answer is not MCP's: {fault}.") from None
     return question if question.is_question else None
 
 

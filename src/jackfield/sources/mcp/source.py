@@ -16,18 +16,26 @@ from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import About, Invocation, Listing, Surroundings
 from jackfield.sources.foreign import foreign_factory
-from jackfield.sources.mcp.connection import Talk
-from jackfield.sources.mcp.errors import McpError, NotDelivered, RpcError, SessionLost, UpstreamLost
-from jackfield.sources.mcp.listing import Offer, Rules, may_be_repeated, offer_of
+from jackfield.sources.mcp.connection import CallHandlers
+from jackfield.sources.mcp.handlers import Sample, sampler
+from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
+from jackfield.sources.mcp.listing import ListingRules, McpListing, may_be_repeated, mcp_listing
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.results import outcome_of
-from jackfield.sources.mcp.sampling import Sample, sampler
-from jackfield.sources.mcp.sharing import share_of
-from jackfield.sources.mcp.sse import SseWire
-from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioWire, environment
-from jackfield.sources.mcp.streamable import StreamableHttp
-from jackfield.sources.mcp.upstream import Terms, Upstream
-from jackfield.sources.mcp.wires import GROUP, ForeignWire, Listener, TransportFactory, Wire
+from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
+from jackfield.sources.mcp.transport import (
+    GROUP,
+    ClientTransport,
+    McpClientError,
+    NotDelivered,
+    PluginTransport,
+    RpcError,
+    SessionLost,
+    TransportFactory,
+    TransportListener,
+    UpstreamLost,
+)
+from jackfield.sources.mcp.upstream import ConnectOptions, Upstream, share_of
 from jackfield.sources.outgoing import OutgoingError
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
@@ -68,13 +76,13 @@ class McpSource:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._ask_for_refresh = partial(surroundings.changed, name)
-        self._rules = Rules(
+        self._rules = ListingRules(
             source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
         self._options = options
         make_wire = wire_maker(name, options, surroundings, from_config=from_config)
         self._server_log = make_wire.log
-        terms = Terms(
+        terms = ConnectOptions(
             seconds=options.connect_seconds,
             first_seconds=options.first_seconds,
             is_process=options.carrier == STDIO,
@@ -89,14 +97,14 @@ class McpSource:
             make=lambda changed: Upstream(name, make_wire, terms=terms, changed=changed, sample=sample),
             changed=self._ask_for_refresh,
         )
-        self._offer = Offer()
+        self._offer = McpListing()
         self._names: frozenset[str] = frozenset()
 
     async def open(self) -> None:
         await self._share.connect()
 
     async def refresh(self) -> Listing:
-        self._offer = offer_of(await self._share.list_tools(), self._rules)
+        self._offer = mcp_listing(await self._share.list_tools(), self._rules)
         self._names = frozenset(tool.name for tool in self._offer.listing.tools)
         instructions = self._share.upstream.instructions
         if not instructions:
@@ -131,11 +139,11 @@ class McpSource:
         except UpstreamLost as fault:
             if not _may_repeat(fault, invocation.tool):
                 return self._failed(fault, invocation)
-        except (McpError, OutgoingError) as fault:
+        except (McpClientError, OutgoingError) as fault:
             return self._failed(fault, invocation)
         try:
             return await self._call(invocation)
-        except (McpError, OutgoingError) as fault:
+        except (McpClientError, OutgoingError) as fault:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
@@ -144,7 +152,7 @@ class McpSource:
     async def _call(self, invocation: Invocation) -> Outcome:
         try:
             await self._share.connect()
-        except McpError as fault:
+        except McpClientError as fault:
             self._ask_for_refresh()
             raise self._down(fault, invocation) from None
         name = invocation.tool.name
@@ -152,7 +160,7 @@ class McpSource:
             name,
             invocation.arguments,
             headers=self._offer.headers.get(name, {}),
-            talk=Talk(
+            talk=CallHandlers(
                 report=invocation.report,
                 note=invocation.note,
                 elicit=invocation.elicit,
@@ -161,12 +169,12 @@ class McpSource:
         )
         return outcome_of(answer)
 
-    def _down(self, fault: McpError, invocation: Invocation) -> SourceUnavailable:
+    def _down(self, fault: McpClientError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(
             f"Source '{self.name}' of tool '{invocation.tool.name}' is down: {fault} Try again later."
         )
 
-    def _failed(self, fault: McpError | OutgoingError, invocation: Invocation) -> Failed:
+    def _failed(self, fault: McpClientError | OutgoingError, invocation: Invocation) -> Failed:
         name = invocation.tool.name
         if isinstance(fault, SessionLost):
             text = f"The server of '{name}' was restarted and has not run this call. Call it again."
@@ -216,14 +224,14 @@ class _WireMaker:
         if carrier not in OURS:
             self._foreign = foreign_factory(GROUP, carrier, key=f"sources.{name}.transport", ours=OURS)
 
-    def __call__(self, listener: Listener) -> Wire:
+    def __call__(self, listener: TransportListener) -> ClientTransport:
         options, lent = self._options, self._surroundings
         if self._foreign is not None:
-            return ForeignWire(self._foreign(self._name, options.for_foreign, lent))
+            return PluginTransport(self._foreign(self._name, options.for_foreign, lent))
         if options.carrier == STDIO:
-            return StdioWire(self._name, self._plan, supervisor=lent.supervisor, listener=listener, log=self.log)
+            return StdioTransport(self._name, self._plan, supervisor=lent.supervisor, listener=listener, log=self.log)
         assert options.url is not None
-        wire = SseWire if options.carrier == SSE else StreamableHttp
+        wire = SseTransport if options.carrier == SSE else StreamableHttpTransport
         return wire(
             self._name,
             options.url,

@@ -15,9 +15,8 @@ from typing import ClassVar
 from msgspec import Raw
 
 from jackfield.errors import CouldNotStart
-from jackfield.sources.mcp.errors import NotDelivered, UpstreamLost
-from jackfield.sources.mcp.exchange import Exchange
-from jackfield.sources.mcp.wires import MAX_MESSAGE, Listener
+from jackfield.sources.mcp.duplex import DuplexRequests
+from jackfield.sources.mcp.transport import MAX_MESSAGE, NotDelivered, TransportListener, UpstreamLost
 from jackfield.workers.logs import LogPipe, WorkerLog
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.supervisor import Child, Supervisor
@@ -33,7 +32,7 @@ LINES_PER_SECOND = 20
 LAST_LINES = 50
 
 
-class StdioWire:
+class StdioTransport:
     """One process, started by `open`."""
 
     legacy_only: ClassVar[bool] = False
@@ -44,7 +43,7 @@ class StdioWire:
         plan: Callable[[], Awaitable[LaunchPlan]],
         *,
         supervisor: Supervisor,
-        listener: Listener,
+        listener: TransportListener,
         log: "ServerLog",
     ) -> None:
         self._name = name
@@ -53,7 +52,7 @@ class StdioWire:
         self._plan: LaunchPlan | None = None
         self._supervisor = supervisor
         self._listener = listener
-        self._exchange = Exchange(name, send=self._write, listener=listener)
+        self._exchange = DuplexRequests(name, send=self._write, listener=listener)
         self._child: Child | None = None
         self._stdin: _Stdin | None = None
         self._stderr: LogPipe | None = None

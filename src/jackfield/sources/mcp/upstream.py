@@ -6,22 +6,26 @@ Above: `source.py`. Below: `connection.py`.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
-from jackfield.sources.mcp.connection import Connection, Talk
-from jackfield.sources.mcp.errors import (
+from jackfield.sources.mcp.connection import CallHandlers, Connection
+from jackfield.sources.mcp.handlers import Sample
+from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
+from jackfield.sources.mcp.routing import HeaderMap
+from jackfield.sources.mcp.transport import (
     INVALID_REQUEST,
     UNSUPPORTED_VERSION,
+    ClientTransport,
+    McpClientError,
     RpcError,
     SessionLost,
+    TransportListener,
     UpstreamLost,
 )
-from jackfield.sources.mcp.routing import HeaderMap
-from jackfield.sources.mcp.sampling import Sample
-from jackfield.sources.mcp.wires import Listener, Wire
 
 SHORT_LIFE, BREATH = 1.0, 0.4
 """After a connection that held no longer than this, the next one waits a little: the server may be one that crashes."""
@@ -31,7 +35,7 @@ PROBE_SECONDS = 5.0
 """After so long without an answer a server is asked in the older way, too."""
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class ConnectOptions(Struct, frozen=True, kw_only=True):
     """How a server is connected to."""
 
     seconds: float
@@ -47,9 +51,9 @@ class Upstream:
     def __init__(
         self,
         name: str,
-        make_wire: Callable[[Listener], Wire],
+        make_wire: Callable[[TransportListener], ClientTransport],
         *,
-        terms: Terms,
+        terms: ConnectOptions,
         changed: Callable[[], None],
         sample: Sample | None = None,
     ) -> None:
@@ -154,7 +158,7 @@ class Upstream:
         except TimeoutError:
             raise UpstreamLost(f"The server did not list its tools within {self._terms.seconds:g} s.") from None
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: Talk) -> Raw:
+    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: CallHandlers) -> Raw:
         """The raw answer to one `tools/call`. Raises `McpError`."""
         connection = await self.connect()
         try:
@@ -196,3 +200,93 @@ class Upstream:
                 self._not_before, self._why = time.monotonic() + BREATH, error.message
             self._drop(connection)
             self._changed()
+
+
+_CREDENTIALS = ("auth", "cookie", "key", "token", "secret")
+_POOL = "mcp connections"
+
+
+class SharedUpstream:
+    """One upstream, and the shares that use it now."""
+
+    def __init__(self, make: Callable[[Callable[[], None]], Upstream]) -> None:
+        self.users: set[UpstreamShare] = set()
+        self.upstream = make(self._tell_all)
+
+    def _tell_all(self) -> None:
+        for user in tuple(self.users):
+            user.changed()
+
+
+class UpstreamShare:
+    """One source's part in a connection. It is held from the first use until `close`."""
+
+    def __init__(self, shared: SharedUpstream, *, changed: Callable[[], None]) -> None:
+        self._shared = shared
+        self.changed = changed
+        self._has_failed = False
+
+    @property
+    def upstream(self) -> Upstream:
+        return self._shared.upstream
+
+    async def connect(self) -> Connection:
+        """The connection, made if there is none. Raises `McpClientError`."""
+        self._shared.users.add(self)
+        return await self.upstream.connect()
+
+    async def list_tools(self) -> list[Raw]:
+        self._shared.users.add(self)
+        try:
+            listed = await self.upstream.list_tools()
+        except McpClientError:
+            self._has_failed = True
+            raise
+        self._has_failed = False
+        return listed
+
+    async def close(self) -> None:
+        """Have done with it. The last one closes the connection; one that it failed has it made anew for the others."""
+        users = self._shared.users
+        users.discard(self)
+        if not users:
+            await self.upstream.close()
+        elif self._has_failed:
+            self.upstream.renew()
+        self._has_failed = False
+
+
+def share_of(
+    pool: dict[str, Any],
+    options: McpOptions,
+    *,
+    owner: str,
+    from_config: bool,
+    make: Callable[[Callable[[], None]], Upstream],
+    changed: Callable[[], None],
+) -> UpstreamShare:
+    """The source's part in the connection that fits its options, or in one of its own. `owner`: whose server it is."""
+    if options.carrier not in (HTTP, SSE):
+        return UpstreamShare(SharedUpstream(make), changed=changed)
+    known: MutableMapping[Hashable, SharedUpstream] = pool.setdefault(_POOL, WeakValueDictionary())
+    key = _identity(options, owner=owner, from_config=from_config)
+    shared = known.get(key)
+    if shared is None:
+        shared = known[key] = SharedUpstream(make)
+    return UpstreamShare(shared, changed=changed)
+
+
+def _identity(options: McpOptions, *, owner: str, from_config: bool) -> Hashable:
+    headers = tuple(sorted((name.lower(), value) for name, value in options.headers.items()))
+    has_credentials = any(word in name for name, _ in headers for word in _CREDENTIALS)
+    return (
+        from_config,
+        "" if has_credentials else owner,
+        options.carrier,
+        options.url,
+        headers,
+        options.connect_seconds,
+        options.first_seconds,
+        options.era,
+        options.sampling,
+    )

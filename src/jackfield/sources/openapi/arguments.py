@@ -1,7 +1,7 @@
 """The parameters and the body of an operation as one schema, and where each argument goes in the request. Pure.
 
 Above: `operations.py`. Below: `parameters.py`, which reads them, and `schemas.py`. A JSON or form body that is a plain
-object has its fields among the arguments, files among them; any other body is one argument, `body`. Where two would
+object has its fields among the arguments, files among them; any other body is one argument, `body`. Location two would
 have the same name, the later one's place stands before it (`query_id`, `body_id`).
 """
 
@@ -11,17 +11,18 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.sources.hidden import cleaned
-from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import Document, Node
-from jackfield.sources.openapi.files import FILE, is_file
+from jackfield.sources.openapi.options import Credentials
 from jackfield.sources.openapi.parameters import (
+    FILE,
     MOST_PARAMETERS,
     Body,
+    Location,
     Media,
     Parameter,
     Place,
-    Where,
     body_of,
+    is_file,
     parameters_of,
 )
 from jackfield.sources.openapi.schemas import Converted, Schemas
@@ -49,14 +50,14 @@ def inputs_of(
     path: str, nodes: tuple[Node, Node], *, document: Document, schemas: Schemas, credentials: Credentials
 ) -> Inputs:
     """The inputs of the operation `nodes[0]` of the path item `nodes[1]`. Raises `Unusable`."""
-    gathered = _Gathered(schemas)
+    gathered = _InputBuilder(schemas)
     for parameter in parameters_of(path, nodes, document, credentials):
         gathered.add_parameter(parameter)
     gathered.add_body(body_of(nodes[0], document))
     return gathered.inputs()
 
 
-class _Gathered:
+class _InputBuilder:
     """The schema as it grows."""
 
     def __init__(self, schemas: Schemas) -> None:
@@ -88,7 +89,7 @@ class _Gathered:
         )
         is_multipart = body.media is Media.MULTIPART
         if fields is None or (names and not body.required and not is_multipart):
-            place = Place(argument="body", where=Where.BODY, name="body")
+            place = Place(argument="body", where=Location.BODY, name="body")
             self._add(place, whole, body.description, required=body.required)
             return
         self._has_to_send = body.required
@@ -101,7 +102,7 @@ class _Gathered:
     def _add_unread(self, body: Body) -> None:
         """A body that nobody here reads: one argument, which is text or a file."""
         is_text = body.media is Media.TEXT
-        place = Place(argument="body", where=Where.BODY, name="body", as_file=not is_text)
+        place = Place(argument="body", where=Location.BODY, name="body", as_file=not is_text)
         said = body.description or f"The body, of type {cleaned(body.content_type)}."
         schema: Node = {"type": "string"} if is_text else {**FILE, "description": f"{cleaned(said)} {_AS_FILE}"}
         self._add(place, Converted(schema), said, required=body.required)
@@ -167,12 +168,12 @@ class _Gathered:
 
     def _free_name(self, place: Place) -> str:
         return free_name(
-            place.name, taken=self._properties, otherwise="body" if place.where is Where.FIELD else place.where.value
+            place.name, taken=self._properties, otherwise="body" if place.where is Location.FIELD else place.where.value
         )
 
 
 def _field(name: str, body: Body, *, as_file: bool) -> Place:
-    place = Place(argument=name, where=Where.FIELD, name=name, as_file=as_file)
+    place = Place(argument=name, where=Location.FIELD, name=name, as_file=as_file)
     encoding = body.encodings.get(name)
     if encoding is None:
         return place

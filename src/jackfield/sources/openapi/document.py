@@ -7,10 +7,14 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
+import httpx2
 import msgspec
+from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
+from jackfield.sources.outgoing import OutgoingBadUrl
+from jackfield.sources.outgoing.urls import named_origin, origin_of, parse_url
 
 MAX_DOCUMENT = 32 * 1024 * 1024
 MOST_HOPS = 16
@@ -133,3 +137,163 @@ def text_in(node: Node, key: str) -> str:
     """`node[key]`, or no text where there is none."""
     value = node.get(key)
     return value if isinstance(value, str) else ""
+
+
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+class Base(Struct, frozen=True, kw_only=True):
+    """What an operation's path is put after, without a slash at its end."""
+
+    url: str
+    named_by: str
+    """The config's own url, on the same origin."""
+    by_document: bool
+    """Whether the document chose it."""
+
+
+def base_of(servers: list[Any], *, url: str | None, base_url: str | None) -> Base:
+    """Where a document's operations are, that has these servers. Raises `Unreadable`."""
+    if base_url is not None:
+        return Base(url=base_url.rstrip("/"), named_by=base_url, by_document=False)
+    assert url is not None
+    servers = servers or [{"url": "/"}]
+    found = _same_origin(servers, url)
+    if found is None:
+        raise Unreadable(
+            f"says that the service is at {shown(_first_url(servers))}, which is not where the document is from. "
+            "Set base_url to where calls are to go."
+        )
+    return Base(url=found, named_by=url, by_document=True)
+
+
+def own_base(nodes: tuple[Node, ...], base: Base) -> Base:
+    """The base of an operation that may have servers of its own. The first of `nodes` that has some counts.
+
+    Where the operator says where the service is, all of it is there: what the document says is about another place.
+    """
+    if not base.by_document:
+        return base
+    servers = next((own for node in nodes if (own := list_in(node, "servers"))), None)
+    if servers is None:
+        return base
+    found = _same_origin(servers, f"{base.url}/")
+    if found is None:
+        raise Unusable(f"it is on another server ({shown(_first_url(servers))}) than the rest")
+    return Base(url=found, named_by=base.named_by, by_document=True)
+
+
+def _same_origin(servers: list[Any], url: str) -> str | None:
+    """The first server on the origin of `url`, which relative ones start from."""
+    for server in servers:
+        if not isinstance(server, dict):
+            continue
+        try:
+            found = parse_url(httpx2.URL(url).join(_filled(server)))
+        except (OutgoingBadUrl, httpx2.InvalidURL):
+            continue
+        if origin_of(found) == named_origin(url) and not found.userinfo:
+            return str(found.copy_with(query=None)).rstrip("/")
+    return None
+
+
+def _filled(server: Node) -> str:
+    variables = object_in(server, "variables")
+    url = _VARIABLE.sub(lambda found: text_in(object_in(variables, found[1]), "default"), text_in(server, "url"))
+    return url or "/"
+
+
+def _first_url(servers: list[Any]) -> Any:
+    return servers[0].get("url") if isinstance(servers[0], dict) else None
+
+
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+_JSON = "application/json"
+_NOT_SCHEMA = frozenset(
+    {"name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema", "x-example"}
+)
+_STYLES = {
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
+
+
+def servers_of(root: Node) -> list[Node]:
+    """Where the service is: by `schemes`, `host` and `basePath`, each of which may be left out."""
+    host, path = text_in(root, "host"), "/" + text_in(root, "basePath").strip("/")
+    if not host:
+        return [{"url": path}]
+    schemes = [scheme for scheme in list_in(root, "schemes") if isinstance(scheme, str)]
+    # Without a scheme it is that of the document, as for a link that begins with two slashes.
+    return [{"url": f"{scheme}://{host}{path}"} for scheme in schemes] or [{"url": f"//{host}{path}"}]
+
+
+def operation_of(node: Node, item: Node, document: Document) -> Node:
+    """The operation with its parameters as OpenAPI 3 has them, and a `requestBody`. Raises `Unusable`."""
+    parameters: dict[tuple[Any, Any], Node] = {}
+    for holder in (item, node):
+        for raw in list_in(holder, "parameters"):
+            parameter = document.resolved(raw, what="parameter")
+            parameters[parameter.get("in"), parameter.get("name")] = parameter
+    kept = [_parameter(one) for (place, _), one in parameters.items() if place not in ("body", "formData")]
+    bodies = [one for (place, _), one in parameters.items() if place == "body"]
+    fields = [one for (place, _), one in parameters.items() if place == "formData"]
+    if len(bodies) > 1 or (bodies and fields):
+        raise Unusable("it has more than one body")
+    made = {key: value for key, value in node.items() if key not in ("parameters", "requestBody")}
+    made["parameters"] = kept
+    consumes = _consumed(node, document.root)
+    if bodies:
+        made["requestBody"] = _body(bodies[0], consumes)
+    elif fields:
+        made["requestBody"] = _form(fields, consumes)
+    return made
+
+
+def _consumed(node: Node, root: Node) -> list[str]:
+    """An operation's own list replaces that of the document, also where it is empty."""
+    found = list_in(node if "consumes" in node else root, "consumes")
+    return [media for media in found if isinstance(media, str)]
+
+
+def _parameter(node: Node) -> Node:
+    made: Node = {key: node[key] for key in ("name", "in", "description", "required") if key in node}
+    made["schema"] = _schema(node)
+    if node.get("type") == "array":
+        style, explode = _STYLES.get(text_in(node, "collectionFormat") or "csv", ("form", False))
+        if node.get("in") == "query":
+            made["style"] = style
+        made["explode"] = explode
+    return made
+
+
+def _schema(node: Node) -> Any:
+    return {key: value for key, value in node.items() if key not in _NOT_SCHEMA}
+
+
+def _body(node: Node, consumes: list[str]) -> Node:
+    content = {media: {"schema": node.get("schema", {})} for media in consumes or [_JSON]}
+    return {"content": content, "required": node.get("required") is True, "description": text_in(node, "description")}
+
+
+def _form(fields: list[Node], consumes: list[str]) -> Node:
+    properties: Node = {}
+    encoding: Node = {}
+    for field in fields:
+        name = text_in(field, "name")
+        schema = _schema(field)
+        if schema.get("type") == "file":
+            schema = {"type": "string", "format": "binary"}
+        if text_in(field, "description"):
+            schema["description"] = field["description"]
+        if field.get("type") == "array" and field.get("collectionFormat") != "multi":
+            style, explode = _STYLES.get(text_in(field, "collectionFormat") or "csv", ("form", False))
+            encoding[name] = {"style": style, "explode": explode}
+        properties[name] = schema
+    has_file = any(field.get("type") == "file" for field in fields)
+    required = [text_in(field, "name") for field in fields if field.get("required") is True]
+    media = _MULTIPART if has_file or (_MULTIPART in consumes and _FORM not in consumes) else _FORM
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {"content": {media: {"schema": schema, "encoding": encoding}}, "required": bool(required)}

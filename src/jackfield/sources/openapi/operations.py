@@ -16,22 +16,94 @@ from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.sources.base import Listing
 from jackfield.sources.hidden import cleaned
 from jackfield.sources.openapi.arguments import Inputs, free_name, inputs_of
-from jackfield.sources.openapi.choosing import Chosen, Found, found_of
-from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import (
     MAX_DOCUMENT,
+    Base,
     Document,
+    Node,
     Unreadable,
     Unusable,
+    base_of,
     list_in,
+    operation_of,
+    own_base,
     read_document,
+    servers_of,
     shown,
     text_in,
 )
-from jackfield.sources.openapi.options import OpenApiOptions
+from jackfield.sources.openapi.options import Credentials, OpenApiOptions, OperationGlobs, matcher
 from jackfield.sources.openapi.schemas import MAX_WORK, Schemas
-from jackfield.sources.openapi.servers import Base, base_of, own_base
-from jackfield.sources.openapi.swagger import operation_of, servers_of
+
+MOST_TAGS = 20
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class FoundOperation(Struct, frozen=True, kw_only=True):
+    """An operation as the document has it."""
+
+    name: str
+    method: str
+    path: str
+    node: Node
+    item: Node
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(cleaned(tag) for tag in list_in(self.node, "tags")[:MOST_TAGS] if isinstance(tag, str))
+
+    def __str__(self) -> str:
+        return f"{self.method} {shown(self.path)[1:-1]}"
+
+
+class OperationFilter:
+    """A choice of the config, and which of its globs have fitted something."""
+
+    def __init__(self, choice: OperationGlobs) -> None:
+        self._globs = [
+            (kind, glob, matcher((glob.upper() if kind == "methods" else glob,)))
+            for kind in OperationGlobs.__struct_fields__
+            for glob in getattr(choice, kind)
+        ]
+        self._kinds = frozenset(kind for kind, _, _ in self._globs)
+        self._matched: set[tuple[str, str]] = set()
+
+    def fits_all(self, found: FoundOperation) -> bool:
+        return self._kinds <= self._fitting(found)
+
+    def fits_any(self, found: FoundOperation) -> bool:
+        return bool(self._fitting(found))
+
+    def unmatched(self) -> list[tuple[str, str]]:
+        return [(kind, glob) for kind, glob, _ in self._globs if (kind, glob) not in self._matched]
+
+    def _fitting(self, found: FoundOperation) -> set[str]:
+        texts = {
+            "operations": (found.name, text_in(found.node, "operationId")),
+            "tags": found.tags,
+            "paths": (found.path,),
+            "methods": (found.method,),
+        }
+        fitting = {(kind, glob) for kind, glob, fits in self._globs if any(map(fits, texts[kind]))}
+        self._matched |= fitting
+        return {kind for kind, _ in fitting}
+
+
+def found_operation(method: str, path: str, node: Node, item: Node, taken: dict[str, int]) -> FoundOperation:
+    """The operation under its operationId, or under its method and path if it has none or another has the same.
+
+    `taken` has the names so far, and how often each would have been given.
+    """
+    made = _NOT_IN_NAMES.sub("_", f"{method} {path}").strip("_")
+    name = cleaned(text_in(node, "operationId")).strip() or made
+    if name in taken:
+        name = made
+        while name in taken:
+            taken[made] = taken.get(made, 1) + 1
+            name = f"{made}_{taken[made]}"
+    taken[name] = 1
+    return FoundOperation(name=name, method=method.upper(), path=path, node=node, item=item)
+
 
 METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -56,7 +128,6 @@ FIELDS = {
 }
 _QUOTED = re.compile(r"'[^']*'")
 _SEGMENTS = re.compile(r"[/\\]|%2[fF]|%5[cC]")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -74,14 +145,16 @@ class Operation(Struct, frozen=True, kw_only=True):
     """What the tool is pinned by. A call of any other version of it is not this operation's."""
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class OpenApiListing(Struct, frozen=True, kw_only=True):
     """What a document offers."""
 
     listing: Listing = Listing()
     operations: dict[str, Operation] = {}
 
 
-def offer_of(content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials) -> Offer:
+def openapi_listing(
+    content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials
+) -> OpenApiListing:
     """The tools of a document. Raises `Unreadable`; the text stands after the name of the document."""
     try:
         document = read_document(content)
@@ -104,15 +177,15 @@ class _Reading:
         self._options = options
         self._credentials = credentials
         self._schemas = Schemas(document, max_work=MAX_WORK * max(1, options.max_document // MAX_DOCUMENT))
-        self._include = Chosen(options.include)
-        self._exclude = Chosen(options.exclude)
+        self._include = OperationFilter(options.include)
+        self._exclude = OperationFilter(options.exclude)
         self._faults: list[str] = []
         self._left_out: dict[tuple[str, str], list[tuple[str, str]]] = {}
         """By kind: what has the fault, and the fault in words."""
         self._cut: list[str] = []
         self._room = MAX_DEFINITIONS
 
-    def offer(self) -> Offer:
+    def offer(self) -> OpenApiListing:
         tools: dict[str, Tool] = {}
         operations: dict[str, Operation] = {}
         for found in self._operations():
@@ -136,7 +209,7 @@ class _Reading:
                 f"Schemas that are too large are left open at their far ends: {', '.join(self._cut[:MOST_NAMED])}"
                 f"{f' and {len(self._cut) - MOST_NAMED:,} more' if len(self._cut) > MOST_NAMED else ''}."
             )
-        return Offer(
+        return OpenApiListing(
             listing=Listing(
                 tools=tuple(tools.values()),
                 categories=tuple(self._categories(tools.values())),
@@ -161,7 +234,7 @@ class _Reading:
             more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
             yield f"{len(found):,} {what}s are left out. {first}: {said}. Likewise {names}{more}."
 
-    def _operations(self) -> Iterator[Found]:
+    def _operations(self) -> Iterator[FoundOperation]:
         """The chosen operations, each with a name of its own, in the order of the document."""
         taken: dict[str, int] = {}
         for path, raw in self._document.paths.items():
@@ -174,12 +247,12 @@ class _Reading:
                 node = item.get(method)
                 if not isinstance(node, dict):
                     continue
-                found = found_of(method, path, node, item, taken)
+                found = found_operation(method, path, node, item, taken)
                 is_in, is_out = self._include.fits_all(found), self._exclude.fits_any(found)
                 if is_in and not is_out:
                     yield found
 
-    def _tool(self, found: Found) -> tuple[Tool, Operation]:
+    def _tool(self, found: FoundOperation) -> tuple[Tool, Operation]:
         _check_path(found.path)
         nodes = (found.node, found.item)
         base = own_base(nodes, self._base)
@@ -210,7 +283,7 @@ class _Reading:
             msgspec.structs.replace(operation, fields_argument=argument),
         )
 
-    def _described(self, found: Found, base: Base, inputs: Inputs) -> Tool:
+    def _described(self, found: FoundOperation, base: Base, inputs: Inputs) -> Tool:
         reading, idempotent = found.method in READING, found.method in IDEMPOTENT
         tags = found.tags
         tool = Tool(
@@ -282,7 +355,7 @@ def _check_path(path: str) -> None:
         raise Unusable("its path has '.' or '..' as a segment")
 
 
-def _description(found: Found) -> str:
+def _description(found: FoundOperation) -> str:
     summary, text = (cleaned(text_in(found.node, key)).strip() for key in ("summary", "description"))
     whole = "\n\n".join(dict.fromkeys(part for part in (summary, text) if part)) or str(found)
     if found.node.get("deprecated") is True:

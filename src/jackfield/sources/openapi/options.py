@@ -4,6 +4,7 @@ Above: `source.py`. Below: `document.py`, for its bound.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from fnmatch import translate
 from typing import Annotated, Any, Literal
@@ -11,6 +12,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
+from jackfield.model.call import Done, Failed
+from jackfield.model.redaction import SecretForms
 from jackfield.parsing import parse_config
 from jackfield.sources.http_requests import check_headers
 from jackfield.sources.openapi.document import MAX_DOCUMENT
@@ -45,7 +48,7 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
 Auth = Bearer | Basic | ApiKey
 
 
-class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationGlobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Some of a document's operations. Names and globs; in a path `*` also stands for several parts."""
 
     operations: tuple[Name, ...] = ()
@@ -65,9 +68,9 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where the service is, if not where the document says."""
     auth: Auth | None = None
     headers: dict[str, str] = {}
-    include: Choice = Choice()
+    include: OperationGlobs = OperationGlobs()
     """Operations that fit every key given here; all if none is."""
-    exclude: Choice = Choice()
+    exclude: OperationGlobs = OperationGlobs()
     """Operations that fit any key given here are left out."""
     fields: bool = True
     """Whether tools take an argument that says which fields of the answer are wanted."""
@@ -145,3 +148,54 @@ def _auth_headers(auth: Auth | None) -> tuple[str, ...]:
     if isinstance(auth, ApiKey):
         return (auth.name,) if auth.place == "header" else ()
     return () if auth is None else ("Authorization",)
+
+
+SHORTEST_HEADER = 8
+"""Most headers of the config are no secrets; shorter values would be found by chance."""
+
+
+class Credentials(Struct, frozen=True, kw_only=True):
+    """Headers and query parameters that are the operator's, whatever a call's arguments say."""
+
+    headers: dict[str, str] = {}
+    params: tuple[tuple[str, str], ...] = ()
+    secrets: SecretForms = SecretForms(())
+
+    @property
+    def header_names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.headers)
+
+    @property
+    def param_names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.params)
+
+    def cleaned(self, outcome: Done | Failed) -> Done | Failed:
+        """The outcome without them. A service may show a request as it got it."""
+        if isinstance(outcome, Done):
+            return Done(self.secrets.json(outcome.result))
+        result = None if outcome.result is None else self.secrets.json(outcome.result, was_cut=True)
+        return Failed(outcome.code, self.text(outcome.message), result)
+
+    def text(self, text: str) -> str:
+        return self.secrets.text(text)
+
+
+def credentials_of(auth: Auth | None, headers: dict[str, str]) -> Credentials:
+    """What `auth` and `headers` of the config come to."""
+    match auth:
+        case Bearer(token=token):
+            return _lent({**headers, "Authorization": f"Bearer {token}"}, secrets=[token])
+        case Basic(user=user, password=password):
+            pair = b64encode(f"{user}:{password}".encode()).decode()
+            return _lent({**headers, "Authorization": f"Basic {pair}"}, secrets=[pair, password])
+        case ApiKey(name=name, value=value, place="header"):
+            return _lent({**headers, name: value}, secrets=[value])
+        case ApiKey(name=name, value=value):
+            return _lent(headers, params=((name, value),), secrets=[value])
+        case _:
+            return _lent(headers, secrets=[])
+
+
+def _lent(headers: dict[str, str], *, params: tuple[tuple[str, str], ...] = (), secrets: list[str]) -> Credentials:
+    others = (value for value in headers.values() if len(value) >= SHORTEST_HEADER)
+    return Credentials(headers=headers, params=params, secrets=SecretForms((*secrets, *others)))

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from jackfield.sources.openapi.credentials import Credentials
 from jackfield.sources.openapi.document import Document, Node, Unusable, list_in, object_in, shown, text_in
+from jackfield.sources.openapi.options import Credentials
 
 MOST_PARAMETERS = 200
 NOT_SET_BY_ARGUMENTS = frozenset(
@@ -30,6 +30,19 @@ NOT_SET_BY_ARGUMENTS = frozenset(
     }
 )
 """Headers that OpenAPI leaves to others, or that are about the connection."""
+FILE: Node = {
+    "type": "object",
+    "description": "A file: its bytes in base64, or its text.",
+    "properties": {
+        "base64": {"type": "string", "contentEncoding": "base64"},
+        "text": {"type": "string"},
+        "filename": {"type": "string"},
+        "media_type": {"type": "string", "description": "For example image/png."},
+    },
+    "oneOf": [{"required": ["base64"]}, {"required": ["text"]}],
+    "additionalProperties": False,
+}
+"""What callers give for bytes."""
 _PLACE = re.compile(r"\{([^{}/]+)\}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _TEXTUAL = frozenset(
@@ -38,8 +51,8 @@ _TEXTUAL = frozenset(
 _MEDIA_NAME = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 
 
-class Where(Enum):
-    """Where an argument goes, in the order in which names are given."""
+class Location(Enum):
+    """Location an argument goes, in the order in which names are given."""
 
     PATH = "path"
     QUERY = "query"
@@ -64,10 +77,10 @@ class Media(Enum):
 
 
 STYLES = {
-    Where.PATH: ("simple", "label", "matrix"),
-    Where.QUERY: ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
-    Where.HEADER: ("simple",),
-    Where.COOKIE: ("form",),
+    Location.PATH: ("simple", "label", "matrix"),
+    Location.QUERY: ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    Location.HEADER: ("simple",),
+    Location.COOKIE: ("form",),
 }
 """The styles that a parameter may have; the first is the default."""
 
@@ -76,7 +89,7 @@ class Place(Struct, frozen=True, kw_only=True):
     """One argument and what becomes of it."""
 
     argument: str
-    where: Where
+    where: Location
     name: str
     """As the service spells it."""
     style: str = ""
@@ -141,11 +154,11 @@ def parameters_of(path: str, nodes: tuple[Node, Node], document: Document, crede
             read = _parameter(document.resolved(raw, what="parameter"), document)
             found[read.place.where.value, read.place.name] = read
     for name in in_path:
-        found.setdefault((Where.PATH.value, name), _undeclared(name))
+        found.setdefault((Location.PATH.value, name), _undeclared(name))
     kept = [one for one in found.values() if _is_for_callers(one.place, in_path, credentials)]
     if len(kept) > MOST_PARAMETERS:
         raise Unusable(f"it has more than {MOST_PARAMETERS} parameters")
-    order = list(Where)
+    order = list(Location)
     return sorted(kept, key=lambda one: order.index(one.place.where))
 
 
@@ -153,7 +166,7 @@ def _parameter(node: Node, document: Document) -> Parameter:
     name, place = text_in(node, "name"), node.get("in")
     if not name or place not in [where.value for where in STYLES]:
         raise Unusable(f"it has a parameter {shown(name)} in {shown(place)}, which OpenAPI 3 does not know")
-    where = Where(place)
+    where = Location(place)
     content = object_in(node, "content")
     style = node.get("style", STYLES[where][0])
     if style not in STYLES[where]:
@@ -171,23 +184,23 @@ def _parameter(node: Node, document: Document) -> Parameter:
         ),
         schema=first.get("schema", {}) if content else node.get("schema", {}),
         description=text_in(node, "description"),
-        required=node.get("required") is True or where is Where.PATH,
+        required=node.get("required") is True or where is Location.PATH,
     )
 
 
 def _undeclared(name: str) -> Parameter:
-    place = Place(argument=name, where=Where.PATH, name=name, style="simple")
+    place = Place(argument=name, where=Location.PATH, name=name, style="simple")
     return Parameter(place=place, schema={"type": "string"}, description="", required=True)
 
 
 def _is_for_callers(place: Place, in_path: list[str], credentials: Credentials) -> bool:
-    if place.where is Where.PATH:
+    if place.where is Location.PATH:
         return place.name in in_path
-    if place.where is Where.HEADER:
+    if place.where is Location.HEADER:
         lower = place.name.lower()
         is_free = lower not in NOT_SET_BY_ARGUMENTS and lower not in credentials.header_names
         return is_free and _HEADER.fullmatch(place.name) is not None
-    if place.where is Where.COOKIE:
+    if place.where is Location.COOKIE:
         return "cookie" not in credentials.header_names
     return place.name not in credentials.param_names
 
@@ -221,7 +234,7 @@ def _encoding(how: Any) -> Encoding:
         return Encoding()
     media_type, style = text_in(how, "contentType").partition(",")[0].strip(), text_in(how, "style")
     return Encoding(
-        style=style if style in STYLES[Where.QUERY] else "",
+        style=style if style in STYLES[Location.QUERY] else "",
         explode=how.get("explode") is not False,
         media_type=media_type.lower() if _MEDIA_NAME.fullmatch(media_type) else None,
     )
@@ -248,3 +261,10 @@ def _content_type(name: str, media: Media) -> str:
     if media is Media.OCTETS:
         return bare if _MEDIA_NAME.fullmatch(bare) else media.value
     return str(media.value)
+
+
+def is_file(schema: Node) -> bool:
+    """Whether a field with this schema is bytes: as OpenAPI 3.0 says it, or as 3.1 does."""
+    if schema.get("format") in ("binary", "base64"):
+        return True
+    return "contentMediaType" in schema and "contentEncoding" not in schema and schema.get("type") in (None, "string")

@@ -20,13 +20,12 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
 from jackfield.sources.http import timed_out
 from jackfield.sources.http_requests import Unfillable
-from jackfield.sources.openapi.answers import outcome_of
-from jackfield.sources.openapi.aside import offer_from
-from jackfield.sources.openapi.credentials import credentials_of
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.messages import Request, request_of
-from jackfield.sources.openapi.operations import Offer, Operation
-from jackfield.sources.openapi.options import OpenApiOptions, parse_options
+from jackfield.sources.openapi.operations import OpenApiListing, Operation
+from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options
+from jackfield.sources.openapi.reader_process import offer_from
+from jackfield.sources.openapi.requests import OpenApiRequest, request_of
+from jackfield.sources.openapi.responses import outcome_of
 from jackfield.sources.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
@@ -71,7 +70,7 @@ class OpenApiSource:
         self._file = None if options.file is None else surroundings.folder / Path(options.file).expanduser()
         self._ask_for_refresh = partial(surroundings.changed, name)
         self._credentials = credentials_of(options.auth, options.headers)
-        self._offer: Offer | None = None
+        self._offer: OpenApiListing | None = None
         """The last good one."""
         self._stamp = _Stamp()
         self._looked = _Stamp()
@@ -118,7 +117,7 @@ class OpenApiSource:
             following.cancel()
             await asyncio.wait([following])
 
-    async def _ask(self, operation: Operation, request: Request, invocation: Invocation) -> OutgoingResponse:
+    async def _ask(self, operation: Operation, request: OpenApiRequest, invocation: Invocation) -> OutgoingResponse:
         """Send it; once more after a failure of transport, if nothing was sent or sending twice does no harm."""
         end = time.monotonic() + invocation.timeout_ms / 1000
         try:
@@ -128,7 +127,7 @@ class OpenApiSource:
                 raise
         return await self._send(operation, request, end)
 
-    async def _send(self, operation: Operation, request: Request, end: float) -> OutgoingResponse:
+    async def _send(self, operation: Operation, request: OpenApiRequest, end: float) -> OutgoingResponse:
         return await self._outgoing.request(
             operation.method,
             request.url,
@@ -139,7 +138,7 @@ class OpenApiSource:
             named_by=operation.base.named_by,
         )
 
-    async def _read(self) -> Offer:
+    async def _read(self) -> OpenApiListing:
         content, stamp = await (self._fetch() if self._file is None else self._load(self._file))
         self._looked = stamp
         if content is None and self._offer is not None:

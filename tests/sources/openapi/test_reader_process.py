@@ -10,14 +10,13 @@ import msgspec
 import pytest
 
 from bench.openapi_document import large_document
-from jackfield.sources.openapi import aside
-from jackfield.sources.openapi.credentials import credentials_of
+from jackfield.sources.openapi import reader_process
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import Offer
-from jackfield.sources.openapi.options import parse_options
+from jackfield.sources.openapi.operations import OpenApiListing
+from jackfield.sources.openapi.options import credentials_of, parse_options
 from tests.requirement import requirement
 from tests.sources.openapi.scene import URL, document, offered, operation
-from tests.sources.openapi.test_files import uploading
+from tests.sources.openapi.test_requests import uploading
 from tests.sources.openapi.test_swagger import PETS as SWAGGER
 from tests.sources.openapi.test_yaml import BOMB, PETS
 from tests.sources.workers import children, is_alive, until
@@ -29,18 +28,18 @@ KEY = {"type": "api_key", "name": "key", "value": "a-secret-key", "place": "quer
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its size, a document counts as large, and reading it in this process is a fault."""
 
-    def read_here(*_: Any, **__: Any) -> Offer:
+    def read_here(*_: Any, **__: Any) -> OpenApiListing:
         raise AssertionError("it was read in this process")
 
-    monkeypatch.setattr(aside, "LARGE_JSON", 0)
-    monkeypatch.setattr(aside, "LARGE_YAML", 0)
-    monkeypatch.setattr(aside, "offer_of", read_here)
+    monkeypatch.setattr(reader_process, "LARGE_JSON", 0)
+    monkeypatch.setattr(reader_process, "LARGE_YAML", 0)
+    monkeypatch.setattr(reader_process, "openapi_listing", read_here)
 
 
-async def read(content: bytes, **options: Any) -> Offer:
+async def read(content: bytes, **options: Any) -> OpenApiListing:
     parsed = parse_options({"url": URL, **options}, where="sources.shop")
     lent = credentials_of(parsed.auth, parsed.headers)
-    return await aside.offer_from(content, source="shop", options=parsed, credentials=lent)
+    return await reader_process.offer_from(content, source="shop", options=parsed, credentials=lent)
 
 
 @requirement("CON-openapi-formats")
@@ -90,10 +89,10 @@ async def test_a_document_that_cannot_be_used_is_said_in_the_same_words(content:
 async def test_a_reader_that_dies_or_lasts_too_long_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "SECONDS", 0.001)
+    monkeypatch.setattr(reader_process, "SECONDS", 0.001)
     with pytest.raises(Unreadable, match=r"was not read within 0.001 s"):
         await read(large_document(60))
-    monkeypatch.setattr(aside, "SECONDS", 60)
+    monkeypatch.setattr(reader_process, "SECONDS", 60)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(Unreadable, match="could not be read"):
         await read(large_document(60))

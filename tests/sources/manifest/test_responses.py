@@ -18,7 +18,7 @@ from jackfield.model.behavior import (
 )
 from jackfield.model.call import Done, Failed
 from jackfield.sources.base import Begun, Look
-from jackfield.sources.manifest.answers import begun_of, id_in, look_of
+from jackfield.sources.manifest.responses import begun_of, id_in, look_of
 
 POLLING = StatusPolling(status_tool="check", operation_id_field="run.id", status_tool_id_param="id")
 CONDITIONS = CompletionConditions(

@@ -11,9 +11,8 @@ from typing import Any
 from msgspec import Raw
 
 from jackfield.sources.mcp import messages
-from jackfield.sources.mcp.errors import INTERNAL_ERROR, NotDelivered, RpcError, UpstreamLost
 from jackfield.sources.mcp.messages import Message
-from jackfield.sources.mcp.wires import Listener
+from jackfield.sources.mcp.transport import INTERNAL_ERROR, NotDelivered, RpcError, TransportListener, UpstreamLost
 
 TELL_SECONDS = 2.0
 """How long we try to tell a server that a call was cancelled, or our answer to its question."""
@@ -22,16 +21,16 @@ MOST_ERRANDS = 1_000
 """Questions of one server that are open at a time; one that asks more means us no good."""
 
 
-class Exchange:
+class DuplexRequests:
     """The calls in flight on one stream."""
 
-    def __init__(self, name: str, *, send: Callable[[bytes], Awaitable[None]], listener: Listener) -> None:
+    def __init__(self, name: str, *, send: Callable[[bytes], Awaitable[None]], listener: TransportListener) -> None:
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._send = send
         self._listener = listener
         self._waiting: dict[int | str, asyncio.Future[Raw]] = {}
         self._lost: UpstreamLost | None = None
-        self.errands = Errands(self._log)
+        self.errands = BackgroundTasks(self._log)
 
     async def call(self, number: int, method: str, params: Raw) -> Raw:
         if self.lost is not None:
@@ -100,7 +99,7 @@ class Exchange:
             await self._send(message)
 
 
-class Errands:
+class BackgroundTasks:
     """Small things to do beside a call. They end by themselves, or when the wire closes."""
 
     def __init__(self, log: logging.Logger) -> None:
@@ -135,7 +134,9 @@ def cancelled(number: int) -> bytes:
     )
 
 
-async def answer_to(listener: Listener, number: int | str, method: str, params: Raw, *, during: int | None) -> bytes:
+async def answer_to(
+    listener: TransportListener, number: int | str, method: str, params: Raw, *, during: int | None
+) -> bytes:
     """The listener's answer to a server's request, as bytes to send."""
     try:
         return messages.response(number, await listener.asked(method, params, during=during))

@@ -5,15 +5,17 @@ after that the service is asked whether it has another (`If-None-Match`). Who as
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from jackfield.errors import JackfieldError
 from jackfield.model.journey import HOUSE_HEADER
+from jackfield.protocol.sse import EventParser
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions
-from jackfield.sources.manifest.reading import Manifest, Rules, manifest_of
-from jackfield.sources.outgoing import Outgoing, OutgoingResponse
+from jackfield.sources.manifest.parser import ManifestRules, ServiceManifest, manifest_of
+from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse
 
 PATH = "/api/v1/tools"
 MAX_BYTES = 32 * 1024 * 1024
@@ -25,16 +27,18 @@ READ_ASIDE = 64 * 1024
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,10})", re.IGNORECASE)
 
 
-class PeerDown(JackfieldError):
+class ServiceDown(JackfieldError):
     """The service did not give its manifest."""
 
     code = "source_unavailable"
 
 
-class Fetcher:
+class ManifestFetcher:
     """One service's manifest, as last read."""
 
-    def __init__(self, options: ManifestOptions, rules: Rules, *, outgoing: Outgoing, due: Callable[[], None]) -> None:
+    def __init__(
+        self, options: ManifestOptions, rules: ManifestRules, *, outgoing: Outgoing, due: Callable[[], None]
+    ) -> None:
         """`due` is called when the manifest's time is over, from the event loop."""
         self._options = options
         self._rules = rules
@@ -44,22 +48,22 @@ class Fetcher:
         self._etag: str | None = None
         self._is_due = False
         self._went_back = False
-        self.held = Manifest()
+        self.held = ServiceManifest()
         self.house = ""
         """Which house of gateways answers; empty: it is none."""
 
     def forget(self) -> None:
         """The service may be another than before: ask it for everything, and believe what it says."""
         self._etag, self._is_due, self._went_back = None, False, False
-        self.held = Manifest()
+        self.held = ServiceManifest()
 
     def call_due(self) -> None:
         """The manifest may not be the newest any more."""
         self._is_due = True
         self._due()
 
-    async def fetch(self) -> Manifest:
-        """The manifest as it is now. Raises `PeerDown` or `BadManifest`, and what stands stays."""
+    async def fetch(self) -> ServiceManifest:
+        """The manifest as it is now. Raises `ServiceDown` or `BadManifest`, and what stands stays."""
         is_due, self._is_due = self._is_due, False
         answer = await self._ask(if_none_match=self._etag if is_due else None)
         if answer.status == HTTPStatus.NOT_MODIFIED and is_due:
@@ -103,14 +107,14 @@ class Fetcher:
             named_by=self._options.url,
         )
 
-    async def _read(self, answer: OutgoingResponse) -> Manifest:
+    async def _read(self, answer: OutgoingResponse) -> ServiceManifest:
         if answer.status != HTTPStatus.OK:
-            raise PeerDown(_why(answer.status, self._options.at(PATH)))
+            raise ServiceDown(_why(answer.status, self._options.at(PATH)))
         if len(answer.content) <= READ_ASIDE:
             return manifest_of(answer.content, self._rules)
         return await asyncio.to_thread(manifest_of, answer.content, self._rules)
 
-    def _is_older(self, manifest: Manifest) -> bool:
+    def _is_older(self, manifest: ServiceManifest) -> bool:
         held, now = self.held.generated_at, manifest.generated_at
         return held is not None and now is not None and now < held
 
@@ -138,3 +142,101 @@ def _why(status: int, url: str) -> str:
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         return f"{url} answered 503: the service is unavailable. It is tried again."
     return f"{url} answered {status} where a manifest was expected. It is tried again."
+
+
+CHANGES_PATH = "/api/v1/tools/changes"
+CHANGED = "tools.changed"
+QUIET_SECONDS = 90.0
+"""A stream that says nothing for so long, not even a ping, is taken for dead."""
+SPACING = 0.5
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+MAX_EVENT = 1024 * 1024
+
+log = logging.getLogger("jackfield.sources")
+
+
+class ChangeFollower:
+    """One service's changes, for as long as it is up."""
+
+    def __init__(self, name: str, options: ManifestOptions, *, outgoing: Outgoing, changed: Callable[[], None]) -> None:
+        self._name = name
+        self._options = options
+        self._outgoing = outgoing
+        self._changed = changed
+        self._life: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to follow, unless that is done already."""
+        if self._options.follow and (self._life is None or self._life.done()):
+            self._life = asyncio.create_task(self._guarded(), name=f"changes of {self._name}")
+
+    async def close(self) -> None:
+        life, self._life = self._life, None
+        if life is not None:
+            life.cancel()
+            await asyncio.wait([life])
+
+    async def _guarded(self) -> None:
+        """A fault of ours costs the stream and nothing else: the manifest is still read when its time is over."""
+        try:
+            await self._follow()
+        except Exception:
+            log.exception("the changes of %s are not followed any more", self._name)
+
+    async def _follow(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(self._options.timeout):
+                    answer = await self._connect()
+            except (OutgoingError, TimeoutError) as fault:
+                log.debug("the changes of %s cannot be followed now: %s", self._name, fault)
+            else:
+                if not _is_stream(answer):
+                    await answer.aclose()
+                    return
+                self._changed()  # what changed between the manifest and this stream was told to nobody
+                if await self._hear(answer):
+                    pause = FIRST_PAUSE
+                self._changed()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _connect(self) -> StreamedResponse:
+        return await self._outgoing.send(
+            "GET",
+            self._options.at(CHANGES_PATH),
+            headers={"accept": "text/event-stream", **self._options.headers},
+            named_by=self._options.url,
+        )
+
+    async def _hear(self, answer: StreamedResponse) -> bool:
+        """Until the stream ends, one way or another; whether it said anything."""
+        parser = EventParser()
+        heard, size = False, 0
+        parts = answer.aiter_bytes()
+        try:
+            while True:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    part = await anext(parts, None)
+                if part is None:
+                    return heard
+                events = parser.feed(part)
+                size = 0 if events else size + len(part)
+                if size > MAX_EVENT:
+                    return heard
+                heard = heard or bool(events)
+                if any(event.type == CHANGED for event in events):
+                    self._changed()
+                    await asyncio.sleep(SPACING)  # a service that changes without end is read no faster than this
+        except (OutgoingError, TimeoutError) as fault:
+            log.debug("the stream of changes of %s broke: %s", self._name, fault)
+            return heard
+        finally:
+            await answer.aclose()
+
+
+def _is_stream(answer: StreamedResponse) -> bool:
+    media = answer.headers.get("content-type", "")
+    return answer.status == HTTPStatus.OK and media.startswith("text/event-stream")

@@ -1,9 +1,8 @@
-"""A large document, read in a process of its own: in ours it would hold up every call while it is decoded.
+"""Converts a large document in a process of its own, because doing it here would hold up every call.
 
-Above: `source.py`. Below: `operations.py`. A thread is not enough: decoding 30 MB is one step of the interpreter, and
-so is a garbage collection among the millions of values that it makes. What comes back is one line a tool; schemas that
-tools share stand in lines of their own and are shared again here. `python -m jackfield.sources.openapi.aside` is the
-other side: options and document on stdin, lines on stdout.
+A thread is not enough: decoding 30 MB is one step of the interpreter, and so is a garbage collection among the millions
+of values that it makes. `python -m jackfield.sources.openapi.reader_process` is the child: options and document on its
+stdin, one line per tool on its stdout. Schemas that tools share have lines of their own and are shared again here.
 """
 
 import asyncio
@@ -19,10 +18,9 @@ from msgspec import Raw, Struct
 
 from jackfield.model.tool import Category, Tool
 from jackfield.sources.base import Listing
-from jackfield.sources.openapi.credentials import Credentials, credentials_of
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import Offer, Operation, offer_of
-from jackfield.sources.openapi.options import OpenApiOptions
+from jackfield.sources.openapi.operations import OpenApiListing, Operation, openapi_listing
+from jackfield.sources.openapi.options import Credentials, OpenApiOptions, credentials_of
 
 LARGE_JSON = 1024 * 1024
 LARGE_YAML = 64 * 1024
@@ -57,10 +55,14 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-async def offer_from(content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials) -> Offer:
+async def offer_from(
+    content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials
+) -> OpenApiListing:
     """What `offer_of` gives, without holding up whoever runs here meanwhile."""
     if len(content) <= (LARGE_JSON if content.lstrip()[:1] in (b"{", b"[") else LARGE_YAML):
-        return await asyncio.to_thread(offer_of, content, source=source, options=options, credentials=credentials)
+        return await asyncio.to_thread(
+            openapi_listing, content, source=source, options=options, credentials=credentials
+        )
     written = await _ask(_encode(_Task(source=source, options=options)), content)
     return await asyncio.to_thread(_joined, written)
 
@@ -92,7 +94,7 @@ async def _ask(task: bytes, content: bytes) -> bytes:
     return written
 
 
-def _joined(written: bytes) -> Offer:
+def _joined(written: bytes) -> OpenApiListing:
     parts: list[dict[str, Any]] = []
     tools: list[Tool] = []
     operations: dict[str, Operation] = {}
@@ -111,11 +113,11 @@ def _joined(written: bytes) -> Offer:
             raise Unreadable(line.unreadable)
         else:
             listing = Listing(tools=tuple(tools), categories=line.categories, faults=line.faults)
-            return Offer(listing=listing, operations=operations)
+            return OpenApiListing(listing=listing, operations=operations)
     raise Unreadable("could not be read: its reader ended early.")
 
 
-def _lines(offer: Offer) -> Iterator[_Line]:
+def _lines(offer: OpenApiListing) -> Iterator[_Line]:
     numbers: dict[int, int] = {}
     """By the identity of a shared schema."""
     for tool in offer.listing.tools:
@@ -145,7 +147,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     lent = credentials_of(task.options.auth, task.options.headers)
     try:
-        lines = _lines(offer_of(content, source=task.source, options=task.options, credentials=lent))
+        lines = _lines(openapi_listing(content, source=task.source, options=task.options, credentials=lent))
         for line in lines:
             sys.stdout.buffer.write(_encode(line) + b"\n")
     except Unreadable as fault:

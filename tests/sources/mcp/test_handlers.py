@@ -8,9 +8,9 @@ import pytest
 from msgspec import Raw
 
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
-from jackfield.sources.mcp.conversation import answer_question, as_progress, log_note
-from jackfield.sources.mcp.errors import RpcError
+from jackfield.sources.mcp.handlers import answer_question, as_progress, log_note
 from jackfield.sources.mcp.messages import encoded
+from jackfield.sources.mcp.transport import RpcError
 
 FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
 SIGN_IN = {"message": "Sign in", "mode": "url", "url": "https://login.example"}

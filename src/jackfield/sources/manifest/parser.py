@@ -1,7 +1,7 @@
-"""A service's manifest as our listing, and a sentence for each part of it that cannot be used. Pure.
+"""What a service says of one tool beside its schema, as our metadata. Pure.
 
-Above: `fetching.py`. Below: `spelling.py`. What a service says is foreign text: hidden characters are taken out and
-told of. A tool whose metadata cannot be understood is left out rather than offered without its limits.
+Above: `reading.py`. Below: `spelling.py`. What we do not know is passed over; what we know must make sense, since a
+tool is better left out than offered without its limits.
 """
 
 import re
@@ -16,12 +16,78 @@ from msgspec import Raw, Struct
 from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
 from jackfield.model.redaction import cut
-from jackfield.model.tool import EMPTY_SCHEMA, Category, Tool
+from jackfield.model.tool import EMPTY_SCHEMA, Category, CostEstimate, Metadata, Tool
 from jackfield.parsing import is_semver, snake_keys
 from jackfield.sources.base import About, Listing
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
-from jackfield.sources.manifest.metadata import metadata_of, shown, text_of
-from jackfield.sources.manifest.spelling import plain_schema
+from jackfield.sources.manifest.protojson import plain, plain_object, plain_schema, snake_deep
+
+_METADATA = frozenset(Metadata.__struct_fields__)
+_COSTS = frozenset(cost.value for cost in CostEstimate)
+LONGEST_SHOWN = 100
+
+
+def metadata_of(said: Any, *, is_protojson: bool) -> Metadata:
+    """What the service says of a tool. What we do not know is passed over; what we know must make sense."""
+    if said is None:
+        return Metadata()
+    if not isinstance(said, dict):
+        raise ValueError("its metadata is no object")  # noqa: TRY004 - told like every other fault of a manifest
+    spelled = snake_keys(said)
+    known = {key: value for key, value in spelled.items() if key in _METADATA and value is not None}
+    if is_protojson:
+        known.setdefault("enabled_by_default", False)  # protojson leaves out what is false
+    for limit in ("timeout_seconds", "rate_limit_per_minute"):
+        if known.get(limit) == 0:
+            del known[limit]
+    cost = known.pop("cost_estimate", None)
+    if isinstance(cost, str) and cost in _COSTS:  # a later version may have words of its own
+        known["cost_estimate"] = cost
+    for name, read in _READ.items():
+        if name in known:
+            known[name] = read(known[name])
+    metadata = msgspec.convert(known, Metadata, strict=False)
+    if metadata.rate_limit_per_minute is not None and metadata.rate_limit_per_minute < 0:
+        raise ValueError("its rate_limit_per_minute is below zero")
+    return metadata
+
+
+def _example(example: Any) -> dict[str, Any]:
+    if not isinstance(example, dict):
+        raise ValueError("one of its examples is no object")  # noqa: TRY004 - told like every other fault
+    spelled = snake_keys(example)
+    shown = {
+        "description": cleaned(text_of(spelled.get("description")) or ""),
+        "input": plain_object(spelled.get("input") or {}),
+    }
+    if spelled.get("expected_output") is not None:
+        shown["expected_output"] = plain(spelled["expected_output"])
+    return shown
+
+
+def _tags(tags: Any) -> Any:
+    return [cleaned(text_of(tag) or "") for tag in tags] if isinstance(tags, list) else tags
+
+
+def _examples(examples: Any) -> Any:
+    return [_example(example) for example in examples] if isinstance(examples, list) else examples
+
+
+_READ = {"tags": _tags, "examples": _examples, "async_behavior": snake_deep}
+
+
+def text_of(value: Any) -> str | None:
+    """Text, or nothing; anything else raises `ValueError`."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{shown(value)} stands where text was expected")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Foreign text in a sentence: quoted, on one line, and short."""
+    text = " ".join(cleaned(value if isinstance(value, str) else repr(value)).split())
+    return f"'{text[:LONGEST_SHOWN]}{'…' if len(text) > LONGEST_SHOWN else ''}'"
+
 
 MAJOR = 1
 MAX_TOOLS = 10_000
@@ -40,7 +106,7 @@ class BadManifest(JackfieldError):
     code = "bad_manifest"
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class ManifestRules(Struct, frozen=True, kw_only=True):
     """What the config says about a service's tools."""
 
     source: str
@@ -50,7 +116,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
+class ServiceManifest(Struct, frozen=True, kw_only=True):
     """What a service offers, as of `generated_at`."""
 
     listing: Listing = Listing()
@@ -67,7 +133,7 @@ class _Document(Struct, frozen=True):
     scenario: Any
 
 
-def manifest_of(body: bytes, rules: Rules) -> Manifest:
+def manifest_of(body: bytes, rules: ManifestRules) -> ServiceManifest:
     """The manifest in an answer's body. Raises `BadManifest`."""
     document = _document(body)
     faults: list[str] = []
@@ -76,7 +142,7 @@ def manifest_of(body: bytes, rules: Rules) -> Manifest:
     about = _about(document.scenario)
     if about is not None and about.version and not is_semver(about.version):
         faults.append(f"The service says its version is {shown(about.version)}, which is no semantic version.")
-    return Manifest(
+    return ServiceManifest(
         listing=Listing(
             tools=tuple(_followable(tool, tools, faults) for tool in tools.values()),
             categories=_categories(document.categories, faults),
@@ -159,7 +225,7 @@ def _about(said: Any) -> About | None:
     return About(**texts)
 
 
-def _tools(document: _Document, rules: Rules, faults: list[str]) -> dict[str, Tool]:
+def _tools(document: _Document, rules: ManifestRules, faults: list[str]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for raw in document.tools[:MAX_TOOLS]:
         try:
@@ -197,7 +263,7 @@ def _definition(raw: Raw) -> dict[str, Any]:
     return snake_keys(value)
 
 
-def _tool(definition: dict[str, Any], raw: Raw, rules: Rules, *, is_protojson: bool) -> Tool:
+def _tool(definition: dict[str, Any], raw: Raw, rules: ManifestRules, *, is_protojson: bool) -> Tool:
     name = definition["name"]
     try:
         metadata = metadata_of(definition.get("metadata"), is_protojson=is_protojson)

@@ -1,25 +1,10 @@
-"""The promise of a wire: how messages go to one MCP server and come back.
+"""Every way that asking an MCP server ends without its answer.
 
-Above: `upstream.py`, which is the wire's listener. Below: HTTP, a process, or what another package brings.
-
-To bring a transport of your own (seed 001's MCPTransport), write a class with `call` and `close`, and name a factory in
-the entry-point group `jackfield.mcp_transports`. Its name is what `transport` says in the config:
-
-    class Pigeon:
-        async def call(self, method: str, params: Raw) -> Raw: ...    # the raw result; an RpcError is the server's no
-        async def close(self) -> None: ...
-
-    def make(name: str, options: dict[str, Any], surroundings: Surroundings) -> Transport:
-        return Pigeon(options["loft"])
-
-    # pyproject.toml of that package                     # jackfield.toml of who uses it
-    # [project.entry-points."jackfield.mcp_transports"]    [sources.far]
-    # pigeon = "my_package:make"                           kind = "mcp"
-    #                                                      transport = "pigeon"
-    #                                                      options = { loft = "north" }   # and url, headers
-
-`call` is cancelled when nobody waits any more: stop, and tell the server if you can. Raise `UpstreamLost` when the
-connection is gone; the gateway then makes a new transport.
+McpError
+├── RpcError            the server answered with a JSON-RPC error
+└── UpstreamLost        the connection broke; whether the server did anything, nobody knows
+    ├── NotDelivered    it broke before the server can have read the request
+    └── SessionLost     the server has forgotten our session, and refused the request for that
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +12,40 @@ from typing import Any, ClassVar, Protocol
 
 from msgspec import Raw
 
+from jackfield.errors import JackfieldError
 from jackfield.sources.base import Surroundings
-from jackfield.sources.mcp.errors import UpstreamLost
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+UNSUPPORTED_VERSION = -32022
+
+
+class McpClientError(JackfieldError):
+    code = "mcp_error"
+
+
+class RpcError(McpClientError):
+    """What the server said, in its words."""
+
+    def __init__(self, message: str, *, number: int, data: Any = None) -> None:
+        super().__init__(message)
+        self.number = number
+        self.data = data
+
+
+class UpstreamLost(McpClientError):
+    code = "source_unavailable"
+
+
+class NotDelivered(UpstreamLost):
+    """Nothing happened."""
+
+
+class SessionLost(UpstreamLost):
+    """Safe to send again in a new session."""
+
 
 GROUP = "jackfield.mcp_transports"
 MAX_MESSAGE = 32 * 1024 * 1024
@@ -48,7 +65,7 @@ class Transport(Protocol):
 TransportFactory = Callable[[str, dict[str, Any], Surroundings], Transport]
 
 
-class Listener(Protocol):
+class TransportListener(Protocol):
     """Who hears what a server says of its own accord."""
 
     def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
@@ -60,7 +77,7 @@ class Listener(Protocol):
         """The connection is gone, and not because it was closed."""
 
 
-class Wire(Protocol):
+class ClientTransport(Protocol):
     """What our own transports do: `Transport` with numbered requests, headers, and a way back for the server."""
 
     legacy_only: ClassVar[bool]
@@ -80,7 +97,7 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-class ForeignWire:
+class PluginTransport:
     """Another package's transport as a wire. It carries answers only: the server cannot ask or notify."""
 
     legacy_only: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.sources.mcp.errors import McpError
+from jackfield.sources.mcp.transport import McpClientError
 from tests.sources.mcp.scene import Scene, eventually, failed, scene
 from tests.sources.upstream import Received, Upstream, json_reply, reply
 
@@ -179,7 +179,7 @@ async def test_a_refused_handshake_says_what_to_check(status: int, hint: str, tm
     async with Upstream() as upstream:
         upstream.answers["/mcp"] = reply(status)
         async with scene(tmp_path, url=f"{upstream.url}/mcp") as far:
-            with pytest.raises(McpError) as caught:
+            with pytest.raises(McpClientError) as caught:
                 await far.source.open()
     assert str(caught.value).endswith(hint)
 
@@ -193,7 +193,7 @@ async def test_a_silent_server_costs_no_more_than_its_time(tmp_path: Path) -> No
         upstream.answers["/mcp"] = silent
         async with scene(tmp_path, url=f"{upstream.url}/mcp", connect_timeout=0.3) as far:
             async with asyncio.timeout(3):
-                with pytest.raises(McpError, match=r"The server did not answer within 0\.3 s\."):
+                with pytest.raises(McpClientError, match=r"The server did not answer within 0\.3 s\."):
                     await far.source.open()
 
 
@@ -201,5 +201,5 @@ async def test_messages_are_posted_to_no_other_origin(tmp_path: Path) -> None:
     async with Upstream() as upstream:
         upstream.answers["/sse"] = streamed("event: endpoint\ndata: http://127.0.0.1:1/steal\n\n", open_end=True)
         async with scene(tmp_path, url=f"{upstream.url}/sse", transport="sse") as far:
-            with pytest.raises(McpError, match="a place for messages that is not its own"):
+            with pytest.raises(McpClientError, match="a place for messages that is not its own"):
                 await far.source.open()
