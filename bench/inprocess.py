@@ -15,10 +15,10 @@ import uvloop
 from bench.figures import Sample
 from bench.processes import BenchError
 from bench.subjects import ECHO
-from jackfield.app import Gateway
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import CallStatus
 from jackfield.settings import load_settings
 from jackfield.store.sqlite import SqliteStore

@@ -14,7 +14,7 @@ export default defineConfig({
     },
   },
   build: {
-    outDir: here("../src/jackfield/web/console"),
+    outDir: here("../src/jackfield/console/dist"),
     emptyOutDir: true,
     target: "es2022",
     // Under its own address every chunk may be kept for ever: its name changes with what is in it.

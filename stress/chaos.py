@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from jackfield.app import Gateway
 from jackfield.calls.requests import CallRequest
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Call, Done, Failed
 from jackfield.settings import load_settings
 from stress.hostile import ACTS, ANSWERS, CALM, HOSTILE

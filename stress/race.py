@@ -13,11 +13,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jackfield.app import Gateway
 from jackfield.calls.requests import CallRequest
-from jackfield.calls.slots import slot_of
+from jackfield.calls.waiting import slot_of
 from jackfield.errors import Refused
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
 from stress.report import Report, progress_of

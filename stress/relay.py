@@ -10,12 +10,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from jackfield.app import Gateway
 from jackfield.errors import AlreadyResolved
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import done
+from jackfield.sessions.caller_tools import CallerTool, Declared
 from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
-from jackfield.sessions.lent import CallerTool, Declared
 from jackfield.sessions.session import Session
 from jackfield.settings import load_settings
 from stress.report import Report, progress_of

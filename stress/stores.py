@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.settings import Settings, parse_tool
 from tests.postgres import PostgresServer
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.model.space import Sender
 from jackfield.sdk import Client, GatewayUnreachable, SpaceEvent
 from stress.report import Report, progress_of

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from jackfield.app import Gateway
 from jackfield.calls.requests import CallRequest
 from jackfield.errors import SourceUnavailable
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.settings import load_settings
 from stress.report import Report, progress_of

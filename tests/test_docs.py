@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jackfield.agents.builtins import ENTRIES
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
 from jackfield.settings import ToolOverride, ToolSettings, load_settings

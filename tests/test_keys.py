@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.errors import ConfigError
-from jackfield.keys import CODE_LIFETIME, Keyring, digest_of
+from jackfield.identity.keys import CODE_LIFETIME, Keyring, digest_of
 from jackfield.model.principal import Principal
 from jackfield.settings import KeySettings, Secrets, Settings
 from tests.requirement import requirement

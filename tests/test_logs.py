@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from jackfield.logs import JsonLines, TextLines, set_up_logging
+from jackfield.gateway.logs import JsonLines, TextLines, set_up_logging
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:

@@ -26,9 +26,9 @@ def test_only_the_pipeline_has_calls_carried_out_and_only_the_executor_reaches_t
     """`Pipeline.call` → `Executor.carry_out` → `Panel.execute` → `Source.execute`. The store's `execute` is SQL's."""
     executing = users_of("execute", except_in="store")
 
-    assert {module for module in executing if not module.startswith("sources/")} == {"calls/execution.py"}
-    assert "sources/keeper.py" in executing
-    assert users_of("carry_out") == {"calls/execution.py", "calls/pipeline.py"}
+    assert {module for module in executing if not module.startswith("sources/")} == {"calls/executor.py"}
+    assert "sources/supervisor.py" in executing
+    assert users_of("carry_out") == {"calls/executor.py", "calls/pipeline.py"}
 
 
 @requirement("SPACE-principle-one-pipeline")
@@ -36,7 +36,7 @@ def test_no_room_on_the_road_knows_a_source_by_its_class() -> None:
     """Whoever imports a kind of source could call it directly. The gateway puts them together; the rooms do not."""
     kinds = {
         f"jackfield.sources.{name}"
-        for name in ("files", "http", "inprocess", "internal", "mcp.source", "openapi.source", "others", "registry")
+        for name in ("files", "http", "inprocess", "external", "mcp.source", "openapi.source", "registry")
     }
     importers = {
         path.relative_to(SOURCE).parts[0]
@@ -44,5 +44,9 @@ def test_no_room_on_the_road_knows_a_source_by_its_class() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and node.module in kinds
     }
-    assert importers >= {"app.py", "sources"}
-    assert importers & {"calls", "catalog", "cli", "sdk", "web"} == set()
+    assert importers >= {"gateway", "sources"}
+    assert (
+        importers
+        & {"agents", "calls", "catalog", "cli", "http", "mcp", "responses", "runs", "sdk", "sessions", "spaces"}
+        == set()
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jackfield.services import read_folder
 from jackfield.settings import load_settings
 from jackfield.settings.discovery import DiscoverySettings, service_of, services_in, variable_of
+from jackfield.sources.services import read_folder
 
 ENVIRONMENT = {
     "AGENT_MANAGER_API_URL": "http://manager",

@@ -12,7 +12,7 @@ from bench.processes import Server, running_gateway, running_load, running_refer
 from bench.reference import ETAG
 from bench.subjects import catalog_of_many, http_request, write_many_project
 from jackfield.catalog.catalog import Catalog
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 
 PATH = "/api/v1/tools"
 WITHIN_MS = 5

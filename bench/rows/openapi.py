@@ -9,7 +9,7 @@ from bench.budget import Bench
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, take_turns
 from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 from jackfield.sources.openapi.operations import openapi_listing
 from jackfield.sources.openapi.options import credentials_of, parse_options
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from bench.budget import Bench
 from bench.figures import MICROSECONDS, Bar, Figure, Line, Sample, percentile, take_turns
 from bench.inprocess import runner
-from jackfield.app import Gateway
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import done
+from jackfield.sessions.caller_tools import CallerTool, Declared
 from jackfield.sessions.events import CALLER_TOOL_REQUEST
-from jackfield.sessions.lent import CallerTool, Declared
 from jackfield.sessions.session import Session
 from jackfield.settings import load_settings
 

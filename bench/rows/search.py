@@ -9,7 +9,7 @@ from msgspec import Struct
 from bench.budget import Bench
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, percentile, take_turns
 from bench.subjects import catalog_of_many, questions
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 
 ASKED = 200
 TRIES = 3

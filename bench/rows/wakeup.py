@@ -11,8 +11,7 @@ from msgspec import Raw
 from bench.budget import Bench
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, percentile, take_turns
 from bench.inprocess import open_store, runner
-from jackfield.calls.slots import slot_of
-from jackfield.calls.waiting import start_and_wait
+from jackfield.calls.waiting import slot_of, start_and_wait
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
 from jackfield.store.bus import Bus

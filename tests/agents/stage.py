@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from jackfield.agents import events
-from jackfield.agents.choice import Choice
-from jackfield.agents.loop import Loop
-from jackfield.agents.plan import Limits, RunPlan
-from jackfield.agents.running import CallRunner
-from jackfield.agents.tools import Offered, ToolTable
 from jackfield.llm.base import CallArguments, CallBegun, Delta, Model, ModelFailed, ModelRequest, StepEnd, TextDelta
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, Message, Usage
+from jackfield.runs import events
+from jackfield.runs.choice import Choice
+from jackfield.runs.loop import Loop
+from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.running import CallRunner
+from jackfield.runs.tools import Offered, ToolTable
 from jackfield.sources.base import Invocation
 from tests.calls.house import OPS, FunctionSource, House, a_house
 

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.agents import events
-from jackfield.app import Gateway
 from jackfield.errors import BadRequest, Forbidden, NotFound, Refused
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.llm.base import Model
 from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.model.items import (
@@ -35,6 +34,7 @@ from jackfield.model.response_request import (
     McpTool,
 )
 from jackfield.model.tool import Tool
+from jackfield.runs import events
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation
 from jackfield.sources.registry import Registry, RegistrySource

@@ -7,9 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jackfield.agents import events
-from jackfield.agents.choice import Choice
-from jackfield.agents.speech import MOST_CALLS
 from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
 from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.llm.chat_request import chat_messages
@@ -24,6 +21,9 @@ from jackfield.model.items import (
     text_of,
 )
 from jackfield.model.tool import Metadata
+from jackfield.runs import events
+from jackfield.runs.choice import Choice
+from jackfield.runs.step import MOST_CALLS
 from jackfield.sources.base import Invocation, Progress
 from tests.agents.stage import USAGE, PlayedModel, Stage, a_stage, calls, says
 from tests.requirement import requirement

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jackfield.agents.mind import (
+from jackfield.agents.context import (
     CHARACTERS_PER_TOKEN,
     SUMMARY_CHARACTERS,
     Consciousness,

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents.offers import Server, choice_of, of_catalog, table_of
 from jackfield.agents.toolbox import toolbox
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.merge import merge_private
@@ -18,6 +17,7 @@ from jackfield.model.response_request import (
     ToolSubset,
 )
 from jackfield.model.tool import RESERVED_NAMES, Tool
+from jackfield.runs.offers import Server, choice_of, of_catalog, table_of
 from jackfield.sources.base import Listing
 from tests.requirement import requirement
 

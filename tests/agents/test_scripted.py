@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents import events
 from jackfield.errors import BadRequest
 from jackfield.llm.script import ScriptedCall, Turn, When
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, Message, Reasoning, text_of
+from jackfield.responses.outstanding import check_answers
+from jackfield.runs import events
 from jackfield.sources.base import Invocation
-from jackfield.web.responses.outstanding import check_answers
 from tests.agents.stage import a_stage
 from tests.requirement import requirement
 

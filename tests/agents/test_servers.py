@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from jackfield.agents import servers
-from jackfield.agents.servers import RequestServers
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.model.call import Outcome, done
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.runs import servers
+from jackfield.runs.servers import RequestServers
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.keeper import Panel
+from jackfield.sources.supervisor import SourceRegistry
 
 ALICE = Principal(name="alice", scopes=frozenset({"call"}))
 BOB = Principal(name="bob", scopes=frozenset({"call"}))
@@ -69,7 +69,7 @@ class Place:
 class Scene:
     def __init__(self) -> None:
         self.place = Place()
-        self.panel = Panel(on_listing=lambda: None)
+        self.panel = SourceRegistry(on_listing=lambda: None)
         self.catalog = Catalog()
         self.servers = RequestServers(panel=self.panel, catalog=self.catalog, make=self.place.make)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from jackfield.calls.execution import Executor
+from jackfield.calls.executor import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
@@ -17,7 +17,7 @@ from jackfield.model.call import Outcome
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.keeper import Panel
+from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store, open_store
 
 OPS = Principal(name="ops", scopes=frozenset({"admin"}))
@@ -68,7 +68,7 @@ class House(Struct, frozen=True):
     source: FunctionSource
     store: Store
     catalog: Catalog
-    panel: Panel
+    panel: SourceRegistry
     executor: Executor
     pipeline: Pipeline
 
@@ -84,7 +84,7 @@ async def a_house(source: FunctionSource, folder: Path, *, secrets: set[str] | N
     await store.open()
     await store.enter("gw_test")
     catalog = Catalog()
-    panel = Panel(on_listing=lambda: _take(catalog, panel))
+    panel = SourceRegistry(on_listing=lambda: _take(catalog, panel))
     await panel.add(source)
     await panel.settled(within=5)
     executor = Executor(
@@ -105,5 +105,5 @@ async def a_house(source: FunctionSource, folder: Path, *, secrets: set[str] | N
         await store.close()
 
 
-def _take(catalog: Catalog, panel: Panel) -> None:
+def _take(catalog: Catalog, panel: SourceRegistry) -> None:
     catalog.update(panel.listings())

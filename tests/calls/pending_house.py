@@ -20,20 +20,20 @@ from msgspec import Struct
 
 from jackfield.calls.answers import Answers
 from jackfield.calls.events import CallEvent
-from jackfield.calls.execution import Executor
+from jackfield.calls.executor import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
-from jackfield.calls.servers import ToolServers, offer_topic
 from jackfield.calls.sweeper import Sweeper
+from jackfield.calls.tool_servers import ToolServers, offer_topic
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Metadata, Tool
 from jackfield.sources.base import Invocation
-from jackfield.sources.keeper import Panel
-from jackfield.sources.others import OthersSource
+from jackfield.sources.external import OthersSource
+from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store, moves, open_store
 from jackfield.store.statements import make_statement
 from tests import waiting
@@ -70,7 +70,7 @@ class PendingHouse(Struct, frozen=True, kw_only=True):
     id: str
     store: Store
     catalog: Catalog
-    panel: Panel
+    panel: SourceRegistry
     others: OthersSource
     local: FunctionSource
     executor: Executor
@@ -139,7 +139,7 @@ async def a_pending_house(
     await store.open()
     await store.enter(gateway_id)
     catalog = Catalog()
-    panel = Panel(on_listing=lambda: None)
+    panel = SourceRegistry(on_listing=lambda: None)
     others, starts = OthersSource("external", tuple(tools)), list[str]()
     local = _local_tools(starts)
     for source in (local, others):
@@ -164,7 +164,7 @@ def another_gateway(house: PendingHouse, gateway_id: str) -> PendingHouse:
 def _put_together(  # noqa: PLR0917 - a list of rooms
     store: Store,
     catalog: Catalog,
-    panel: Panel,
+    panel: SourceRegistry,
     others: OthersSource,
     local: FunctionSource,
     starts: list[str],

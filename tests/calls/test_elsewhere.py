@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from jackfield.calls import elsewhere
+from jackfield.calls import cluster as elsewhere
 from jackfield.calls import events as events_module
-from jackfield.calls.elsewhere import Elsewhere
+from jackfield.calls.cluster import RemoteCalls
 from jackfield.calls.events import (
     APPROVED,
     PENDING,
@@ -53,7 +53,7 @@ class Here:
         self.store = store
         self.events = events
         self.stopped: list[str] = []
-        self.elsewhere = Elsewhere(store=store, events=events, stop=self.stopped.append)
+        self.elsewhere = RemoteCalls(store=store, events=events, stop=self.stopped.append)
 
     def hear(self, *told: tuple[str, Call]) -> None:
         self.store.bus.hear([topic_of(kind, call) for kind, call in told])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jackfield.calls.rights import may_answer, may_see, may_stop
+from jackfield.calls.permissions import may_answer, may_see, may_stop
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.calls.servers import Offer, ToolServer
+from jackfield.calls.tool_servers import Offer, ToolServer
 from jackfield.errors import AlreadyResolved, Conflict, Unavailable
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal

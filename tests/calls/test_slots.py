@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jackfield.calls import texts
-from jackfield.calls.slots import Slot, slot_of
+from jackfield.calls.messages import timed_out
+from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import FINAL, Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply, Pending, done
 from tests.requirement import requirement
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
@@ -46,7 +46,7 @@ def test_a_call_that_timed_out_says_so_with_its_own_figure_whatever_comes_later(
         delivery=Delivery.INBOX,
         first_reply=FirstReply.TIMEOUT,
     )
-    told = Slot(CallStatus.FAILED, texts.timed_out(flipped.id, 10_000))
+    told = Slot(CallStatus.FAILED, timed_out(flipped.id, 10_000))
     assert isinstance(told.outcome, Failed)
     assert told.outcome.message == "Tool timed out after 10000ms"
     for later in (flipped, *(settled(status, id=flipped.id) for status in FINAL)):

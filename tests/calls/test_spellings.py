@@ -1,6 +1,6 @@
 """Which external tools a tool server is given, and by what name."""
 
-from jackfield.calls.servers import ToolServer, spellings_of
+from jackfield.calls.tool_servers import ToolServer, spellings_of
 from jackfield.catalog.catalog import Catalog
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.calls import texts
+from jackfield.calls.messages import interrupted, timed_out
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from tests.calls.house import OPS
@@ -89,7 +89,7 @@ async def test_a_running_call_that_its_gateway_never_timed_out_is_timed_out_afte
     call = await made(house, a_call(owner=house.id, timeout_ms=100), age_ms=15_200)
     await house.sweep()
     ended = await house.record(call.id)
-    assert ended.outcome == texts.timed_out(call.id, 100)
+    assert ended.outcome == timed_out(call.id, 100)
     assert ended.status is CallStatus.FAILED
 
 
@@ -97,7 +97,7 @@ async def test_a_call_whose_gateway_died_is_interrupted_and_not_started_again(ho
     call = await made(house, a_call(agent="ada", owner=GONE, waiter=GONE, **of_tool(house, "count")))
     await house.sweep()
     ended = await house.record(call.id)
-    assert ended.outcome == texts.interrupted(call.id)
+    assert ended.outcome == interrupted(call.id)
     assert house.starts == []
     assert [event for event, _ in await house.inbox("ada")] == [f"tr:{call.id}"]
 
@@ -114,7 +114,7 @@ async def test_an_idempotent_call_that_killed_three_gateways_is_interrupted(hous
     call = await made(house, a_call(owner=GONE, idempotent=True, attempt=3, **of_tool(house, "count_again")))
     await house.sweep()
     ended = await house.record(call.id)
-    assert (ended.outcome, ended.attempt) == (texts.interrupted(call.id), 3)
+    assert (ended.outcome, ended.attempt) == (interrupted(call.id), 3)
     assert house.starts == []
 
 
@@ -265,7 +265,7 @@ async def test_a_gateway_that_missed_its_heartbeats_is_buried_and_its_calls_are_
     call = await made(house, a_call(owner="gw_late"))
     await change(house.store, "INSERT INTO gateways (id, alive_until, dead) VALUES ('gw_late', 0, 0)")
     await house.sweep()
-    assert (await house.record(call.id)).outcome == texts.interrupted(call.id)
+    assert (await house.record(call.id)).outcome == interrupted(call.id)
     assert not await house.store.beat("gw_late")
 
 

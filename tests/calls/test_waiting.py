@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from jackfield.calls import texts
-from jackfield.calls.slots import slot_of
-from jackfield.calls.waiting import start_and_wait, wait_for_slot
+from jackfield.calls.messages import timed_out
+from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Started
@@ -105,7 +104,7 @@ async def test_a_wait_that_nobody_answers_ends_at_the_deadline_with_the_error_an
     waited = time.monotonic() - began
     slot = slot_of(ended)
     assert slot is not None
-    assert slot.outcome == texts.timed_out(ended.id, 150)
+    assert slot.outcome == timed_out(ended.id, 150)
     assert status_of(await house.record(ended.id)) == (CallStatus.PENDING, "inbox")
     assert ended.deadline == ended.created_at + 150
     assert 0.145 <= waited < 2
@@ -170,7 +169,7 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
         assert slot.outcome == done("just")
         assert await house.inbox("ada") == []
     else:
-        assert slot.outcome == texts.timed_out(ended.id, 150)
+        assert slot.outcome == timed_out(ended.id, 150)
         assert await house.inbox("ada") == [(f"tr:{ended.id}", "just")]
     assert [call.delivery for call in answered] == [Delivery.INLINE if first == "result" else Delivery.INBOX]
 

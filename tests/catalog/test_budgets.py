@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.catalog.budgets import Budgets, points_of
+from jackfield.catalog.limits import Budgets, points_of
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CostEstimate
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from jackfield.console.api import is_built
 from jackfield.model.space import Sender
 from jackfield.store import open_store
-from jackfield.web.console import is_built
 from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
 from tests.stories.gateway import RunningGateway, running_gateway

@@ -70,7 +70,7 @@ def test_whoever_cannot_install_it_is_stopped_and_told_how_to_get_it(machine: Pa
 
 
 def test_a_whole_run_is_stopped_where_the_console_cannot_be_built(tmp_path: Path, machine: Path) -> None:
-    for folder in ("make", "console", "src/jackfield/web/console"):
+    for folder in ("make", "console", "src/jackfield/console/dist"):
         (tmp_path / "clone" / folder).mkdir(parents=True)
     shutil.copy(ROOT / "make/console", tmp_path / "clone/make/console")
     add(machine, "dirname", 'echo "${1%/*}"')

@@ -5,12 +5,12 @@ import re
 import httpx2
 import pytest
 
-from jackfield.web import console
+from jackfield.console.api import is_built
 from tests.console.scene import HUSAM_KEY
 from tests.stories.gateway import RunningGateway
 
 needs_built = pytest.mark.skipif(
-    not console.is_built(), reason="the console is not built: install Node.js 20 or newer, then make console"
+    not is_built(), reason="the console is not built: install Node.js 20 or newer, then make console"
 )
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from jackfield.calls.slots import slot_of
+from jackfield.calls.waiting import slot_of
 from jackfield.model.call import CallStatus, Delivery, Done, Failed, FirstReply, Pending, done
 from jackfield.model.ids import new_id
 from jackfield.store import Store

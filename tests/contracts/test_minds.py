@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from jackfield.model.agent_state import GoalDraft, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
-from jackfield.model.mind import GoalDraft, Plan, PlanDraft, UnknownIds
 from jackfield.model.times import iso_time
 from jackfield.store import Store, mind_moves
 from jackfield.store.cycle_moves import StepCall

@@ -12,16 +12,15 @@ import pytest
 from msgspec import Struct
 
 from jackfield.catalog.catalog import Catalog
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.tool import Category, ExecutionType, HttpExecution, Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Source
+from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
 from jackfield.sources.http import HttpSource
-from jackfield.sources.internal import InternalSource
-from jackfield.sources.keeper import Panel
-from jackfield.sources.others import DeclaredSource, OthersSource, SpaceSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
+from jackfield.sources.supervisor import SourceRegistry
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.manifest import scene as manifests
@@ -296,13 +295,13 @@ async def opened(case: Case) -> dict[str, Tool]:
         return {tool.name: tool for tool in (await case.source.refresh()).tools}
 
 
-def a_panel(catalog: Catalog) -> Panel:
+def a_panel(catalog: Catalog) -> SourceRegistry:
     """A panel whose listings are the catalog's."""
 
     def take() -> None:
         catalog.update(panel.listings())
 
-    panel = Panel(on_listing=take)
+    panel = SourceRegistry(on_listing=take)
     return panel
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.settings import load_settings
 from jackfield.sources.openapi.options import ApiKey, Basic, Bearer, OpenApiOptions, OperationGlobs
 

@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import EventsPurged
-from jackfield.sessions.events import EventRing, SessionEvent
+from jackfield.sessions.events import EventBuffer, SessionEvent
 
 
-def filled(count: int, *, kept: int = 5) -> EventRing:
-    ring = EventRing("ses", kept=kept)
+def filled(count: int, *, kept: int = 5) -> EventBuffer:
+    ring = EventBuffer("ses", kept=kept)
     for number in range(count):
         ring.add("message", text=str(number))
     return ring
@@ -38,7 +38,7 @@ def test_what_is_gone_is_counted_and_asking_for_it_is_an_error() -> None:
 
 
 def test_large_events_make_room_earlier() -> None:
-    ring = EventRing("ses", kept=100, kept_bytes=1_000)
+    ring = EventBuffer("ses", kept=100, kept_bytes=1_000)
     for _ in range(10):
         ring.add("caller_tool_request", arguments=Raw(b'"' + b"x" * 300 + b'"'))
     assert len(ring.since(-1)) == 3

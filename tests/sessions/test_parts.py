@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import RESERVED_NAMES
-from jackfield.sessions.lent import CallerTool, Declared, Lent, read_declared
+from jackfield.sessions.caller_tools import CallerTool, CallerTools, Declared, read_declared
 from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.presence import SIGN_LASTS, Presence
 from tests.requirement import requirement
@@ -65,14 +65,14 @@ def test_a_caller_is_there_by_a_stream_or_a_sign_and_gone_when_its_stream_closes
 
 
 def names(caller_id: str, *tools: str) -> dict[str, str]:
-    lent = Lent(caller_id, tuple(CallerTool(name=name) for name in tools))
+    lent = CallerTools(caller_id, tuple(CallerTool(name=name) for name in tools))
     return {entry.tool.name: entry.name for entry in lent.entries}
 
 
 def test_names_with_underscores_are_a_table_and_not_a_guess() -> None:
     assert names("a_b", "c") == {"c": "a_b_c"}
     assert names("a", "b_c", "c") == {"b_c": "a_b_c", "c": "a_c"}
-    lent = Lent("ant", (CallerTool(name="x"), CallerTool(name="ant_x")))
+    lent = CallerTools("ant", (CallerTool(name="x"), CallerTool(name="ant_x")))
     assert [entry.name for entry in lent.entries] == ["ant_x", "ant_ant_x"]
     assert lent.get("ant_x").tool.name == "ant_x", "on the socket a tool has its caller's own name"
     assert lent.get("ant_ant_x").tool.name == "ant_x"
@@ -83,7 +83,7 @@ def test_names_with_underscores_are_a_table_and_not_a_guess() -> None:
 
 @requirement("SAFE-reserved-names")
 def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -> None:
-    lent = Lent("session", (CallerTool(name="message"), CallerTool(name="note")))
+    lent = CallerTools("session", (CallerTool(name="message"), CallerTool(name="note")))
     names = {entry.tool.name: entry.name for entry in lent.entries}
     assert names["note"] == "session_note"
     assert names["message"].startswith("session_message_")
@@ -91,7 +91,7 @@ def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -
 
 @requirement("SAFE-reserved-names")
 def test_beside_the_tools_of_its_agent_nothing_lent_has_the_name_of_another() -> None:
-    lent = Lent("tool", tuple(CallerTool(name=name) for name in ("pay", "response", "x" * 80, "x" * 81)))
+    lent = CallerTools("tool", tuple(CallerTool(name=name) for name in ("pay", "response", "x" * 80, "x" * 81)))
     of_the_agent = {entry.name for entry in lent.entries} | {"caller_tool_pay"}
     named = lent.beside(of_the_agent)
     assert [entry.tool.name for entry in named.values()] == [tool.name for tool in lent.tools]
@@ -105,7 +105,7 @@ def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> No
     assert made["a-b"] == "ant_a_b"
     assert made["a_b"].startswith("ant_a_b_")
     assert all(len(name) <= 64 for name in made.values())
-    told = Lent("ant", tuple(CallerTool(name=name) for name in ("a-b", "plain"))).config()
+    told = CallerTools("ant", tuple(CallerTool(name=name) for name in ("a-b", "plain"))).config()
     assert told["agent_names"] == {"a-b": "ant_a_b"}
 
 
@@ -159,4 +159,4 @@ def test_what_cannot_be_read_is_refused(wrong: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_offered_to_an_agent_is_refused(tools: tuple[CallerTool, ...], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        Lent("ant", tools)
+        CallerTools("ant", tools)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from jackfield.app import Gateway
 from jackfield.calls.requests import CallRequest
 from jackfield.errors import Forbidden, ToolNotFound, Unavailable
+from jackfield.gateway.gateway import Gateway
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.principal import Principal
+from jackfield.sessions.caller_tools import CallerTool, Declared
 from jackfield.sessions.events import SessionEvent
-from jackfield.sessions.lent import CallerTool, Declared
 from jackfield.sessions.lines import Pace
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pytest
 
-from jackfield.sources.conversion import converter_for
+from jackfield.sources.inprocess import converter_for
 
 
 class Color(enum.Enum):

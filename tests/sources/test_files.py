@@ -12,7 +12,7 @@ from jackfield.model.call import Failed
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ToolKind
 from jackfield.sources.files import files_source
-from jackfield.sources.keeper import Panel, SourceState
+from jackfield.sources.supervisor import SourceRegistry, SourceState
 from tests.calls.house import OPS
 from tests.requirement import requirement
 from tests.sources.toolbox import BOUND, Toolbox
@@ -266,7 +266,7 @@ async def test_closing_takes_the_modules_out(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_read_makes_the_source_faulty_and_its_tools_are_known(toolbox: Toolbox) -> None:
     toolbox.write("good.py", "def fine() -> int:\n    return 1\n")
     toolbox.write("bad.py", "pack = 'ops'\nasync def pay(amount: int) -> int:\n    return (\n\ndef _own():\n    pass\n")
-    panel = Panel(on_listing=lambda: None)
+    panel = SourceRegistry(on_listing=lambda: None)
     await panel.add(toolbox.source)
     try:
         await panel.settled(within=BOUND)

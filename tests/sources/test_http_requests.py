@@ -4,7 +4,7 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import HttpExecution, Tool
-from jackfield.sources.http_requests import HttpMessage, Unfillable, message_of, template_of
+from jackfield.sources.http import HttpMessage, Unfillable, message_of, template_of
 from jackfield.sources.outgoing.urls import parse_url
 
 

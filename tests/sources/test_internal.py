@@ -5,7 +5,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.call import Done
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.sources.base import Source
-from jackfield.sources.internal import InternalSource
+from jackfield.sources.external import InternalSource
 from tests.sources.invocations import invocation_of
 
 CHART = Tool(source="internal", name="displayChart", execution_type=ExecutionType.INTERNAL)

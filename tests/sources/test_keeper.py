@@ -7,10 +7,10 @@ import pytest
 from jackfield.errors import SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.sources import keeper as keeping
+from jackfield.sources import supervisor as keeping
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.keeper import Panel, SourceState
-from jackfield.sources.others import OthersSource, SpaceSource
+from jackfield.sources.external import OthersSource, SpaceSource
+from jackfield.sources.supervisor import SourceRegistry, SourceState
 from tests.calls.house import FunctionSource
 from tests.requirement import requirement
 
@@ -36,8 +36,8 @@ def listener() -> Listener:
 
 
 @pytest.fixture
-async def panel(listener: Listener) -> AsyncIterator[Panel]:
-    made = Panel(on_listing=listener)
+async def panel(listener: Listener) -> AsyncIterator[SourceRegistry]:
+    made = SourceRegistry(on_listing=listener)
     yield made
     await made.close()
 
@@ -65,11 +65,11 @@ def an_invocation(source: FunctionSource) -> Invocation:
     )
 
 
-def states(panel: Panel) -> dict[str, SourceState]:
+def states(panel: SourceRegistry) -> dict[str, SourceState]:
     return {status.name: status.status for status in panel.statuses()}
 
 
-async def test_a_source_comes_up_by_itself_and_lists_its_tools(panel: Panel) -> None:
+async def test_a_source_comes_up_by_itself_and_lists_its_tools(panel: SourceRegistry) -> None:
     await panel.add(a_source())
     assert states(panel) == {"local": SourceState.STARTING}
     await panel.settled(within=5)
@@ -80,7 +80,7 @@ async def test_a_source_comes_up_by_itself_and_lists_its_tools(panel: Panel) -> 
 
 
 @requirement("TOOL-kind-function", "TOOL-executor-kind")
-async def test_every_tool_of_a_source_is_of_the_kind_that_the_source_executes(panel: Panel) -> None:
+async def test_every_tool_of_a_source_is_of_the_kind_that_the_source_executes(panel: SourceRegistry) -> None:
     declared = Tool(source="crm", name="ask")
     await panel.add(OthersSource("crm", (declared,)))
     await panel.add(SpaceSource("space", (Tool(source="space", name="confirm"),)))
@@ -91,7 +91,7 @@ async def test_every_tool_of_a_source_is_of_the_kind_that_the_source_executes(pa
 
 
 @requirement("TOOL-executor-can-execute", "TOOL-loop-finds-executor")
-async def test_a_source_is_not_given_a_call_of_a_tool_that_it_does_not_have(panel: Panel) -> None:
+async def test_a_source_is_not_given_a_call_of_a_tool_that_it_does_not_have(panel: SourceRegistry) -> None:
     source = a_source()
     await panel.add(source)
     await panel.settled(within=5)
@@ -103,7 +103,7 @@ async def test_a_source_is_not_given_a_call_of_a_tool_that_it_does_not_have(pane
 
 
 async def test_a_source_that_fails_goes_down_alone_and_comes_back_by_itself(
-    panel: Panel, listener: Listener, monkeypatch: pytest.MonkeyPatch
+    panel: SourceRegistry, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeping, "FIRST_PAUSE", 0.01)
     bad, good = a_source("bad"), a_source("good")
@@ -124,7 +124,7 @@ async def test_a_source_that_fails_goes_down_alone_and_comes_back_by_itself(
 
 
 async def test_a_call_ends_the_pause_of_a_source_that_is_down_unless_it_was_tried_just_now(
-    panel: Panel, listener: Listener, monkeypatch: pytest.MonkeyPatch
+    panel: SourceRegistry, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeping, "FIRST_PAUSE", 600)
     source = a_source()
@@ -146,7 +146,7 @@ async def test_a_call_ends_the_pause_of_a_source_that_is_down_unless_it_was_trie
     assert await panel.execute("local", an_invocation(source)) == done("hello")
 
 
-async def test_what_a_source_listed_stays_listed_while_it_is_down(panel: Panel) -> None:
+async def test_what_a_source_listed_stays_listed_while_it_is_down(panel: SourceRegistry) -> None:
     source = a_source()
     await panel.add(source)
     await panel.settled(within=5)
@@ -156,7 +156,7 @@ async def test_what_a_source_listed_stays_listed_while_it_is_down(panel: Panel) 
     assert [tool.name for tool in panel.listings()[0][1].tools] == ["hello"]
 
 
-async def test_a_silent_source_delays_nobody(panel: Panel) -> None:
+async def test_a_silent_source_delays_nobody(panel: SourceRegistry) -> None:
     class Silent(FunctionSource):
         async def open(self) -> None:
             await asyncio.Event().wait()
@@ -167,7 +167,7 @@ async def test_a_silent_source_delays_nobody(panel: Panel) -> None:
     assert states(panel) == {"silent": SourceState.STARTING, "good": SourceState.UP}
 
 
-async def test_a_source_that_says_it_changed_is_read_again(panel: Panel, listener: Listener) -> None:
+async def test_a_source_that_says_it_changed_is_read_again(panel: SourceRegistry, listener: Listener) -> None:
     source = a_source()
     await panel.add(source)
     await panel.settled(within=5)
@@ -178,7 +178,7 @@ async def test_a_source_that_says_it_changed_is_read_again(panel: Panel, listene
     assert [tool.name for tool in panel.listings()[0][1].tools] == ["hello", "bye"]
 
 
-async def test_a_source_added_under_a_known_name_takes_its_place(panel: Panel) -> None:
+async def test_a_source_added_under_a_known_name_takes_its_place(panel: SourceRegistry) -> None:
     first, second = a_source(), a_source()
     second.offer("more", _hello)
     await panel.add(first)
@@ -192,12 +192,12 @@ async def test_a_source_added_under_a_known_name_takes_its_place(panel: Panel) -
     assert second.closed == 1
 
 
-async def test_a_source_of_another_name_is_not_there(panel: Panel) -> None:
+async def test_a_source_of_another_name_is_not_there(panel: SourceRegistry) -> None:
     with pytest.raises(SourceUnavailable, match="is gone"):
         await panel.execute("nobody", an_invocation(a_source()))
 
 
-async def test_whoever_waits_for_a_source_that_is_taken_away_is_let_go(panel: Panel) -> None:
+async def test_whoever_waits_for_a_source_that_is_taken_away_is_let_go(panel: SourceRegistry) -> None:
     source = a_source()
     await panel.add(source)
     await panel.settled(within=5)

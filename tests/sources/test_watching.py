@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jackfield.sources import watching
-from jackfield.sources.globs import Globs
+from jackfield.sources.watching import Globs
 from tests.sources.toolbox import Toolbox
 from tests.waiting import Stopwatch
 

@@ -9,7 +9,7 @@ import msgspec
 
 from jackfield.model.space import Sender
 from jackfield.protocol.sse import EventParser
-from jackfield.spaces.room import SpaceRoom
+from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
 from tests.waiting import PATIENCE
 
@@ -72,7 +72,7 @@ class Follower:
 
 @asynccontextmanager
 async def following(
-    room: SpaceRoom, space: str = "lobby", *, after: int | None = None, texts: dict[str, str] | None = None
+    room: SpaceService, space: str = "lobby", *, after: int | None = None, texts: dict[str, str] | None = None
 ) -> AsyncIterator[Follower]:
     """A follower who is connected."""
     follower = Follower(texts)
@@ -100,7 +100,7 @@ async def say(store: Store, text: str, *, space: str = "lobby", stream: str | No
     return message.seq
 
 
-def begin(room: SpaceRoom, stream: str, *, tool: str | None = None, space: str = "lobby") -> None:
+def begin(room: SpaceService, stream: str, *, tool: str | None = None, space: str = "lobby") -> None:
     """An agent begins to write a message, or a call of `tool`."""
     room.live.begin(
         space,

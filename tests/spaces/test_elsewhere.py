@@ -8,9 +8,9 @@ import pytest
 
 from jackfield.model.space import LiveStream
 from jackfield.spaces import feed, sharing
-from jackfield.spaces.elsewhere import Elsewhere
+from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.frames import MessageFailed, MessageStreaming
-from jackfield.spaces.room import SpaceRoom
+from jackfield.spaces.service import SpaceService
 from jackfield.store.postgres import PostgresStore
 from tests.requirement import requirement
 from tests.spaces.following import WITHIN, begin, following, say
@@ -35,7 +35,7 @@ def row(text: str = "", *, state: str = "open", gateway: str = "gw_b", kind: str
 
 
 def test_rows_tell_what_is_new_in_them() -> None:
-    other = Elsewhere("gw_a")
+    other = RemoteDrafts("gw_a")
     start, first = other.update([row("Hello")], over=())
     assert isinstance(start, MessageStreaming)
     assert isinstance(first, MessageStreaming)
@@ -55,14 +55,14 @@ def test_rows_tell_what_is_new_in_them() -> None:
 
 @pytest.mark.parametrize("rows", [[], [row("Hel", state="failed")]])
 def test_what_vanishes_without_a_word_has_failed_like_what_says_so(rows: list[LiveStream]) -> None:
-    other = Elsewhere("gw_a")
+    other = RemoteDrafts("gw_a")
     other.update([row("Hel")], over=())
     assert other.update(rows, over=()) == [MessageFailed(stream_id="s1")]
     assert other.flights == []
 
 
 def test_rows_of_ones_own_of_what_is_over_and_of_ends_without_a_beginning_tell_nothing() -> None:
-    other = Elsewhere("gw_a")
+    other = RemoteDrafts("gw_a")
     assert other.update([row("Hello", gateway="gw_a")], over=()) == []
     assert other.update([row("Hello")], over={"s1"}) == []
     assert other.update([row("Hello", state="done")], over=()) == []
@@ -70,7 +70,7 @@ def test_rows_of_ones_own_of_what_is_over_and_of_ends_without_a_beginning_tell_n
 
 
 def test_arguments_wait_for_the_start_of_their_call_even_when_they_have_ended() -> None:
-    other = Elsewhere("gw_a")
+    other = RemoteDrafts("gw_a")
     assert other.update([row('{"a": 1', kind="tool")], over=()) == []
     assert other.update([row('{"a": 1}', kind="tool", state="done")], over=()) == []
     assert other.update([], over=()) == []
@@ -90,8 +90,8 @@ async def stores(postgres_url: str) -> AsyncIterator[tuple[PostgresStore, Postgr
 
 
 @pytest.fixture
-async def rooms(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tuple[SpaceRoom, SpaceRoom]]:
-    here, there = (SpaceRoom(store, gateway_id=name) for store, name in zip(stores, ("gw_a", "gw_b"), strict=True))
+async def rooms(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tuple[SpaceService, SpaceService]]:
+    here, there = (SpaceService(store, gateway_id=name) for store, name in zip(stores, ("gw_a", "gw_b"), strict=True))
     yield here, there
     await here.close()
     await there.close()
@@ -99,7 +99,7 @@ async def rooms(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tu
 
 @requirement("CON-spaces-stream-resume")
 async def test_a_message_written_at_one_gateway_is_followed_at_the_other(
-    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceRoom, SpaceRoom]
+    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceService, SpaceService]
 ) -> None:
     here, there = rooms
     words = [f"word{number} " for number in range(100)]
@@ -121,7 +121,7 @@ async def test_a_message_written_at_one_gateway_is_followed_at_the_other(
 
 async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed_all_the_same(
     stores: tuple[PostgresStore, PostgresStore],
-    rooms: tuple[SpaceRoom, SpaceRoom],
+    rooms: tuple[SpaceService, SpaceService],
     postgres_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -138,7 +138,7 @@ async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed
 
 
 async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start(
-    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceRoom, SpaceRoom]
+    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceService, SpaceService]
 ) -> None:
     here, there = rooms
     async with following(there) as follower:
@@ -154,7 +154,7 @@ async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start
         assert follower.kinds[-1] == "tool.done"
 
 
-async def test_a_failure_at_the_other_gateway_is_told(rooms: tuple[SpaceRoom, SpaceRoom]) -> None:
+async def test_a_failure_at_the_other_gateway_is_told(rooms: tuple[SpaceService, SpaceService]) -> None:
     here, there = rooms
     async with following(there) as follower:
         begin(here, "s1")
@@ -166,7 +166,7 @@ async def test_a_failure_at_the_other_gateway_is_told(rooms: tuple[SpaceRoom, Sp
 
 async def test_what_a_dead_gateway_was_writing_has_failed(
     stores: tuple[PostgresStore, PostgresStore],
-    rooms: tuple[SpaceRoom, SpaceRoom],
+    rooms: tuple[SpaceService, SpaceService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(feed, "LOOK_AFTER", 0.05)
@@ -182,7 +182,7 @@ async def test_what_a_dead_gateway_was_writing_has_failed(
 
 
 @pytest.mark.timeout(60)
-async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[SpaceRoom, SpaceRoom]) -> None:
+async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[SpaceService, SpaceService]) -> None:
     here, there = rooms
     begin(here, "s1")
     here.live.append("s1", "Hello")
@@ -200,7 +200,9 @@ async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[S
 
 
 async def test_rows_are_written_seldom_and_are_gone_in_the_end(
-    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceRoom, SpaceRoom], monkeypatch: pytest.MonkeyPatch
+    stores: tuple[PostgresStore, PostgresStore],
+    rooms: tuple[SpaceService, SpaceService],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sharing, "LINGER", 0.05)
     here, _ = rooms

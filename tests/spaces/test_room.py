@@ -9,7 +9,7 @@ import pytest
 
 from jackfield.model.space import SpaceEvent
 from jackfield.spaces import live, subscription
-from jackfield.spaces.room import SpaceRoom
+from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
 from jackfield.store.memory import MemoryStore
 from jackfield.store.spaces import Spaces
@@ -30,13 +30,13 @@ async def store() -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def room(store: Store) -> AsyncIterator[SpaceRoom]:
-    made = SpaceRoom(store, gateway_id="gw_a")
+async def room(store: Store) -> AsyncIterator[SpaceService]:
+    made = SpaceService(store, gateway_id="gw_a")
     yield made
     await made.close()
 
 
-async def test_a_stream_says_where_it_is_and_begins_now(store: Store, room: SpaceRoom) -> None:
+async def test_a_stream_says_where_it_is_and_begins_now(store: Store, room: SpaceService) -> None:
     before = await say(store, "before")
     async with following(room) as follower:
         first = follower.events[0]
@@ -48,7 +48,7 @@ async def test_a_stream_says_where_it_is_and_begins_now(store: Store, room: Spac
         assert (event["seq"], event["message"]["content"], event["message"]["seq"]) == (seq, "after", seq)
 
 
-async def test_what_came_after_a_number_is_told_first_and_then_all_that_comes(store: Store, room: SpaceRoom) -> None:
+async def test_what_came_after_a_number_is_told_first_and_then_all_that_comes(store: Store, room: SpaceService) -> None:
     for number in range(450):
         await say(store, str(number))
     async with following(room, after=7) as follower:
@@ -58,7 +58,7 @@ async def test_what_came_after_a_number_is_told_first_and_then_all_that_comes(st
         assert follower.events[0]["lastSeq"] >= 450
 
 
-async def test_a_stream_that_breaks_before_anything_came_goes_on_where_it_was(store: Store, room: SpaceRoom) -> None:
+async def test_a_stream_that_breaks_before_anything_came_goes_on_where_it_was(store: Store, room: SpaceService) -> None:
     async with following(room) as follower:
         resume = follower.last_id
     seq = await say(store, "meanwhile")
@@ -66,7 +66,7 @@ async def test_a_stream_that_breaks_before_anything_came_goes_on_where_it_was(st
         assert (await follower.event("space.message"))["seq"] == seq
 
 
-async def test_a_number_that_is_yet_to_come_counts_as_now(store: Store, room: SpaceRoom) -> None:
+async def test_a_number_that_is_yet_to_come_counts_as_now(store: Store, room: SpaceService) -> None:
     last = await say(store, "one")
     async with following(room, after=last + 1000) as follower:
         assert follower.last_id == last
@@ -75,7 +75,7 @@ async def test_a_number_that_is_yet_to_come_counts_as_now(store: Store, room: Sp
 
 @requirement("CON-spaces-stream-resume")
 async def test_whoever_joins_in_the_middle_of_a_busy_space_misses_and_repeats_nothing(
-    store: Store, room: SpaceRoom
+    store: Store, room: SpaceService
 ) -> None:
     chance = random.Random(3)
     total = 400
@@ -104,7 +104,7 @@ async def test_whoever_joins_in_the_middle_of_a_busy_space_misses_and_repeats_no
 
 
 async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
-    store: Store, room: SpaceRoom, monkeypatch: pytest.MonkeyPatch
+    store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
     plain = Spaces.events
@@ -123,7 +123,7 @@ async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
         assert len({id(follower.chunks[-1]) for follower in crowd}) == 1
 
 
-async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, room: SpaceRoom) -> None:
+async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, room: SpaceService) -> None:
     async with _crowd(room, 3):
         assert "space:lobby" in store.bus.topics
     assert [topic for topic in store.bus.topics if "lobby" in topic] == []
@@ -131,7 +131,7 @@ async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, room: Sp
 
 
 async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
-    store: Store, room: SpaceRoom, monkeypatch: pytest.MonkeyPatch
+    store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "MOST_FRAMES", 10)
     slow, got = room.follow("lobby"), Follower()
@@ -150,7 +150,7 @@ async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
             assert got.seqs + again.seqs == quick.seqs
 
 
-async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceRoom) -> None:
+async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceService) -> None:
     await say(store, "last words")
     async with following(room) as follower:
         await store.spaces.delete("lobby")
@@ -160,7 +160,7 @@ async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceRoom)
         assert follower.events[0]["lastSeq"] == 0
 
 
-async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, room: SpaceRoom) -> None:
+async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, room: SpaceService) -> None:
     async with following(room) as follower:
         begin(room, "s1")
         room.live.append("s1", "Hello ")
@@ -180,7 +180,7 @@ async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, 
         assert follower.kinds[-2:] == ["space.message.streaming", "space.message"]
 
 
-async def test_a_message_that_will_not_be_is_said_to_have_failed(room: SpaceRoom) -> None:
+async def test_a_message_that_will_not_be_is_said_to_have_failed(room: SpaceService) -> None:
     async with following(room) as follower:
         begin(room, "s1")
         room.live.append("s1", "I was about to")
@@ -191,7 +191,7 @@ async def test_a_message_that_will_not_be_is_said_to_have_failed(room: SpaceRoom
 
 
 @requirement("SPACE-event-streaming")
-async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: Store, room: SpaceRoom) -> None:
+async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: Store, room: SpaceService) -> None:
     async with following(room) as follower:
         await store.spaces.add_event("lobby", "tool.started", STARTED)
         begin(room, "call_1", tool="confirm")
@@ -211,7 +211,7 @@ async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: St
 
 @requirement("SPACE-event-order")
 async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its_end(
-    store: Store, room: SpaceRoom
+    store: Store, room: SpaceService
 ) -> None:
     chance = random.Random(11)
     async with following(room) as follower:
@@ -235,7 +235,7 @@ async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its
             assert own[-2]["partialArgs"] == {"n": number}
 
 
-async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: Store, room: SpaceRoom) -> None:
+async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: Store, room: SpaceService) -> None:
     await store.spaces.add_event("lobby", "tool.started", STARTED)
     begin(room, "call_1", tool="confirm")
     room.live.append("call_1", '{"question": "Book')
@@ -255,7 +255,7 @@ async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: 
 
 
 @requirement("CON-spaces-stream-resume")
-async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Store, room: SpaceRoom) -> None:
+async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Store, room: SpaceService) -> None:
     chance = random.Random(5)
     words = [f"word{number} " for number in range(300)]
 
@@ -282,7 +282,7 @@ async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Stor
     await writing
 
 
-async def test_pieces_that_come_quickly_are_joined(room: SpaceRoom) -> None:
+async def test_pieces_that_come_quickly_are_joined(room: SpaceService) -> None:
     async with following(room) as follower:
         began = asyncio.get_running_loop().time()
         begin(room, "s1")
@@ -297,7 +297,7 @@ async def test_pieces_that_come_quickly_are_joined(room: SpaceRoom) -> None:
         assert follower.texts["s1"] == "".join(f"{number} " for number in range(2_000))
 
 
-async def test_long_arguments_are_told_less_often(room: SpaceRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_arguments_are_told_less_often(room: SpaceService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "BYTES_PER_SECOND", 100_000)
     async with following(room) as follower:
         began = asyncio.get_running_loop().time()
@@ -313,7 +313,7 @@ async def test_long_arguments_are_told_less_often(room: SpaceRoom, monkeypatch: 
         assert sum(map(len, follower.chunks)) < 100_000 * seconds + 2 * 101_000
 
 
-async def test_what_nobody_follows_costs_nothing_and_leaves_nothing(room: SpaceRoom) -> None:
+async def test_what_nobody_follows_costs_nothing_and_leaves_nothing(room: SpaceService) -> None:
     begin(room, "s1")
     begin(room, "call_1", tool="confirm")
     for stream in ("s1", "call_1", "never begun"):
@@ -325,7 +325,7 @@ async def test_what_nobody_follows_costs_nothing_and_leaves_nothing(room: SpaceR
     assert room.live._not_before == {}
 
 
-async def test_a_stream_that_begins_again_under_its_id_is_a_new_one(room: SpaceRoom) -> None:
+async def test_a_stream_that_begins_again_under_its_id_is_a_new_one(room: SpaceService) -> None:
     async with following(room) as follower:
         begin(room, "s1")
         room.live.append("s1", "First try")
@@ -336,6 +336,6 @@ async def test_a_stream_that_begins_again_under_its_id_is_a_new_one(room: SpaceR
 
 
 @asynccontextmanager
-async def _crowd(room: SpaceRoom, count: int) -> AsyncIterator[list[Follower]]:
+async def _crowd(room: SpaceService, count: int) -> AsyncIterator[list[Follower]]:
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(following(room)) for _ in range(count)]

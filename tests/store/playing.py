@@ -17,7 +17,7 @@ from hypothesis import Phase, settings
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from jackfield.calls.slots import Slot, slot_of
+from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.model.space import call_message_id
 from jackfield.store import Moved, Report, Store, moves, open_store, postgres_server, sqlite_words

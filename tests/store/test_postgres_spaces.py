@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from jackfield.model.agent_state import PlanDraft
 from jackfield.model.call import done
 from jackfield.model.ids import new_id
-from jackfield.model.mind import PlanDraft
 from jackfield.model.space import SpaceEvent, call_message_id
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.postgres import PostgresStore

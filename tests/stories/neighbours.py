@@ -16,9 +16,9 @@ import httpx2
 import msgspec
 import uvicorn
 
-from jackfield.app import Gateway
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
+from jackfield.http.streams import Streams
 from tests import waiting
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.upstream import Received, Upstream, json_reply, reply

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.agents import cycles
+from jackfield.agents import scheduler as cycles
 from jackfield.model.call import Done
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.ids import new_id

@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jackfield.agents import cycles, own_servers
+from jackfield.agents import own_servers
+from jackfield.agents import scheduler as cycles
 from jackfield.agents.builtins import MOST_KEPT
+from jackfield.agents.inbox_api import MOST_PAYLOAD
+from jackfield.model.agent_state import GoalDraft, PlanDraft
 from jackfield.model.cycle import CycleStatus
-from jackfield.model.mind import GoalDraft, PlanDraft
+from jackfield.spaces.api import MAX_EXCHANGES
 from jackfield.store import moves
-from jackfield.web.inboxes import MOST_PAYLOAD
-from jackfield.web.space_messages import MAX_EXCHANGES
 from tests.sources.mcp.scene import http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, told, village
 
@@ -66,7 +67,7 @@ async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_names
         assert await place.store.cycles.consciousness("bob") is None
 
 
-async def _asleep(household: cycles.Household) -> bool:
+async def _asleep(household: cycles.AgentScheduler) -> bool:
     return not household.awake
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.agents import cycles
-from jackfield.agents.mind import tokens_of
-from jackfield.app import Gateway
+from jackfield.agents import scheduler as cycles
+from jackfield.agents.context import tokens_of
+from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import Call, CallStatus, Delivery
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.items import Message, text_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from jackfield.agents.builtin_handlers import HISTORY
 from jackfield.agents.builtins import ENTRIES
-from jackfield.agents.deeds import HISTORY
 from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.space import Sender
 from jackfield.model.times import iso_time

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.app import Gateway
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
 from jackfield.settings import load_settings
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.app import Gateway
 from jackfield.calls.events import CallEvent
+from jackfield.gateway.gateway import Gateway
 from jackfield.settings import load_settings
 from jackfield.sources.base import Progress
 from tests import waiting

@@ -159,7 +159,7 @@ def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: H
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     assert answer.headers["x-frame-options"] == "DENY"
-    plain = (Path(__file__).parents[2] / "src/jackfield/web/static/index.html").read_text()
+    plain = (Path(__file__).parents[2] / "src/jackfield/console/static/index.html").read_text()
     for page in (answer.text, plain):  # the console where it is built, and the page where it is not
         links = Links()
         links.feed(page)
@@ -170,7 +170,7 @@ def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: H
 
 
 def test_the_pages_script_never_makes_html_from_text() -> None:
-    script = (Path(__file__).parents[2] / "src/jackfield/web/static/page.js").read_text()
+    script = (Path(__file__).parents[2] / "src/jackfield/console/static/page.js").read_text()
     for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
         assert danger not in script
 

@@ -8,8 +8,8 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import positive_data_acceptance
 
-from jackfield.web.openapi import openapi_document
-from jackfield.web.routes import DOORS
+from jackfield.gateway.routes import DOORS
+from jackfield.http.openapi import openapi_document
 from tests.web.house import ADMIN_KEY, House, open_house
 
 EXAMPLES = 25

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.parsing import snake_case
+from jackfield.settings.parsing import snake_case
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, pending_house, tool_server
 from tests.web.house import House, error_of

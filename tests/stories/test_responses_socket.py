@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.web.responses.wire import TERMINAL
+from jackfield.responses.wire import TERMINAL
 from tests.requirement import requirement
 from tests.stories.responses import CATALOG, MODEL, Sdk
 from tests.web.responses.conformity import check_stream

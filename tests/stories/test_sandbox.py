@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from jackfield.parsing import parse_config
 from jackfield.settings import load_settings
+from jackfield.settings.parsing import parse_config
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.mcp.options import McpOptions

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from jackfield.agents.builtins import LONGEST_MESSAGE
-from jackfield.web.space_records import MOST_METADATA
+from jackfield.spaces.records import MOST_METADATA
 from tests.requirement import requirement
 from tests.stories.gateway import start_gateway
 from tests.stories.spaces import Lobby, followed, open_lobby

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.model.ids import new_id
 from jackfield.sdk import Client, SpaceEvent
 from jackfield.store.cycle_moves import Cycle

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
 from jackfield.llm.base import ModelRequest
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.call import Call

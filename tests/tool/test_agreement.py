@@ -17,8 +17,7 @@ import msgspec
 import pytest
 
 from jackfield.model.call import Done
-from jackfield.sources.conversion import converter_for
-from jackfield.sources.inprocess import _encoded
+from jackfield.sources.inprocess import _encoded, converter_for
 from jackfield.tool.jackfield_tool.encoding import to_json
 from jackfield.tool.jackfield_tool.functions import Function
 from jackfield.tool.jackfield_tool.serve import PROTOCOL

@@ -15,13 +15,13 @@ from typing import ClassVar
 import httpx2
 import uvicorn
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
+from jackfield.http.streams import Streams
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
 
 KEY = "key-of-the-inside"
 ENDS_WITHIN = 5

@@ -9,17 +9,16 @@ import pytest
 from msgspec import Struct
 
 from jackfield.errors import BadRequest, TooLarge, WrongMediaType
-from jackfield.web import bodies, json_bodies
-from jackfield.web.bodies import BodyReader, ClientGone
-from jackfield.web.discretion import Discretion
-from jackfield.web.errors import TooSlow
-from jackfield.web.hosts import Hosts
-from jackfield.web.logins import Logins
-from jackfield.web.mcp.methods import McpServer
-from jackfield.web.responses.desk import Desk
-from jackfield.web.streams import Streams
-from jackfield.web.throttle import Throttle
-from jackfield.web.visit import Reception, Visit
+from jackfield.http import bodies
+from jackfield.http.bodies import BodyReader, ClientGone
+from jackfield.http.errors import Sanitizer, TooSlow
+from jackfield.http.hosts import Hosts
+from jackfield.http.json_bodies import DEEPEST, check_depth, check_media_type
+from jackfield.http.request import Reception, Request
+from jackfield.http.streams import Streams
+from jackfield.identity.authentication import Logins, Throttle
+from jackfield.mcp.methods import McpServer
+from jackfield.responses.service import ResponseService
 from tests.web.inside import make_gateway
 
 JSON = [(b"content-type", b"application/json")]
@@ -37,7 +36,7 @@ class Strict(Struct, forbid_unknown_fields=True):
 NOTES = BodyReader(Note)
 
 
-def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, bytes]] = JSON) -> Visit:
+def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, bytes]] = JSON) -> Request:
     """A request whose body comes in these messages and then no more."""
     gateway = make_gateway(tmp_path, "[server]\nmax_body = 100\n")
     left = list(messages)
@@ -52,11 +51,11 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         gateway=gateway,
         document=b"{}",
         hosts=Hosts(gateway.settings.server),
-        discretion=Discretion.of(gateway.settings),
+        discretion=Sanitizer.of(gateway.settings),
         throttle=Throttle(),
         logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
-        responses=Desk(
+        responses=ResponseService(
             store=gateway.store,
             engine=gateway.engine,
             gateway_id=gateway.id,
@@ -65,7 +64,7 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
         ),
         streams=streams,
     )
-    return Visit(reception, {"type": "http", "headers": headers}, receive)
+    return Request(reception, {"type": "http", "headers": headers}, receive)
 
 
 def part(body: bytes, *, more: bool = True) -> dict[str, Any]:
@@ -123,16 +122,16 @@ async def test_what_does_not_fit_is_named(tmp_path: Path, body: bytes, param: st
 
 @pytest.mark.parametrize("media", [b"application/json", b"APPLICATION/JSON;charset=utf-8", b"application/x.y+json"])
 def test_json_has_several_names(media: bytes) -> None:
-    json_bodies.check_media_type(media)
+    check_media_type(media)
 
 
 @pytest.mark.parametrize("media", [None, b"", b"text/json", b"application/xml", b"image/svg+json"])
 def test_other_media_are_refused(media: bytes | None) -> None:
     with pytest.raises(WrongMediaType):
-        json_bodies.check_media_type(media)
+        check_media_type(media)
 
 
-@pytest.mark.parametrize(("depth", "fits"), [(json_bodies.DEEPEST - 2, True), (json_bodies.DEEPEST - 1, False)])
+@pytest.mark.parametrize(("depth", "fits"), [(DEEPEST - 2, True), (DEEPEST - 1, False)])
 def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     inner: Any = {}
     for _ in range(depth):
@@ -141,7 +140,7 @@ def test_depth_is_counted_from_the_body_down(depth: int, *, fits: bool) -> None:
     note = msgspec.json.decode(body, type=Note)
     assert body.count(b"{") == depth + 2
     if fits:
-        json_bodies.check_depth(msgspec.structs.astuple(note))
+        check_depth(msgspec.structs.astuple(note))
     else:
         with pytest.raises(BadRequest, match="deep"):
-            json_bodies.check_depth(msgspec.structs.astuple(note))
+            check_depth(msgspec.structs.astuple(note))

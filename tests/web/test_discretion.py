@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.web.discretion import Discretion
+from jackfield.http.errors import Sanitizer
 
-DISCRETION = Discretion(lambda: ["s3cret-value", "abc"], (Path("/srv/gw"), Path("/srv/gw/.jackfield")))
+DISCRETION = Sanitizer(lambda: ["s3cret-value", "abc"], (Path("/srv/gw"), Path("/srv/gw/.jackfield")))
 
 
 @pytest.mark.parametrize(

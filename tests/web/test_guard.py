@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.keys import Keyring
+from jackfield.identity.keys import Keyring
 from tests.requirement import requirement
 from tests.web.house import error_of
 from tests.web.inside import SwitchableSource, client_of, doors, make_gateway

@@ -3,8 +3,8 @@
 import pytest
 
 from jackfield.errors import Forbidden, Misdirected
+from jackfield.http.hosts import Hosts, origin_of
 from jackfield.settings import ServerSettings
-from jackfield.web.hosts import Hosts, origin_of
 
 DEFAULT = Hosts(ServerSettings())
 

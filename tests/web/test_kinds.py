@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 from jackfield.model.tool import ToolKind
 from tests.requirement import requirement
 from tests.sources.mcp.scene import PLAIN

@@ -3,24 +3,23 @@
 import pytest
 from msgspec import Raw
 
+from jackfield.calls.api import parse_statuses
 from jackfield.calls.counters import BUCKETS_MS, MOST_SOURCES, MOST_TOOLS, Counters, Durations
+from jackfield.calls.execute_api import wants_events
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
+from jackfield.gateway.health import metrics_text
+from jackfield.gateway.routes import DOORS
+from jackfield.http.errors import MethodNotAllowed, http_status
+from jackfield.http.hosts import Hosts
+from jackfield.http.openapi import openapi_document, refusals_of
+from jackfield.http.request import headers_of
+from jackfield.http.response import etag_matches
+from jackfield.http.routing import Route
+from jackfield.identity.authentication import key_in, login_cookie, login_in
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.times import iso_time
 from jackfield.settings import ServerSettings
-from jackfield.sources.keeper import SourceState, SourceStatus
-from jackfield.web.admission import key_in
-from jackfield.web.answers import etag_matches
-from jackfield.web.calls import parse_statuses
-from jackfield.web.door import Door
-from jackfield.web.errors import MethodNotAllowed, http_status
-from jackfield.web.execute import wants_events
-from jackfield.web.hosts import Hosts
-from jackfield.web.logins import login_cookie, login_in
-from jackfield.web.metrics import metrics_text
-from jackfield.web.openapi import openapi_document, refusals_of
-from jackfield.web.routes import DOORS
-from jackfield.web.visit import headers_of
+from jackfield.sources.supervisor import SourceState, SourceStatus
 from tests.requirement import requirement
 
 
@@ -130,7 +129,7 @@ def test_every_refusal_has_a_status() -> None:
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_the_document_has_every_status_of_a_door(door: Door) -> None:
+def test_the_document_has_every_status_of_a_door(door: Route) -> None:
     operation = openapi_document(DOORS)["paths"][door.path][door.method.lower()]
     statuses = {int(status) for status in operation["responses"]}
     assert statuses == set(door.answers) | set(refusals_of(door))

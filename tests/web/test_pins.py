@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sdk import Client, Conflict, Forbidden
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
-from jackfield.web.server import build_app
 from tests import waiting
 from tests.requirement import requirement
 from tests.web.house import error_of
@@ -277,7 +277,7 @@ async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_aga
 
             self.store.pins.digests = digests  # type: ignore[method-assign]
 
-    monkeypatch.setattr("jackfield.pinning.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("jackfield.catalog.pinning.FIRST_PAUSE", 0.02)
     monkeypatch.setattr(f"{__name__}.Gateway", ForgetfulGateway)
     async with a_house(tmp_path, source) as house:
         assert await house.tools() == []

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
 from jackfield.store import CallFilter
-from jackfield.web.server import build_app
 from tests.stories.pending import eventually
 from tests.web.inside import KEY, make_gateway
 

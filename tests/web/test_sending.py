@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.web.sending import PIECE, send_whole
+from jackfield.http.response import PIECE, send_whole
 
 
 class Line:

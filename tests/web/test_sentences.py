@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from jackfield.agents.records import AgentBody
 from jackfield.errors import BadRequest
-from jackfield.web.agent_records import AgentBody
-from jackfield.web.sentences import bad_value
+from jackfield.http.json_bodies import bad_value
 
 
 def refusal_of(raw: bytes) -> BadRequest:

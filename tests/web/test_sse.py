@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.web import sse
-from jackfield.web.sse import Comment, EventStream, Message
-from jackfield.web.streams import Streams
+from jackfield.http import sse
+from jackfield.http.sse import Comment, EventMessage, EventStream
+from jackfield.http.streams import Streams
 
 SCOPE = {"type": "http", "method": "GET"}
 
@@ -52,10 +52,10 @@ class Talk:
     """Messages that a test gives one by one; knows whether it was closed."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[Message | Comment | None] = asyncio.Queue()
+        self.queue: asyncio.Queue[EventMessage | Comment | None] = asyncio.Queue()
         self.is_closed = False
 
-    async def __call__(self) -> AsyncGenerator[Message | Comment]:
+    async def __call__(self) -> AsyncGenerator[EventMessage | Comment]:
         try:
             while (message := await self.queue.get()) is not None:
                 yield message
@@ -64,13 +64,13 @@ class Talk:
 
 
 def test_an_event_is_its_lines_and_data_is_one_of_them() -> None:
-    message = Message(event="a.b", id="7", data={"text": "two\nlines \u2028 ü"})
+    message = EventMessage(event="a.b", id="7", data={"text": "two\nlines \u2028 ü"})
     assert message.encoded().decode() == 'id: 7\nevent: a.b\ndata: {"text":"two\\nlines \u2028 ü"}\n\n'
     assert Comment("ping").encoded() == b": ping\n\n"
 
 
 def test_a_result_that_came_indented_is_still_one_line() -> None:
-    sent = Message(data={"result": Raw(b'{\r\n  "text": "a\\nb"\n}')}, event="call.result").encoded()
+    sent = EventMessage(data={"result": Raw(b'{\r\n  "text": "a\\nb"\n}')}, event="call.result").encoded()
     assert sent.count(b"\n") == 3
     data = sent.split(b"data: ")[1]
     assert msgspec.json.decode(data) == {"result": {"text": "a\nb"}}
@@ -78,7 +78,7 @@ def test_a_result_that_came_indented_is_still_one_line() -> None:
 
 async def test_a_stream_sends_what_comes_and_ends_after_the_last() -> None:
     talk, client, streams = Talk(), Client(), Streams()
-    talk.queue.put_nowait(Message(data=1))
+    talk.queue.put_nowait(EventMessage(data=1))
     talk.queue.put_nowait(None)
     await asyncio.wait_for(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send), 5)
     assert client.got == [b"data: 1\n\n", b""]
@@ -92,7 +92,7 @@ async def test_a_quiet_stream_pings(monkeypatch: pytest.MonkeyPatch) -> None:
     talk, client, streams = Talk(), Client(), Streams()
     running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
     await client.hear(b": ping\n\n: ping\n\n")
-    talk.queue.put_nowait(Message(data="still here"))
+    talk.queue.put_nowait(EventMessage(data="still here"))
     await client.hear(b"still here")
     talk.queue.put_nowait(None)
     await asyncio.wait_for(running, 5)
@@ -102,7 +102,7 @@ async def test_a_quiet_stream_pings(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_either_side_ends_a_stream_and_its_source_is_let_go(ended_by: str) -> None:
     talk, client, streams = Talk(), Client(), Streams()
     running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
-    talk.queue.put_nowait(Message(data=1))
+    talk.queue.put_nowait(EventMessage(data=1))
     await client.hear(b"data: 1")
     client.is_gone.set() if ended_by == "client" else streams.close()
     await asyncio.wait_for(running, 5)
@@ -115,9 +115,9 @@ async def test_what_was_encoded_for_many_is_sent_as_it_is() -> None:
     client, streams = Client(), Streams()
     frame = b"data: for all\n\n"
 
-    async def frames() -> AsyncGenerator[Message | Comment | bytes]:
+    async def frames() -> AsyncGenerator[EventMessage | Comment | bytes]:
         yield frame
-        yield Message(data=1)
+        yield EventMessage(data=1)
 
     await asyncio.wait_for(EventStream(frames(), streams=streams)(SCOPE, client.receive, client.send), 5)
     assert client.got == [frame, b"data: 1\n\n", b""]
@@ -133,7 +133,7 @@ async def test_a_client_that_goes_while_a_message_is_noted_as_sent_does_not_stop
         await asyncio.sleep(0.01)
         noted.set()
 
-    talk.queue.put_nowait(Message(data=1, on_sent=note))
+    talk.queue.put_nowait(EventMessage(data=1, on_sent=note))
     await asyncio.wait_for(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send), 5)
     assert noted.is_set()
     assert talk.is_closed
@@ -142,7 +142,7 @@ async def test_a_client_that_goes_while_a_message_is_noted_as_sent_does_not_stop
 async def test_who_stops_a_stream_from_outside_stops_it() -> None:
     talk, client, streams = Talk(), Client(), Streams()
     running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
-    talk.queue.put_nowait(Message(data=1))
+    talk.queue.put_nowait(EventMessage(data=1))
     await client.hear(b"data: 1")
     client.is_gone.set()
     running.cancel()
@@ -157,7 +157,7 @@ async def test_no_ping_falls_into_a_message(monkeypatch: pytest.MonkeyPatch) -> 
     talk, client, streams = Talk(), SlowClient(), Streams()
     running = asyncio.create_task(EventStream(talk(), streams=streams)(SCOPE, client.receive, client.send))
     await client.hear(b": ping")
-    talk.queue.put_nowait(Message(data="x" * 300_000))
+    talk.queue.put_nowait(EventMessage(data="x" * 300_000))
     talk.queue.put_nowait(None)
     await asyncio.wait_for(running, 10)
     assert b'data: "%s"\n\n' % (b"x" * 300_000) in b"".join(client.got)

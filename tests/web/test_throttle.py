@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from jackfield.errors import RateLimited
+from jackfield.identity import authentication as throttle
+from jackfield.identity.authentication import BURST, KEPT, MOST, Throttle
 from jackfield.model.principal import Principal
-from jackfield.web import throttle
-from jackfield.web.throttle import BURST, KEPT, MOST, Throttle
 from tests.requirement import requirement
 from tests.web.house import error_of
 from tests.web.inside import doors

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from jackfield.agents.own_servers import servers_of
-from jackfield.agents.persona import Persona
+from jackfield.agents.persona import Agent
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
-from jackfield.model.mind import KeptAgent
+from jackfield.model.agent_state import KeptAgent
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.store import Store
 
@@ -31,17 +31,17 @@ class AgentBook:
     def __init__(self, store: Store, configured: dict[str, AgentSettings]) -> None:
         self._store = store
         self._configured = configured
-        self._personas: dict[str, Persona] = {}
+        self._personas: dict[str, Agent] = {}
 
-    def get(self, agent_id: str) -> Persona | None:
+    def get(self, agent_id: str) -> Agent | None:
         """The agent, if there is one and it is not switched off."""
         return self._personas.get(agent_id)
 
-    def all(self) -> tuple[Persona, ...]:
+    def all(self) -> tuple[Agent, ...]:
         """Every agent that is not switched off."""
         return tuple(self._personas.values())
 
-    async def look_up(self, agent_id: str) -> Persona | None:
+    async def look_up(self, agent_id: str) -> Agent | None:
         """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
         kept = await self._store.minds.get_agent(agent_id)
         persona = None if kept is None else self._persona(kept)
@@ -53,7 +53,7 @@ class AgentBook:
 
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
-        personas = [Persona(name, settings, is_configured=True) for name, settings in self._configured.items()]
+        personas = [Agent(name, settings, is_configured=True) for name, settings in self._configured.items()]
         known = {kept.id: kept for kept in await self._store.minds.list_agents()}
         await _together(
             self._store.minds.put_agent(persona.id, definition=_without_secrets(persona.settings), origin="config")
@@ -102,14 +102,14 @@ class AgentBook:
         return kept
 
     async def _put(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
-        persona = Persona(agent_id, settings)
+        persona = Agent(agent_id, settings)
         _check(persona)
         kept = await self._store.minds.put_agent(agent_id, definition=_written(settings), origin="api")
         await self._join(persona)
         self._personas[agent_id] = persona
         return kept
 
-    async def _join(self, *personas: Persona) -> None:
+    async def _join(self, *personas: Agent) -> None:
         """Be members of the spaces that the settings name; one that does not exist is made."""
         spaces = self._store.spaces
         for space_id in dict.fromkeys(space_id for persona in personas for space_id in persona.settings.spaces):
@@ -121,14 +121,14 @@ class AgentBook:
                 if space_id in persona.settings.spaces and persona.id not in there
             )
 
-    def _persona(self, kept: KeptAgent) -> Persona | None:
+    def _persona(self, kept: KeptAgent) -> Agent | None:
         """Who it is, if it is switched on. One of the config is as the config says: the store has not all of it."""
         if not kept.enabled:
             return None
         if kept.origin == "config" and kept.id in self._configured:
-            return Persona(kept.id, self._configured[kept.id], is_configured=True)
+            return Agent(kept.id, self._configured[kept.id], is_configured=True)
         try:
-            return Persona(kept.id, settings_of(kept), is_configured=kept.origin == "config")
+            return Agent(kept.id, settings_of(kept), is_configured=kept.origin == "config")
         except msgspec.ValidationError as fault:
             log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
             return None
@@ -143,7 +143,7 @@ def settings_of(kept: KeptAgent) -> AgentSettings:
     return msgspec.json.decode(kept.definition, type=AgentSettings)
 
 
-def _check(persona: Persona) -> None:
+def _check(persona: Agent) -> None:
     """What is not allowed to somebody who is not the operator."""
     try:
         check_agent_id(persona.id, where="id")
@@ -158,7 +158,7 @@ def _check(persona: Persona) -> None:
         raise BadRequest(f"{said} Only the config may do that; give it a url.", param="mcp")
 
 
-def _is_kept(persona: Persona, kept: KeptAgent | None) -> bool:
+def _is_kept(persona: Agent, kept: KeptAgent | None) -> bool:
     """Whether the store has the config's agent just so."""
     if kept is None or not kept.enabled or kept.origin != "config":
         return False

@@ -5,9 +5,9 @@ They are never visible, cannot be configured away, and no other tool takes their
 
 from typing import Any
 
-from jackfield.agents.tools import Offered
 from jackfield.catalog.merge import Entry, named_entry
 from jackfield.model.tool import Tool
+from jackfield.runs.tools import Offered
 
 BUILTIN = "builtin"
 MOST_AT_ONCE = 100

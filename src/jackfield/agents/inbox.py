@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from jackfield.agents.media import MOST_IMAGES, Reading, read_result
 from jackfield.model.items import InputText, Message, ToolImage
 from jackfield.model.times import iso_time
 from jackfield.model.words import counted
+from jackfield.runs.media import MOST_IMAGES, Reading, read_result
 from jackfield.store.inboxes import InboxEvent
 
 PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)

@@ -17,16 +17,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.persona import Persona
+from jackfield.agents.persona import Agent
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import SOMEBODYS
 from jackfield.catalog.names import legal
 from jackfield.errors import ConfigError
-from jackfield.parsing import snake_keys
+from jackfield.settings.parsing import snake_keys
 from jackfield.settings.tools import ToolOverride, hold_or_accept, parse_override
 from jackfield.sources.base import Source
-from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import McpOptions, parse_servers
+from jackfield.sources.supervisor import SourceRegistry, SourceState
 
 log = logging.getLogger("jackfield.agents")
 
@@ -58,10 +58,10 @@ class OwnServers:
     def __init__(
         self,
         *,
-        panel: Panel,
+        panel: SourceRegistry,
         catalog: Catalog,
         make: Make,
-        find: Callable[[str], Persona | None],
+        find: Callable[[str], Agent | None],
         on_listing: Callable[[], None],
     ) -> None:
         """`find` gives an agent by its id; `on_listing` is told when tools were listed, which may be new."""
@@ -77,7 +77,7 @@ class OwnServers:
         self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def of(self, persona: Persona) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
+    async def of(self, persona: Agent) -> AsyncIterator[tuple[tuple[str, Entry], ...]]:
         """The tools of the agent's servers, each with its server's name, while the block runs."""
         servers = servers_of(persona)
         with self._using([source_name(persona.id, server) for server in servers]):
@@ -124,7 +124,7 @@ class OwnServers:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def _reach(self, persona: Persona, server: str, own: OwnServer) -> tuple[Entry, ...]:
+    async def _reach(self, persona: Agent, server: str, own: OwnServer) -> tuple[Entry, ...]:
         """One server's tools as they are now. One that is down is left out, and said in the log."""
         name = source_name(persona.id, server)
         async with self._opening:
@@ -153,7 +153,7 @@ def source_name(agent: str, server: str) -> str:
     return f"{legal(server)[:_CUT]}.{digest}{SOMEBODYS}{agent}"
 
 
-def servers_of(persona: Persona) -> dict[str, OwnServer]:
+def servers_of(persona: Agent) -> dict[str, OwnServer]:
     """The agent's servers by name. Raises `ConfigError` for what cannot be used."""
     mcp, where = persona.settings.mcp, f"agents.{persona.id}.mcp"
     if not mcp:

@@ -6,7 +6,7 @@ from jackfield.model.principal import Principal
 from jackfield.settings.agents import AgentSettings
 
 
-class Persona(Struct, frozen=True):
+class Agent(Struct, frozen=True):
     """One agent."""
 
     id: str

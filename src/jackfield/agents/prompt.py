@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from jackfield.model.mind import Goal, Memory, Plan
+from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
 from jackfield.settings.agents import AgentSettings

@@ -10,16 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.agents.builtin_handlers import Deed, deed_of, space_after
 from jackfield.agents.builtins import BUILTIN, is_builtin
-from jackfield.agents.deeds import Deed, deed_of, space_after
-from jackfield.agents.loop import model_call
-from jackfield.agents.media import made_whole
-from jackfield.agents.outputs import Told, told_of
-from jackfield.agents.persona import Persona
-from jackfield.agents.running import parsed_arguments
-from jackfield.agents.speech import HeardCall, Speech, record_id
-from jackfield.agents.telling import Telling
-from jackfield.agents.tools import Offered
+from jackfield.agents.live_publisher import LivePublisher
+from jackfield.agents.persona import Agent
 from jackfield.agents.turns import Turn
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
@@ -28,6 +22,12 @@ from jackfield.errors import Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpCall, Usage
+from jackfield.runs.loop import model_call
+from jackfield.runs.media import made_whole
+from jackfield.runs.outputs import Told, told_of
+from jackfield.runs.running import parsed_arguments
+from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
+from jackfield.runs.tools import Offered
 from jackfield.store import Store
 from jackfield.store.cycle_moves import Cycle, StepCall
 from jackfield.store.scripts import Script
@@ -64,11 +64,11 @@ class StepTaker:
         self,
         *,
         cycle: Cycle,
-        persona: Persona,
+        persona: Agent,
         store: Store,
         pipeline: Pipeline,
         catalog: Catalog,
-        telling: Telling,
+        telling: LivePublisher,
         turn: Turn,
         next_step: int,
         hops: int,
@@ -89,7 +89,7 @@ class StepTaker:
         """A call that a person has to allow is pending like any other; there is nobody to show a question to."""
         return False
 
-    async def act(self, speech: Speech, place: object) -> list[Told | None]:  # noqa: ARG002 - adds no items
+    async def act(self, speech: StepAccumulator, place: object) -> list[Told | None]:  # noqa: ARG002 - adds no items
         """Record the step, then see its calls to where their slots are decided."""
         now = await self._store.now_ms()
         await self._telling.finish()
@@ -134,7 +134,7 @@ class StepTaker:
             return written
         return await made_whole(self._store, await self._pipeline.go_on(draft.prepared, written=written))
 
-    async def _draft(self, call: HeardCall, *, space_id: str | None, now: int) -> Draft:
+    async def _draft(self, call: ToolCallDraft, *, space_id: str | None, now: int) -> Draft:
         """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""
         arguments = parsed_arguments(call.arguments)
         if call.refusal is not None:
@@ -150,7 +150,7 @@ class StepTaker:
             return self._over(call, arguments, Failed(refusal.code, refusal.message))
 
     async def _builtin(
-        self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
+        self, call: ToolCallDraft, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
     ) -> Draft:
         assert tool.entry is not None
         arguments = await self._catalog.require_arguments(tool.entry, arguments)
@@ -169,7 +169,7 @@ class StepTaker:
         return Draft(step_call=StepCall(row, builtin=deed_of(tool.name, deed)))
 
     async def _prepared(
-        self, call: HeardCall, tool: Offered, arguments: dict[str, object], *, space_id: str | None
+        self, call: ToolCallDraft, tool: Offered, arguments: dict[str, object], *, space_id: str | None
     ) -> Draft:
         assert tool.entry is not None
         request = CallRequest(
@@ -189,14 +189,14 @@ class StepTaker:
             return self._over(call, arguments, prepared.refusal)
         return Draft(step_call=StepCall(prepared.call), prepared=prepared)
 
-    def _over(self, call: HeardCall, arguments: dict[str, object] | str, outcome: Failed) -> Draft:
+    def _over(self, call: ToolCallDraft, arguments: dict[str, object] | str, outcome: Failed) -> Draft:
         row = self._row(call, arguments)
         seen_in = self._telling.begun.get(row.id)
         if seen_in is not None:
             row = msgspec.structs.replace(row, shown="whole", space_id=seen_in)
         return Draft(step_call=StepCall(row, builtin=lambda: _only(outcome)))
 
-    def _row(self, call: HeardCall, arguments: dict[str, object] | str) -> Call:
+    def _row(self, call: ToolCallDraft, arguments: dict[str, object] | str) -> Call:
         """The row of a call that is over when it is written."""
         entry = None if call.tool is None else call.tool.entry
         return Call(
@@ -242,7 +242,7 @@ def _is(call: Call, *names: str) -> bool:
     return call.tool in names and call.source == BUILTIN
 
 
-def _record_id(call: HeardCall) -> str:
+def _record_id(call: ToolCallDraft) -> str:
     return record_id(call.item.id) if isinstance(call.item, McpCall) else new_id("call")
 
 

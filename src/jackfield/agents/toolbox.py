@@ -6,11 +6,11 @@ Above: the cycle. Below: the catalog's entries. A built-in keeps its name; whoev
 from collections.abc import Iterable
 
 from jackfield.agents.builtins import ENTRIES, OFFERED
-from jackfield.agents.offers import CATALOG
-from jackfield.agents.tools import Offered, ToolTable
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.names import legal
 from jackfield.model.tool import RESERVED_NAMES
+from jackfield.runs.offers import CATALOG
+from jackfield.runs.tools import Offered, ToolTable
 
 
 def toolbox(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:

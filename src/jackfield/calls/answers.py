@@ -10,15 +10,16 @@ from typing import Any
 
 import msgspec
 
-from jackfield.calls import events, texts
-from jackfield.calls.execution import Executor, now_ms, still_there
+from jackfield.calls import events
+from jackfield.calls.executor import Executor, now_ms, still_there
+from jackfield.calls.messages import changed, rejected, submitted_error
+from jackfield.calls.permissions import in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
-from jackfield.calls.rights import in_reach, may_answer
-from jackfield.calls.servers import servers_of
+from jackfield.calls.tool_servers import servers_of
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.explain import told
 from jackfield.catalog.globs import SOMEBODYS
-from jackfield.catalog.wording import told
 from jackfield.errors import (
     AlreadyResolved,
     BadRequest,
@@ -119,7 +120,7 @@ class Answers:
     async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
         await self._waiting_for_a_person(call_id, principal)
-        no = texts.rejected(reason)
+        no = rejected(reason)
         return self._settled(await self._store.settle_rejected(call_id, no, decided_by=_decider(principal)), call_id)
 
     async def progress(self, call_id: str, progress: Progress, *, principal: Principal, attempt: int = 0) -> Call:
@@ -153,7 +154,7 @@ class Answers:
                 await self._begin(call, entry)
                 begun += 1
             elif entry is not None or await self._is_over(call):
-                outcome = texts.changed(call.tool)
+                outcome = changed(call.tool)
                 moved = await self._store.settle_executed(call.id, outcome, attempt=0, duration_ms=None)
                 if moved.moved:
                     self._settled(moved, call.id)
@@ -214,7 +215,7 @@ class Answers:
 
 def outcome_of(result: Any, error: str | None) -> Done | Failed:
     """What was submitted. `null` is a result; an error is one too."""
-    return done(result) if error is None else texts.submitted_error(error)
+    return done(result) if error is None else submitted_error(error)
 
 
 def _decider(principal: Principal | None) -> str:

@@ -16,17 +16,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from jackfield.calls import events, texts
-from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls import events
+from jackfield.calls.executor import Executor, now_ms
+from jackfield.calls.messages import changed, interrupted
 from jackfield.calls.redaction import Redactor
-from jackfield.calls.servers import offer_topic
+from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import JackfieldError, Refused, SourceUnavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
-from jackfield.model.journey import via
 from jackfield.model.tool import Tool
+from jackfield.model.trace_context import via
 from jackfield.sources.base import Begun, Invocation, Look, Progress
-from jackfield.sources.keeper import Panel
+from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 from jackfield.store.operations import Operation
 
@@ -59,7 +60,7 @@ class Operations:
         *,
         store: Store,
         catalog: Catalog,
-        panel: Panel,
+        panel: SourceRegistry,
         executor: Executor,
         redactor: Redactor,
         gateway_id: str,
@@ -183,7 +184,7 @@ class Operations:
         """Have the work begun, and keep what finds it again."""
         entry = self._catalog.entry(call.tool, source=call.source)
         if entry is None or entry.version != call.tool_version:
-            await self._settle(operation, call, texts.changed(call.tool))
+            await self._settle(operation, call, changed(call.tool))
             return
         if entry.tool.metadata.async_behavior is None:
             self._inline.add(call.id)
@@ -225,7 +226,7 @@ class Operations:
                 self._beginning.add(call.id)
                 await self._begin(mine, call)
         else:
-            await self._settle(operation, call, texts.interrupted(call.id))
+            await self._settle(operation, call, interrupted(call.id))
 
     async def _look(self, operation: Operation, call: Call, reference: Raw) -> None:
         entry = self._catalog.known(call.tool)

@@ -16,15 +16,13 @@ from msgspec import Raw
 from jackfield.calls import events
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
-from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.executor import Executor, now_ms
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over
 from jackfield.calls.running import Running
-from jackfield.calls.slots import slot_of
-from jackfield.calls.waiting import start_and_wait, wait_for_slot, wait_until_final
-from jackfield.catalog.budgets import Budgets, points_of
+from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.limits import RateLimiter
+from jackfield.catalog.limits import Budgets, RateLimiter, points_of
 from jackfield.catalog.names import shown
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
@@ -32,9 +30,9 @@ from jackfield.catalog.view import View
 from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, Outcome
 from jackfield.model.ids import new_id
-from jackfield.model.journey import via
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
+from jackfield.model.trace_context import via
 from jackfield.sources.base import Invocation
 from jackfield.store import Moved, Started, Store
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from jackfield.calls import texts
+from jackfield.calls.messages import question_closed
 from jackfield.calls.running import ANSWER_SECONDS, Running
 from jackfield.catalog.checking import Checking
+from jackfield.catalog.explain import told
 from jackfield.catalog.schemas import RESULT
-from jackfield.catalog.wording import told
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.ids import new_id
@@ -112,7 +112,7 @@ class OpenQuestions:
             if written is None:
                 return
             written.set()
-            moved = await self._store.settle_cancelled(question_id, texts.question_closed(question_id))
+            moved = await self._store.settle_cancelled(question_id, question_closed(question_id))
             if moved.moved and moved.call is not None:
                 self._tell(moved.call)
             if not self._open:

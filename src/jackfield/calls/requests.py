@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.calls.servers import offer_topic
+from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from jackfield.calls import events, texts
+from jackfield.calls import events
 from jackfield.calls.answers import Answers
-from jackfield.calls.execution import Executor, now_ms
+from jackfield.calls.executor import Executor, now_ms
+from jackfield.calls.messages import expired, timed_out
 from jackfield.calls.pipeline import Pipeline
-from jackfield.calls.servers import ToolServers
+from jackfield.calls.tool_servers import ToolServers
 from jackfield.model.call import Call
 from jackfield.store import Moved, Store
 
@@ -93,12 +94,12 @@ class Sweeper:
                 return
 
     async def _expire(self, call_id: str) -> Moved:
-        return await self._store.settle_expired(call_id, texts.expired(call_id))
+        return await self._store.settle_expired(call_id, expired(call_id))
 
     async def _overdue(self, call_id: str) -> Moved:
         call = await self._store.get_call(call_id)
         timeout_ms = call.timeout_ms if call is not None else 0
-        return await self._store.settle_overdue(call_id, texts.timed_out(call_id, timeout_ms))
+        return await self._store.settle_overdue(call_id, timed_out(call_id, timeout_ms))
 
     def _tell(self, call: Call) -> None:
         if call.status.is_final:

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call
-from jackfield.model.journey import IncomingTrace, incoming_trace
+from jackfield.model.trace_context import IncomingTrace, incoming_trace
 
 log = logging.getLogger("jackfield.telemetry")
 

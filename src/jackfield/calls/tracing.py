@@ -23,8 +23,8 @@ from jackfield import __version__
 from jackfield.catalog.catalog import Entry
 from jackfield.errors import Refused
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.journey import IncomingTrace, incoming_trace
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.model.trace_context import IncomingTrace, incoming_trace
 
 log = logging.getLogger("jackfield.telemetry")
 

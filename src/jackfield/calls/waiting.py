@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from jackfield.calls.slots import slot_of
+from msgspec import Struct
+
+from jackfield.calls.messages import timed_out
 from jackfield.errors import CallNotFound
-from jackfield.model.call import Call, CallStatus
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Pending
 from jackfield.store import Moved, Started, Store
 
 EARLY_SECONDS = 0.02
@@ -110,3 +112,34 @@ async def _read(store: Store, call_id: str) -> Call:
     if call is None:
         raise CallNotFound(f"There is no call '{call_id}'.", param="id")
     return call
+
+
+class Slot(Struct, frozen=True):
+    """The answer to whoever made the call; `status` is the word the API uses for it."""
+
+    status: CallStatus
+    outcome: Done | Failed | Pending
+
+
+def slot_of(call: Call) -> Slot | None:
+    """What the call returns, or None while that is undecided."""
+    if call.delivery is Delivery.INBOX:
+        return _first_reply(call)
+    if call.delivery is Delivery.INLINE and call.status.is_final:
+        outcome = call.outcome
+        return Slot(call.status, outcome)
+    return None
+
+
+def _first_reply(call: Call) -> Slot:
+    """The outcome goes to the inbox; the slot says only that, or that nobody answered in time."""
+    if call.first_reply is FirstReply.TIMEOUT:
+        return Slot(CallStatus.FAILED, timed_out(call.id, call.timeout_ms))
+    if call.first_reply is None:
+        # Settled inline for a caller that had gone, then given to the inbox: reading is not delivery.
+        return Slot(call.status, call.outcome)
+    waits_for_approval = call.status is CallStatus.PENDING_APPROVAL
+    return Slot(
+        CallStatus.PENDING_APPROVAL if waits_for_approval else CallStatus.PENDING,
+        Pending(CallStatus.PENDING_APPROVAL if waits_for_approval else CallStatus.PENDING),
+    )

@@ -19,14 +19,14 @@ from msgspec import Raw, Struct
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.defaults import with_defaults
-from jackfield.catalog.kept_names import Names, freed_by
+from jackfield.catalog.explain import Fault, told
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
+from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.schemas import ARGUMENTS, RESULT
 from jackfield.catalog.search import Index
-from jackfield.catalog.view import Sight, View, sight_of
-from jackfield.catalog.wording import Fault, told
+from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category
@@ -37,7 +37,7 @@ __all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
 
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
-EVERYTHING = Sight(all_tools=True)
+EVERYTHING = Visibility(all_tools=True)
 
 
 class _Stored(Struct, frozen=True):
@@ -98,7 +98,7 @@ class Catalog:
         self._now = now
         self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
         self._listings: Listings = ()
-        self._views: OrderedDict[Sight, View] = OrderedDict()
+        self._views: OrderedDict[Visibility, View] = OrderedDict()
         self._lent: dict[Identity, list[Entry]] = {}
         """Tools of sources that are in nobody's catalog, by source and name, once for each who uses them now."""
         self._own: dict[str, _Own] = {}
@@ -225,7 +225,7 @@ class Catalog:
 
     def view(self, principal: Principal) -> View:
         """What this key sees now."""
-        sight = sight_of(principal)
+        sight = visibility_of(principal)
         if sight.session is not None:
             return self._of_sessions.get(sight.session) or self._view_of(())
         found = self._views.get(sight)
@@ -308,7 +308,7 @@ class Catalog:
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""
-        follower = Follower(EVERYTHING if principal is None else sight_of(principal))
+        follower = Follower(EVERYTHING if principal is None else visibility_of(principal))
         self._followers.add(follower)
         return follower
 
@@ -393,7 +393,7 @@ class Catalog:
         self._views.clear()
         if moment.change is None:
             return None
-        told: dict[Sight, ToolsChanged | None] = {}
+        told: dict[Visibility, ToolsChanged | None] = {}
         for follower in list(self._followers):
             sight = follower.sight
             if sight not in told:

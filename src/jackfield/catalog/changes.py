@@ -9,7 +9,7 @@ import asyncio
 from msgspec import Struct
 
 from jackfield.catalog.merge import Snapshot
-from jackfield.catalog.view import Sight
+from jackfield.catalog.view import Visibility
 
 
 class ToolsChanged(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def difference(before: Snapshot, after: Snapshot) -> ToolsChanged:
     )
 
 
-def seen_by(sight: Sight, change: ToolsChanged, *, before: Snapshot, after: Snapshot) -> ToolsChanged | None:
+def seen_by(sight: Visibility, change: ToolsChanged, *, before: Snapshot, after: Snapshot) -> ToolsChanged | None:
     """The part of a change that `sight` may know of; None when that is nothing.
 
     A name that passed to another source may have come into sight or left it; for this key it then came or went.
@@ -80,7 +80,7 @@ def folded(first: ToolsChanged, then: ToolsChanged) -> ToolsChanged:
 class Follower:
     """An async iterator of the changes since it was made. Ends when it, or the catalog, is closed."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Visibility) -> None:
         self.sight = sight
         self._waiting: ToolsChanged | None = None
         self._woken = asyncio.Event()

@@ -9,9 +9,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from jackfield.catalog.budgets import WINDOW_SECONDS, points_of
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.limits import WINDOW_NS
+from jackfield.catalog.limits import WINDOW_NS, WINDOW_SECONDS, points_of
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done

@@ -17,8 +17,8 @@ import jsonschema_rs
 from jsonschema_rs import FancyRegexOptions, RegexOptions, ValidationError, Validator
 
 from jackfield.catalog.expansion import is_explosive
+from jackfield.catalog.explain import Fault, explain
 from jackfield.catalog.lookahead import without_lookahead
-from jackfield.catalog.wording import Fault, explain
 from jackfield.model.tool import JsonSchema
 
 ARGUMENTS = "The arguments"

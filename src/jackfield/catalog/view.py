@@ -1,6 +1,6 @@
 """What one key sees of the catalog. Immutable: it shows one moment, however long somebody reads from it.
 
-Above: the doors and the pipeline. Below: the snapshot it is cut from. Views are made per `Sight`, not per key, so that
+Above: the doors and the pipeline. Below: the snapshot it is cut from. Views are made per `Visibility`, not per key, so
 a thousand keys with the same rights share one manifest.
 """
 
@@ -19,14 +19,14 @@ from jackfield.catalog.search import Index
 from jackfield.errors import ToolNotFound
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import Category
-from jackfield.parsing import nearest
 from jackfield.settings import ScenarioSettings
+from jackfield.settings.parsing import nearest
 
 DEFAULT_LIMIT = 20
 MAX_HINTED = 200
 
 
-class Sight(Struct, frozen=True, kw_only=True):
+class Visibility(Struct, frozen=True, kw_only=True):
     """Which tools a key's scopes and limits let it see."""
 
     all_tools: bool
@@ -52,24 +52,24 @@ class Sight(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=1024)
-def sight_of(principal: Principal) -> Sight:
+def visibility_of(principal: Principal) -> Visibility:
     """`admin`, `call`, `read` and `agent:` see everything, `worker:` what it serves, all others nothing.
 
     A key that only answers has no catalog of its own. One of a session has that session's.
     """
     if principal.session is not None:
-        return Sight(all_tools=False, session=principal.session)
+        return Visibility(all_tools=False, session=principal.session)
     reads = (Scope.ADMIN.value, Scope.CALL.value, Scope.READ.value)
     if any(scope in principal.scopes for scope in reads) or principal.named("agent"):
-        return Sight(all_tools=True, limits=principal.tools)
-    return Sight(all_tools=False, serves=principal.named("worker"), limits=principal.tools)
+        return Visibility(all_tools=True, limits=principal.tools)
+    return Visibility(all_tools=False, serves=principal.named("worker"), limits=principal.tools)
 
 
 class View:
     """The tools of one sight at one moment."""
 
     def __init__(
-        self, snapshot: Snapshot, *, index: Index, sight: Sight, scenario: ScenarioSettings, generated_at: datetime
+        self, snapshot: Snapshot, *, index: Index, sight: Visibility, scenario: ScenarioSettings, generated_at: datetime
     ) -> None:
         self.version = snapshot.version
         self.entries: tuple[Entry, ...]

@@ -15,7 +15,7 @@ import msgspec
 
 from jackfield.cli.schema import Schema, properties_of, types_of
 from jackfield.cli.usage import UsageError
-from jackfield.parsing import nearest
+from jackfield.settings.parsing import nearest
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

@@ -18,18 +18,18 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents.own_servers import servers_of, source_name
-from jackfield.agents.persona import Persona
-from jackfield.app import Gateway
-from jackfield.building import SPEAK_SO, mute_agents
+from jackfield.agents.persona import Agent
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.inside import SOURCES_WITHIN
 from jackfield.errors import ConfigError, JackfieldError
-from jackfield.keys import ADMIN, ADMIN_KEY_FILE
+from jackfield.gateway.building import SPEAK_SO, mute_agents
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
 from jackfield.model.words import counted
-from jackfield.parsing import nearest
 from jackfield.sdk import Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings
 from jackfield.settings.agents import AgentSettings
+from jackfield.settings.parsing import nearest
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.store import naming, open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
@@ -176,7 +176,7 @@ def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -
 def _own_servers(agent: str, settings: AgentSettings) -> Collection[str]:
     """The names of an agent's own servers; what is wrong with them stops the start."""
     try:
-        return servers_of(Persona(agent, settings)).keys()
+        return servers_of(Agent(agent, settings)).keys()
     except ConfigError:
         return ()
 

@@ -7,13 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from jackfield.app import Gateway
 from jackfield.cli.asgi import StreamingTransport
-from jackfield.logs import set_up_logging
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.logs import set_up_logging
+from jackfield.gateway.server import build_app
+from jackfield.http.streams import Streams
 from jackfield.sdk import Client
 from jackfield.settings import Settings
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
 
 SOURCES_WITHIN = 10.0
 """Seconds that a command waits for its sources; one that is slower counts as not there."""

@@ -16,7 +16,7 @@ from jackfield import __version__
 from jackfield.cli.show import harmless, note, paint, put, put_json
 from jackfield.cli.usage import CommandModule, UsageError, parser_of
 from jackfield.errors import ConfigError, InvalidArguments, JackfieldError, Refused
-from jackfield.parsing import nearest
+from jackfield.settings.parsing import nearest
 
 FAILED = 1
 USAGE = 2

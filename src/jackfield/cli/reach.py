@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
-from jackfield.keys import ADMIN_KEY_FILE, made_or_kept_key
+from jackfield.identity.keys import ADMIN_KEY_FILE, made_or_kept_key
 from jackfield.sdk import Client, GatewayFault, GatewayUnreachable, NoAnswer, Unauthenticated
 from jackfield.sdk.address import read_key, read_url
 from jackfield.settings import LocalGateway, Settings, load_local, load_settings

@@ -5,8 +5,8 @@ Above: `main.py`. Below: settings, and the server in `web/`.
 
 from argparse import ArgumentParser, Namespace
 
+from jackfield.gateway.server import serve
 from jackfield.settings import load_settings
-from jackfield.web.server import serve
 
 DESCRIPTION = """\
 Run the gateway until Ctrl-C. Without --config it takes jackfield.toml or jackfield.json in this folder, if there.

@@ -13,21 +13,21 @@ from typing import Protocol
 import msgspec
 
 from jackfield.cli.stdio_gateway import GatewayGone, McpGateway
-from jackfield.protocol.backoff import backoff
-from jackfield.web.mcp.wire import (
+from jackfield.mcp.wire import (
     INITIALIZE,
     INTERNAL_ERROR,
     PARSE_ERROR,
     Incoming,
-    Notification,
-    Request,
     RequestId,
-    Response,
     RpcError,
+    RpcNotification,
+    RpcRequest,
+    RpcResponse,
     error_response,
     message_of,
     notification,
 )
+from jackfield.protocol.backoff import backoff
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +83,13 @@ class StdioBridge:
         else:
             await self._pass_on(message, line)
 
-    async def _pass_on(self, message: Request | Notification | Response, line: bytes) -> None:
-        if isinstance(message, Request):
+    async def _pass_on(self, message: RpcRequest | RpcNotification | RpcResponse, line: bytes) -> None:
+        if isinstance(message, RpcRequest):
             task = self._open[message.id] = asyncio.create_task(self._request(message, line))
             task.add_done_callback(lambda _: self._forget(message.id, task))
             if message.method == INITIALIZE:
                 await asyncio.wait((task,))  # what follows needs the session
-        elif isinstance(message, Notification) and message.method == CANCELLED and not self._gateway.has_session:
+        elif isinstance(message, RpcNotification) and message.method == CANCELLED and not self._gateway.has_session:
             self._cancel(message.params.get("requestId"))
         elif self._gateway.has_session:
             await self._say(line)
@@ -104,7 +104,7 @@ class StdioBridge:
         if task is not None:
             task.cancel()
 
-    async def _request(self, request: Request, line: bytes) -> None:
+    async def _request(self, request: RpcRequest, line: bytes) -> None:
         """Send a request, and every message that comes for it back to the client."""
         try:
             async with aclosing(self._gateway.ask(request, line)) as messages:

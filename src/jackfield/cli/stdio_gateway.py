@@ -15,11 +15,11 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
+from jackfield.mcp.param_headers import header_text, headers_for
+from jackfield.mcp.revisions import VERSION_KEY
+from jackfield.mcp.wire import HEADER_MISMATCH, INITIALIZE, RpcError, RpcRequest, notification
 from jackfield.protocol.sse import EventParser
 from jackfield.sdk.streams import read
-from jackfield.web.mcp.param_headers import header_text, headers_for
-from jackfield.web.mcp.revisions import VERSION_KEY
-from jackfield.web.mcp.wire import HEADER_MISMATCH, INITIALIZE, Request, RpcError, notification
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class McpGateway:
     def has_session(self) -> bool:
         return bool(self._session)
 
-    async def ask(self, request: Request, line: bytes) -> AsyncGenerator[bytes]:
+    async def ask(self, request: RpcRequest, line: bytes) -> AsyncGenerator[bytes]:
         """Every message that comes for a request, its answer last. An answer that is an error raises `RpcError`."""
         headers = _modern_headers(request) or self._session
         try:
@@ -91,7 +91,7 @@ class McpGateway:
             async for message in self._ask_once(request, line, {**headers, **await self._param_headers(request)}):
                 yield message
 
-    async def _ask_once(self, request: Request, line: bytes, headers: Mapping[str, str]) -> AsyncGenerator[bytes]:
+    async def _ask_once(self, request: RpcRequest, line: bytes, headers: Mapping[str, str]) -> AsyncGenerator[bytes]:
         async with self._sent("POST", line, headers) as response:
             if response.is_error:
                 raise await _fault(response, had_session="Mcp-Session-Id" in headers)
@@ -156,7 +156,7 @@ class McpGateway:
         version = msgspec.json.decode(body, type=_InitializeAnswer).result.protocol_version
         self._session = {"Mcp-Session-Id": session_id, "MCP-Protocol-Version": version}
 
-    async def _param_headers(self, request: Request) -> dict[str, str]:
+    async def _param_headers(self, request: RpcRequest) -> dict[str, str]:
         path = f"/api/v1/tools/{quote(str(request.params.get('name')), safe='')}"
         try:
             response = await self._http.get(path)
@@ -201,7 +201,7 @@ async def _fault(response: httpx2.Response, *, had_session: bool) -> Exception:
     return RpcError(code, answer.error.message, msgspec.UNSET if answer.error.data is None else answer.error.data)
 
 
-def _modern_headers(request: Request) -> dict[str, str]:
+def _modern_headers(request: RpcRequest) -> dict[str, str]:
     """What a request of 2026-07-28 says in headers too; nothing for one of the handshake era."""
     version = request.meta.get(VERSION_KEY)
     if request.method == INITIALIZE or not isinstance(version, str):

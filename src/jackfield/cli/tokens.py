@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.cli.show import columns, harmless, paint
+from jackfield.mcp.search_tools import DEFAULT_LIMIT, search_definition
 from jackfield.sdk import ToolInfo
-from jackfield.web.mcp.search_tools import DEFAULT_LIMIT, search_definition
 
 BYTES_A_TOKEN = 4
 

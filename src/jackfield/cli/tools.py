@@ -19,9 +19,9 @@ from jackfield.cli.show import columns, harmless, one_line, paint, put, put_json
 from jackfield.cli.tokens import cost_lines, costs_of
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.model.words import counted
-from jackfield.parsing import nearest
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
 from jackfield.sdk.workers import WorkerInfo
+from jackfield.settings.parsing import nearest
 
 SEARCH_LIMIT = 100
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][^=:\s]*")

@@ -19,21 +19,21 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.catalog.explain import told
 from jackfield.catalog.manifest import Manifest, assemble, tool_json, version_of
 from jackfield.catalog.schemas import ArgumentChecker, fault_in, not_an_object
-from jackfield.catalog.wording import told
 from jackfield.discovery.replies import CACHED, Reply, empty_reply, json_reply, refused_reply
 from jackfield.errors import InvalidArguments, NotFound, Refused, TooLarge, ToolNotFound, Unauthenticated
+from jackfield.http.errors import MethodNotAllowed
+from jackfield.http.json_bodies import check_depth, check_media_type, decoded
+from jackfield.http.response import etag_matches
 from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
-from jackfield.model.journey import TIMEOUT_HEADER
 from jackfield.model.tool import Category, Metadata, Tool
-from jackfield.parsing import is_semver, nearest
+from jackfield.model.trace_context import TIMEOUT_HEADER
 from jackfield.sdk.functions import Callee, Servable, callees_of
 from jackfield.settings import ScenarioSettings
-from jackfield.web.answers import etag_matches
-from jackfield.web.errors import MethodNotAllowed
-from jackfield.web.json_bodies import check_depth, check_media_type, decoded
+from jackfield.settings.parsing import is_semver, nearest
 
 PATH = "/api/v1/tools"
 MAX_BODY = 32 * 1024 * 1024

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from jackfield.errors import Refused
-from jackfield.web import answers, errors
-from jackfield.web.discretion import Discretion
+from jackfield.http import response as answers
+from jackfield.http.errors import Sanitizer, refusal_response
 
 CACHED: Mapping[str, str] = {name.decode(): value.decode() for name, value in answers.CACHED}
-_NOTHING_TO_HIDE = Discretion(lambda: ())
+_NOTHING_TO_HIDE = Sanitizer(lambda: ())
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -31,6 +31,6 @@ def empty_reply(status: int, **headers: str) -> Reply:
 
 def refused_reply(refusal: Refused) -> Reply:
     """A refusal in the shape that every error of the gateway has."""
-    reply = errors.refusal_reply(refusal, discretion=_NOTHING_TO_HIDE)
+    reply = refusal_response(refusal, discretion=_NOTHING_TO_HIDE)
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Reply(status=reply.status, headers=headers, body=reply.body)

@@ -18,7 +18,7 @@ from jackfield.llm.options import OpenAIOptions, ScriptedOptions
 from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.wire import Send
-from jackfield.parsing import nearest, parse_config
+from jackfield.settings.parsing import nearest, parse_config
 
 
 class ModelNotFound(NotFound):

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.llm.base import Finish
 from jackfield.model.items import Usage
-from jackfield.parsing import parse_config
+from jackfield.settings.parsing import parse_config
 
 SPEAKING_TOOL = "send_message"
 """The built-in tool by which an agent is heard in a space."""

@@ -12,17 +12,9 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents import events as loop_events
-from jackfield.agents.conversation import open_calls, told_to_model
-from jackfield.agents.loop import Loop
-from jackfield.agents.media import made_whole
-from jackfield.agents.offers import CATALOG, Server, of_catalog, table_of
-from jackfield.agents.persona import Persona
-from jackfield.agents.plan import Limits, RunPlan
-from jackfield.agents.running import CallRunner
-from jackfield.agents.tools import Offered, ToolTable
+from jackfield.agents.persona import Agent
+from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
-from jackfield.calls.rights import may_see
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
 from jackfield.catalog.names import BUILTIN_SOURCE
@@ -31,6 +23,14 @@ from jackfield.llm.base import ModelRequest
 from jackfield.llm.models import Models
 from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
+from jackfield.runs.conversation import open_calls, told_to_model
+from jackfield.runs.events import Ended, ItemAdded, ItemDone, LoopEvent, TextDelta
+from jackfield.runs.loop import Loop
+from jackfield.runs.media import made_whole
+from jackfield.runs.offers import CATALOG, Server, of_catalog, table_of
+from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.running import CallRunner
+from jackfield.runs.tools import Offered, ToolTable
 from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.agents import AgentSettings
@@ -55,7 +55,7 @@ class Rooms(Struct, frozen=True, kw_only=True):
     catalog: Catalog
     pipeline: Pipeline
     store: Store
-    own_tools: Callable[[Persona], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
+    own_tools: Callable[[Agent], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
     """Of an agent's own servers, each with its server's name, while the block runs."""
 
 
@@ -109,7 +109,7 @@ class ConfiguredAgent:
     async def _run(self, message: str) -> None:
         """One message: the model speaks and calls until it is done."""
         self._said.append(Message(role="user", content=(InputText(text=message),)))
-        async with self._rooms.own_tools(Persona(self._session.agent, self._settings, is_configured=True)) as own:
+        async with self._rooms.own_tools(Agent(self._session.agent, self._settings, is_configured=True)) as own:
             ended = await self._loop(self._tools(own))
         self._telling.flush()
         if ended.error is not None:
@@ -119,7 +119,7 @@ class ConfiguredAgent:
         else:
             self._session.ring.add(events.COMPLETION, text=_last_words(self._said))
 
-    async def _loop(self, table: ToolTable) -> loop_events.Ended:
+    async def _loop(self, table: ToolTable) -> Ended:
         plan = RunPlan(
             run_id=self._session.id,
             model=await self._rooms.models.get(self._model_name()),
@@ -175,9 +175,9 @@ class ConfiguredAgent:
                 records[call_id] = await made_whole(self._rooms.store, call)
         return told_to_model(self._said, tools=table, records=records)
 
-    def _hear(self, event: loop_events.LoopEvent) -> None:
+    def _hear(self, event: LoopEvent) -> None:
         self._session.touch()
-        if isinstance(event, loop_events.ItemDone):
+        if isinstance(event, ItemDone):
             self._said.append(event.item)
         self._telling.tell(event)
 
@@ -199,14 +199,14 @@ class _Telling:
         self._pieces: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def tell(self, event: loop_events.LoopEvent) -> None:
+    def tell(self, event: LoopEvent) -> None:
         match event:
-            case loop_events.TextDelta(delta=delta):
+            case TextDelta(delta=delta):
                 self._gather(delta)
-            case loop_events.ItemAdded(item=McpCall(name=name)):
+            case ItemAdded(item=McpCall(name=name)):
                 self.flush()
                 self._session.ring.add(events.TOOL_CALL, tool_name=name)
-            case loop_events.ItemDone(item=item):
+            case ItemDone(item=item):
                 self.flush()
                 self._done(item)
 

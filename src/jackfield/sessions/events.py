@@ -57,7 +57,7 @@ class SessionEvent(Struct, frozen=True, kw_only=True):
         return sum(len(part) for part in (self.text, self.arguments, self.error) if part is not UNSET)
 
 
-class EventRing:
+class EventBuffer:
     """The newest events of one session."""
 
     def __init__(self, session_id: str, *, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:

@@ -22,21 +22,21 @@ from jackfield.errors import (
     SessionNotFound,
     Unavailable,
 )
-from jackfield.keys import Keyring
+from jackfield.identity.keys import Keyring
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.words import counted
-from jackfield.parsing import nearest
 from jackfield.sessions import events
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
-from jackfield.sessions.lent import Declared, Lent
+from jackfield.sessions.caller_tools import CallerTools, Declared
 from jackfield.sessions.presence import Presence
 from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
 from jackfield.sessions.terms import Terms
+from jackfield.settings.parsing import nearest
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -254,19 +254,19 @@ class Sessions:
             on_end=over,
         )
 
-    def _lend(self, session: Session, lent: Lent) -> None:
+    def _lend(self, session: Session, lent: CallerTools) -> None:
         session.lent = lent
         self._rooms.catalog.lend_to(session.id, lent.entries)
         if (socket := self._sockets.get(session.id)) is not None:
             socket.tell_config()
 
-    async def _lent(self, declared: Declared, *, caller_id: str) -> Lent:
+    async def _lent(self, declared: Declared, *, caller_id: str) -> CallerTools:
         """In a thread: a caller may declare hundreds of tools, and schemas that take long to read."""
         timeout_ms = max(1, round(self._terms.relay.timeout * 1000))
         if not declared.tools:
-            return Lent(caller_id, timeout_ms=timeout_ms)
+            return CallerTools(caller_id, timeout_ms=timeout_ms)
         judge = self._rooms.catalog.checking.fault_in
-        return await asyncio.to_thread(Lent, caller_id, declared.tools, timeout_ms=timeout_ms, judge=judge)
+        return await asyncio.to_thread(CallerTools, caller_id, declared.tools, timeout_ms=timeout_ms, judge=judge)
 
     def _begin_end(self, session: Session, status: SessionStatus, error: str | None) -> None:
         task = asyncio.create_task(self._end(session, status, error))

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from jackfield.calls import texts
 from jackfield.calls.answers import Answers
+from jackfield.calls.messages import timed_out
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest
 from jackfield.errors import CallNotFound, Conflict, Expired, Forbidden, Refused, Unavailable
@@ -153,7 +153,7 @@ class Relay:
 
     async def _too_late(self, session: Session, call: Call) -> Call:
         """The deadline is over. If an answer was quicker than this word, it stands."""
-        await self._fail(call.id, texts.timed_out(call.id, call.timeout_ms), session=session)
+        await self._fail(call.id, timed_out(call.id, call.timeout_ms), session=session)
         return await self._store.get_call(call.id) or call
 
     async def _cancel(self, session: Session, call_id: str) -> None:

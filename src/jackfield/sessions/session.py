@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from jackfield.model.principal import Principal
 from jackfield.sessions import events
-from jackfield.sessions.events import EventRing
-from jackfield.sessions.lent import Lent
+from jackfield.sessions.caller_tools import CallerTools
+from jackfield.sessions.events import EventBuffer
 from jackfield.sessions.presence import Presence
 
 
@@ -90,8 +90,8 @@ class Session:
         """Whoever has the session's key."""
         self.presence = presence
         self.limits = limits
-        self.ring = EventRing(session_id)
-        self.lent = Lent()
+        self.ring = EventBuffer(session_id)
+        self.lent = CallerTools()
         self.requests: dict[str, OpenRequest] = {}
         self.status = SessionStatus.IDLE
         self.error: str | None = None

@@ -19,10 +19,10 @@ from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
 from jackfield.model.words import with_article
-from jackfield.parsing import is_semver, nearest, parse_config
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.settings.discovery import DiscoverySettings, services_in
 from jackfield.settings.models import with_environment_model
+from jackfield.settings.parsing import is_semver, nearest, parse_config
 from jackfield.settings.sections import (
     AuthSettings,
     ConsoleSettings,

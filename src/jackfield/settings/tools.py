@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import ExecutionType, Expiry, HttpExecution, JsonSchema, Metadata, Milliseconds
-from jackfield.parsing import parse_config, snake_keys
+from jackfield.settings.parsing import parse_config, snake_keys
 
 RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
 

@@ -17,16 +17,15 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.parsing import parse_config
+from jackfield.settings.parsing import parse_config
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.sources.base import Invocation, Listing, Surroundings, Unoffered
 from jackfield.sources.context import Lent
-from jackfield.sources.globs import Globs, Stamp
 from jackfield.sources.inprocess import FileVersion, InProcessTool
 from jackfield.sources.pyfile.pep723 import NotWheels, wheels_of
 from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
 from jackfield.sources.threads import Threads
-from jackfield.sources.watching import Watch
+from jackfield.sources.watching import Globs, Stamp, Watch
 from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
 
 Seconds = Annotated[float, Meta(gt=0)]

@@ -9,10 +9,10 @@ from typing import Any
 
 from jackfield.sources.base import Factory, Source, Surroundings
 from jackfield.sources.files import files_source
-from jackfield.sources.foreign import foreign_factory
 from jackfield.sources.manifest.source import manifest_source
 from jackfield.sources.mcp.source import mcp_source
 from jackfield.sources.openapi.source import openapi_source
+from jackfield.sources.plugins import foreign_factory
 
 GROUP = "jackfield.sources"
 OURS: Mapping[str, Factory] = {

@@ -41,7 +41,7 @@ from jackfield.errors import NameTaken, ToolNotFound
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolDefinition, ToolKind, definition_of
 from jackfield.model.words import with_article
-from jackfield.parsing import nearest
+from jackfield.settings.parsing import nearest
 from jackfield.sources.base import Invocation, Listing
 
 INITIALISE_SECONDS = 30.0

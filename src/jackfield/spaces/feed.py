@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.space import LIVE_TOPIC, SPACE_TOPIC, SpaceEvent
-from jackfield.spaces.elsewhere import Elsewhere
-from jackfield.spaces.flight import Flight
+from jackfield.spaces.cluster import RemoteDrafts
+from jackfield.spaces.drafts import Flight
 from jackfield.spaces.frames import Passing, durable, passing
 from jackfield.spaces.live import Live
 from jackfield.spaces.subscription import Subscription
@@ -63,7 +63,7 @@ class Feed:
         """The space is gone."""
         self._store = store
         self._live = live
-        self._elsewhere = Elsewhere(gateway_id)
+        self._elsewhere = RemoteDrafts(gateway_id)
         self._subscriptions: set[Subscription] = set()
         self._over: dict[str, None] = {}
         self._written = asyncio.Event()

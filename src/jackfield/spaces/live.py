@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from jackfield.spaces.flight import Flight, Kind
+from jackfield.spaces.drafts import Flight, Kind
 from jackfield.spaces.frames import Passing, passing
 from jackfield.spaces.sharing import Sharing
 

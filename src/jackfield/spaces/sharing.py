@@ -11,7 +11,7 @@ import logging
 from typing import Literal
 
 from jackfield.model.space import LiveStream
-from jackfield.spaces.flight import Flight
+from jackfield.spaces.drafts import Flight
 from jackfield.store.base import Store
 
 log = logging.getLogger(__name__)

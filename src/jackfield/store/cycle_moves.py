@@ -50,7 +50,7 @@ class _Where(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One answer of the model as JSON, and the calls it asked for, each with its slot (`calls/slots.py`)."""
+    """One answer of the model as JSON, and the calls it asked for, each with its slot (`calls/waiting.py`)."""
 
     n: int
     message: str

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.ids import new_id
-from jackfield.model.mind import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.times import iso_time
 from jackfield.store import cycle_moves, space_moves
 from jackfield.store.rows import Row

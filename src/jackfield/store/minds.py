@@ -6,7 +6,7 @@ Above: agents, web. Below: `mind_moves.py`.
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from jackfield.model.mind import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
+from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.store import mind_moves, moves
 from jackfield.store.access import Read, Write
 

@@ -10,10 +10,10 @@ import msgspec
 
 from jackfield.model.call import Outcome
 from jackfield.model.tool import Tool
-from jackfield.sources.keeper import Panel
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
 from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.supervisor import SourceRegistry
 from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.surroundings import surroundings_in
@@ -51,7 +51,7 @@ class Scene:
         self.asked = 0
         """How often the source asked to be read anew."""
         self.woken = asyncio.Event()
-        self.panel: Panel | None = None
+        self.panel: SourceRegistry | None = None
         self.surroundings = surroundings_in(folder, outgoing=outgoing, changed=self._changed, house=lambda: house)
         self.source = ManifestSource(
             "far", parse_options({"url": upstream.url, **options}, where="sources.far"), self.surroundings
@@ -92,11 +92,11 @@ async def scene(folder: Path, *, house: str = "house_here", **options: Any) -> A
 
 
 @asynccontextmanager
-async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterator[tuple[Scene, Panel]]:
+async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterator[tuple[Scene, SourceRegistry]]:
     """The source in a panel, which brings it up and keeps what it listed."""
     async with Outgoing() as outgoing:
         opened = Scene(upstream, outgoing, folder, options, "house_here")
-        panel = opened.panel = Panel(on_listing=opened.woken.set)
+        panel = opened.panel = SourceRegistry(on_listing=opened.woken.set)
         await panel.add(opened.source)
         try:
             await panel.settled(within=BOUND)

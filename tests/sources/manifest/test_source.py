@@ -11,12 +11,12 @@ import pytest
 
 from jackfield.errors import ConfigError, Loop, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
-from jackfield.model.journey import IncomingTrace, incoming_trace, via
 from jackfield.model.large_result import digest_of
-from jackfield.sources.keeper import SourceState
+from jackfield.model.trace_context import IncomingTrace, incoming_trace, via
 from jackfield.sources.manifest.feed import ServiceDown, time_to_live
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.parser import BadManifest
+from jackfield.sources.supervisor import SourceState
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.manifest.scene import BOUND, TOOLS, eventually, kept, manifest, published, scene, tool

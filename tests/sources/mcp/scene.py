@@ -18,10 +18,10 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.supervisor import SourceRegistry, SourceState
 from jackfield.workers.host import WorkerHost
 from tests import waiting
 from tests.sources.invocations import invocation_of
@@ -98,7 +98,7 @@ class Scene:
             folder, outgoing=outgoing, changed=self._changed, ask_model=_model, workshop=workshop
         )
         self.source = McpSource("far", parse_options(options, where="sources.far"), self.surroundings)
-        self.panel: Panel | None = None
+        self.panel: SourceRegistry | None = None
         self.tools: dict[str, Tool] = {}
 
     async def open(self) -> None:
@@ -112,9 +112,9 @@ class Scene:
         self.tools = {tool.name: tool for tool in listing.tools}
         return self.tools
 
-    async def keep(self) -> Panel:
+    async def keep(self) -> SourceRegistry:
         """Give the source to a keeper, as the gateway does."""
-        self.panel = Panel(on_listing=lambda: None)
+        self.panel = SourceRegistry(on_listing=lambda: None)
         await self.panel.add(self.source)
         return self.panel
 

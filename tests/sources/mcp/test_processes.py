@@ -13,12 +13,12 @@ from msgspec import Raw
 
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done
-from jackfield.sources.keeper import SourceState
 from jackfield.sources.mcp import options, stdio
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.mcp.transport import McpClientError, UpstreamLost
 from jackfield.sources.mcp.upstream import SHORT_LIFE
+from jackfield.sources.supervisor import SourceState
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from tests.requirement import requirement
 from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene

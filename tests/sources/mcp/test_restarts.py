@@ -7,7 +7,7 @@ import pytest
 
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done, Failed
-from jackfield.sources.keeper import SourceState
+from jackfield.sources.supervisor import SourceState
 from tests.sources.mcp.scene import Scene, failed, http_server, scene
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import ConfigError
-from jackfield.sources import foreign
+from jackfield.sources import plugins as foreign
 from jackfield.sources.base import Surroundings
 from jackfield.sources.mcp.handshake import agree
 from jackfield.sources.mcp.messages import encoded

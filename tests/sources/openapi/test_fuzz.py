@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Done
 from jackfield.sources.openapi.document import Unreadable
 from jackfield.sources.openapi.operations import MAX_DEFINITIONS, OpenApiListing

@@ -5,10 +5,10 @@ from pathlib import Path
 from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.pins import Pins
-from jackfield.keys import ADMIN
+from jackfield.gateway.routes import DOORS
+from jackfield.http.openapi import openapi_document
+from jackfield.identity.keys import ADMIN
 from jackfield.sources.openapi.operations import METHODS
-from jackfield.web.openapi import openapi_document
-from jackfield.web.routes import DOORS
 from tests.sources.openapi.scene import echo, offered, service
 
 OPERATIONS = 600

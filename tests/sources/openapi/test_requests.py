@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.sources.http_requests import Unfillable
+from jackfield.sources.http import Unfillable
 from jackfield.sources.openapi.options import credentials_of, parse_options
 from jackfield.sources.openapi.requests import OpenApiRequest, request_of
 from tests.requirement import requirement

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from jackfield.model.call import Done
-from jackfield.sources.keeper import Panel, SourceState
 from jackfield.sources.openapi.document import Unreadable
+from jackfield.sources.supervisor import SourceRegistry, SourceState
 from tests.sources.invocations import invocation_of
 from tests.sources.openapi.scene import BOUND, document, echo, json_body, operation, parameter, service
 from tests.sources.upstream import Received, Upstream, json_reply, never, redirect, reply
@@ -101,7 +101,7 @@ async def test_a_source_that_never_had_a_good_document_is_down_with_a_sentence_a
 ) -> None:
     async with service(tmp_path) as shop:
         shop.upstream.answers["/openapi.json"] = reply(200, b"openapi: 3.1.0")
-        panel = Panel(on_listing=lambda: None)
+        panel = SourceRegistry(on_listing=lambda: None)
         await panel.add(shop.source)
         try:
             await panel.settled(within=BOUND)

@@ -16,18 +16,18 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from jackfield.app import Gateway
 from jackfield.cli.asgi import StreamingTransport
-from jackfield.keys import ADMIN
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
+from jackfield.http.streams import Streams
+from jackfield.identity.keys import ADMIN
+from jackfield.mcp.visitors import SESSION_HEADER
 from jackfield.model.call import Outcome, done
-from jackfield.model.journey import incoming_trace
 from jackfield.model.tool import Metadata, Tool, ToolKind
+from jackfield.model.trace_context import incoming_trace
 from jackfield.settings import load_settings
 from jackfield.sources.base import About, ElicitRequest, Invocation, Listing, LogNote, Progress
 from jackfield.store import CallFilter
-from jackfield.web.mcp.visitors import SESSION_HEADER
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
 
 KEY = "key-of-the-scene"
 VERSION = "2026-07-28"

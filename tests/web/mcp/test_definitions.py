@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from jackfield.catalog.catalog import Catalog
-from jackfield.keys import ADMIN
+from jackfield.identity.keys import ADMIN
+from jackfield.mcp import definitions
+from jackfield.mcp.definitions import Definitions, definition, promises_output
+from jackfield.mcp.wire import RpcError
 from jackfield.model.tool import Metadata, Tool
 from jackfield.settings import ScenarioSettings
 from jackfield.sources.base import Listing
-from jackfield.web.mcp import definitions
-from jackfield.web.mcp.definitions import Definitions, definition, promises_output
-from jackfield.web.mcp.wire import RpcError
 from tests.requirement import requirement
 from tests.web.mcp.scene import mcp_scene
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from jackfield.mcp.api import accepts_events
+from jackfield.mcp.wire import RpcError
 from jackfield.store import CallFilter
-from jackfield.web.mcp.door import accepts_events
-from jackfield.web.mcp.wire import RpcError
 from tests.requirement import requirement
 from tests.web.mcp.scene import BOTH, META, VERSION, Scene, mcp_scene
 

@@ -13,9 +13,9 @@ from mcp.shared.inbound import (
 )
 
 from jackfield.catalog.merge import Entry
+from jackfield.mcp.param_headers import check_param_headers, declared_in, header_text, headers_for
+from jackfield.mcp.wire import HEADER_MISMATCH, RpcError
 from jackfield.model.tool import Tool
-from jackfield.web.mcp.param_headers import check_param_headers, declared_in, header_text, headers_for
-from jackfield.web.mcp.wire import HEADER_MISMATCH, RpcError
 
 _leaf = st.fixed_dictionaries(
     {"type": st.sampled_from(["string", "integer", "boolean", "number", "object"])},

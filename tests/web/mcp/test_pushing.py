@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Raw
 
+from jackfield.mcp.pushing import Push, Pushing
 from jackfield.model.principal import Principal
 from jackfield.sessions.presence import Presence
 from jackfield.sessions.session import Limits, OpenRequest, Session
-from jackfield.web.mcp.pushing import Push, Pushing
 
 
 def a_session() -> Session:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from mcp.types import ToolListChangedNotification
 
-from jackfield.web.mcp.search_tools import HEADER, search_above
+from jackfield.mcp.search_tools import HEADER, search_above
 from tests.web.mcp.scene import Scene, mcp_scene
 from tests.web.mcp.test_live import stream_stands
 

@@ -3,10 +3,10 @@
 import pytest
 
 from jackfield.catalog.changes import Follower
-from jackfield.catalog.view import Sight
+from jackfield.catalog.view import Visibility
 from jackfield.errors import Unavailable
+from jackfield.mcp.sessions import IDLE_SECONDS, MAX_FOUND, Session, Sessions
 from jackfield.model.principal import Principal
-from jackfield.web.mcp.sessions import IDLE_SECONDS, MAX_FOUND, Session, Sessions
 
 ADA = Principal(name="ada", scopes=frozenset({"call"}))
 BOB = Principal(name="bob", scopes=frozenset({"call"}))
@@ -49,7 +49,7 @@ def test_a_session_with_an_open_stream_is_in_use_however_quiet_it_is() -> None:
     clock = Clock()
     sessions = Sessions(clock=clock)
     session = opened(sessions)
-    follower = Follower(Sight(all_tools=True))
+    follower = Follower(Visibility(all_tools=True))
     session.follow(follower)
     clock.now += 10 * IDLE_SECONDS
     assert sessions.find(session.id, ADA) is session
@@ -68,7 +68,7 @@ def test_a_new_session_takes_the_place_of_the_one_that_was_idle_longest() -> Non
 
 def test_when_all_are_in_use_there_is_no_room_and_that_is_said() -> None:
     sessions = Sessions(limit=1)
-    opened(sessions).follow(Follower(Sight(all_tools=True)))
+    opened(sessions).follow(Follower(Visibility(all_tools=True)))
     with pytest.raises(Unavailable, match="1 MCP sessions are open"):
         opened(sessions)
 

@@ -15,7 +15,7 @@ import jsonschema_rs
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from jackfield.web.responses.wire import TERMINAL
+from jackfield.responses.wire import TERMINAL
 
 SCHEMAS: dict[str, Any] = json.loads((Path(__file__).parent / "open-responses-2026-04-24.json").read_text())
 FOREIGN_ITEMS = ("mcp_list_tools", "mcp_call", "mcp_approval_request", "custom_tool_call", "tool_search_call")

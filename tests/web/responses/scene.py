@@ -17,15 +17,15 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from jackfield.agents import events
-from jackfield.agents.events import Begun, Emit, Ended, ItemAdded, ItemDone, TextDelta
-from jackfield.app import Gateway
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
+from jackfield.http.streams import Streams
 from jackfield.model.items import FunctionCall, Item, Message, OutputText, Usage
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
+from jackfield.runs import events
+from jackfield.runs.events import Begun, Emit, Ended, ItemAdded, ItemDone, TextDelta
 from jackfield.settings import load_settings
-from jackfield.web.server import build_app
-from jackfield.web.streams import Streams
 from tests.waiting import PATIENCE
 
 WITHIN = PATIENCE

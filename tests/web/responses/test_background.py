@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from jackfield.agents.events import Begun, Emit, Ended, TextDelta
 from jackfield.errors import StoreBusy
+from jackfield.http.response import encode
 from jackfield.model.ids import new_id
 from jackfield.model.response_request import CreateResponse
+from jackfield.responses.resource import new_resource
+from jackfield.responses.storage import chunk_of
+from jackfield.responses.writer import EventWriter
+from jackfield.runs.events import Begun, Emit, Ended, TextDelta
 from jackfield.store.responses import KeptResponse
-from jackfield.web.answers import encode
-from jackfield.web.responses.keeping import chunk_of
-from jackfield.web.responses.resource import new_resource
-from jackfield.web.responses.writer import EventWriter
 from tests.requirement import requirement
 from tests.web.responses.conformity import check_resource, check_stream
 from tests.web.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene

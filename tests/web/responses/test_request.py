@@ -28,8 +28,8 @@ from jackfield.model.response_request import (
     McpTool,
     ToolSubset,
 )
-from jackfield.web.responses.request import read_request
-from jackfield.web.responses.resource import new_resource
+from jackfield.responses.request import read_request
+from jackfield.responses.resource import new_resource
 from tests.requirement import requirement
 from tests.web.responses.conformity import check_resource
 

@@ -11,11 +11,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 
-from jackfield.agents.events import Begun, Emit, Ended, RunError
 from jackfield.errors import BadRequest
 from jackfield.model.items import Compaction, Message, text_of
-from jackfield.web.responses.compaction import opened, sealed
-from jackfield.web.responses.wire import TERMINAL
+from jackfield.responses.compaction import opened, sealed
+from jackfield.responses.wire import TERMINAL
+from jackfield.runs.events import Begun, Emit, Ended, RunError
 from tests.requirement import requirement
 from tests.web.responses.conformity import SCHEMAS, check_stream, validator
 from tests.web.responses.scene import WITHIN, Scene, held, message, refuses, says, scene

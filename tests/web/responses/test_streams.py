@@ -9,10 +9,10 @@ import pytest
 from openai import APIError, AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall
 
-from jackfield.agents import events
-from jackfield.agents.events import ArgumentsDelta, Begun, Emit, Ended, ItemAdded, ItemDone, ReasoningDelta, RunError
+from jackfield.gateway.server import build_app
 from jackfield.model.items import McpCall, McpListTools, McpTool, Message, Reasoning, ReasoningText, text_of
-from jackfield.web.server import build_app
+from jackfield.runs import events
+from jackfield.runs.events import ArgumentsDelta, Begun, Emit, Ended, ItemAdded, ItemDone, ReasoningDelta, RunError
 from tests.requirement import requirement
 from tests.web.responses.conformity import check_stream
 from tests.web.responses.scene import (

@@ -6,7 +6,6 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.agents import events as loop
 from jackfield.model.items import (
     FunctionCall,
     HttpError,
@@ -20,13 +19,28 @@ from jackfield.model.items import (
     ReasoningText,
     Refusal,
 )
-from jackfield.web.responses.request import read_request
-from jackfield.web.responses.resource import new_resource
-from jackfield.web.responses.writer import EventWriter
+from jackfield.responses.request import read_request
+from jackfield.responses.resource import new_resource
+from jackfield.responses.writer import EventWriter
+from jackfield.runs.events import (
+    ArgumentsDelta,
+    Begun,
+    Ended,
+    EndStatus,
+    ItemAdded,
+    ItemDone,
+    LoopEvent,
+    ReasoningDelta,
+    RefusalDelta,
+    RunError,
+    TextDelta,
+    ToolProgress,
+    ToolRunning,
+)
 from tests.requirement import requirement
 from tests.web.responses.conformity import check_stream
 
-Told = list[loop.LoopEvent]
+Told = list[LoopEvent]
 texts = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=4), max_size=4)
 
 
@@ -49,13 +63,13 @@ def said(draw: st.DrawFn, number: int) -> Told:
         pieces = draw(texts.filter(bool))
         whole = "".join(pieces)
         if kind == "text":
-            deltas += [loop.TextDelta(number, piece) for piece in pieces]
+            deltas += [TextDelta(number, piece) for piece in pieces]
             parts.append(OutputText(text=whole))
         elif kind == "refusal":
-            deltas += [loop.RefusalDelta(number, piece) for piece in pieces]
+            deltas += [RefusalDelta(number, piece) for piece in pieces]
             parts.append(Refusal(refusal=whole))
         else:
-            deltas += [loop.ReasoningDelta(number, piece) for piece in pieces]
+            deltas += [ReasoningDelta(number, piece) for piece in pieces]
             parts.append(ReasoningText(text=whole))
     if draw(st.booleans()):
         deltas = []
@@ -65,7 +79,7 @@ def said(draw: st.DrawFn, number: int) -> Told:
     if is_message:
         begun = Message(id=name, role="assistant", status="in_progress")
         done = Message(id=name, role="assistant", content=tuple(parts))
-    return [loop.ItemAdded(number, begun), *deltas, loop.ItemDone(number, done)]
+    return [ItemAdded(number, begun), *deltas, ItemDone(number, done)]
 
 
 @st.composite
@@ -73,12 +87,12 @@ def called(draw: st.DrawFn, number: int) -> Told:
     """A call that the client runs or the server ran, its arguments streamed or not."""
     pieces = draw(texts)
     arguments = "".join(pieces)
-    deltas: Told = [loop.ArgumentsDelta(number, piece) for piece in pieces] if draw(st.booleans()) else []
+    deltas: Told = [ArgumentsDelta(number, piece) for piece in pieces] if draw(st.booleans()) else []
     name = f"item_{number}"
     if draw(st.booleans()):
         begun: Item = FunctionCall(id=name, call_id=name, name="f", arguments="", status="in_progress")
         done: Item = FunctionCall(id=name, call_id=name, name="f", arguments=arguments)
-        return [loop.ItemAdded(number, begun), *deltas, loop.ItemDone(number, done)]
+        return [ItemAdded(number, begun), *deltas, ItemDone(number, done)]
     begun = McpCall(id=name, server_label="s", name="t", arguments="", status="in_progress")
     failed = draw(st.booleans())
     done = McpCall(
@@ -90,14 +104,14 @@ def called(draw: st.DrawFn, number: int) -> Told:
         error=HttpError(code=503, message="down") if failed else None,
         status="failed" if failed else draw(st.sampled_from(("completed", "incomplete"))),
     )
-    running: Told = [loop.ToolRunning(number), loop.ToolProgress(number, 1)] if draw(st.booleans()) else []
-    return [loop.ItemAdded(number, begun), *deltas, *running, loop.ItemDone(number, done)]
+    running: Told = [ToolRunning(number), ToolProgress(number, 1)] if draw(st.booleans()) else []
+    return [ItemAdded(number, begun), *deltas, *running, ItemDone(number, done)]
 
 
 @st.composite
 def listed(draw: st.DrawFn, number: int) -> Told:
     item = McpListTools(id=f"item_{number}", server_label="s", error=draw(st.sampled_from((None, "down"))))
-    return [loop.ItemAdded(number, McpListTools(id=item.id, server_label="s")), loop.ItemDone(number, item)]
+    return [ItemAdded(number, McpListTools(id=item.id, server_label="s")), ItemDone(number, item)]
 
 
 @st.composite
@@ -105,15 +119,15 @@ def runs(draw: st.DrawFn) -> Told:
     """Some items in turns, any of them cut short, then an end."""
     count = draw(st.integers(0, 5))
     lives = [list(draw(st.one_of(said(number), called(number), listed(number)))) for number in range(count)]
-    told: Told = [loop.Begun()]
+    told: Told = [Begun()]
     while any(lives):
         life = draw(st.sampled_from([life for life in lives if life]))
         told.append(life.pop(0))
         if draw(st.integers(0, 20)) == 0:
             break
-    status: loop.EndStatus = draw(st.sampled_from(get_args(loop.EndStatus)))
-    error = loop.RunError("model_error", "It failed.") if status == "failed" else None
-    return [*told, loop.Ended(status=status, reason="max_steps" if status == "incomplete" else None, error=error)]
+    status: EndStatus = draw(st.sampled_from(get_args(EndStatus)))
+    error = RunError("model_error", "It failed.") if status == "failed" else None
+    return [*told, Ended(status=status, reason="max_steps" if status == "incomplete" else None, error=error)]
 
 
 @requirement("CON-resp-sequence")
@@ -123,9 +137,9 @@ def test_any_interleaving_gives_a_valid_stream(told: Told, *, background: bool) 
 
 
 def test_nothing_is_told_after_the_end() -> None:
-    ended = loop.Ended(status="completed")
+    ended = Ended(status="completed")
 
-    stream = write([loop.Begun(), ended, ended, loop.ItemDone(0, Message(id="m", role="assistant"))])
+    stream = write([Begun(), ended, ended, ItemDone(0, Message(id="m", role="assistant"))])
 
     assert [event["type"] for event in stream] == ["response.created", "response.in_progress", "response.completed"]
 
@@ -134,7 +148,7 @@ def test_what_was_streamed_stands_where_the_finished_item_says_otherwise() -> No
     begun = Message(id="m", role="assistant", status="in_progress")
     done = Message(id="m", role="assistant", content=(OutputText(text="other", annotations=({"type": "note"},)),))
 
-    stream = write([loop.Begun(), loop.ItemAdded(0, begun), loop.TextDelta(0, "said"), loop.ItemDone(0, done)])
+    stream = write([Begun(), ItemAdded(0, begun), TextDelta(0, "said"), ItemDone(0, done)])
 
     part = stream[-1]["item"]["content"][0]
     assert (part["text"], part["annotations"]) == ("said", [{"type": "note"}])
@@ -144,7 +158,7 @@ def test_a_call_that_waits_for_somebody_has_no_outcome() -> None:
     begun = McpCall(id="m", server_label="s", name="t", arguments="", status="in_progress")
     waits = McpCall(id="m", server_label="s", name="t", arguments="{}", status="incomplete")
 
-    stream = write([loop.Begun(), loop.ItemAdded(0, begun), loop.ToolRunning(0), loop.ItemDone(0, waits)])
+    stream = write([Begun(), ItemAdded(0, begun), ToolRunning(0), ItemDone(0, waits)])
 
     assert [event["type"] for event in stream[3:]] == [
         "response.mcp_call.in_progress",
@@ -155,6 +169,6 @@ def test_a_call_that_waits_for_somebody_has_no_outcome() -> None:
 
 
 def test_an_item_that_is_done_without_having_been_added_is_added_first() -> None:
-    stream = write([loop.Begun(), *[loop.ItemDone(0, Message(id="m", role="assistant"))]])
+    stream = write([Begun(), *[ItemDone(0, Message(id="m", role="assistant"))]])
 
     assert [event["type"] for event in stream[2:]] == ["response.output_item.added", "response.output_item.done"]

@@ -18,12 +18,11 @@ from msgspec import Raw
 from jackfield.errors import JackfieldError, Loop, SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.ids import new_id
-from jackfield.model.journey import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
 from jackfield.model.large_result import digest_of
 from jackfield.model.tool import Tool
+from jackfield.model.trace_context import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
 from jackfield.sources.base import Begun, Invocation, Look
-from jackfield.sources.http import outcome_of
-from jackfield.sources.http_requests import HttpTemplate, Unfillable, message_of
+from jackfield.sources.http import HttpTemplate, Unfillable, message_of, outcome_of
 from jackfield.sources.manifest.options import ManifestOptions
 from jackfield.sources.manifest.responses import (
     begun_of,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from jackfield.errors import JackfieldError
-from jackfield.model.journey import HOUSE_HEADER
+from jackfield.model.trace_context import HOUSE_HEADER
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions
 from jackfield.sources.manifest.parser import ManifestRules, ServiceManifest, manifest_of

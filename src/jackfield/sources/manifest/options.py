@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import HttpExecution, Tool
-from jackfield.parsing import parse_config
-from jackfield.sources.http_requests import HttpTemplate, check_headers, template_of
+from jackfield.settings.parsing import parse_config
+from jackfield.sources.http import HttpTemplate, check_headers, template_of
 from jackfield.sources.outgoing import OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url
 

@@ -7,7 +7,7 @@ does not know: `{"stringValue": "x"}`, `{"intValue": "30"}`, `{"fields": {…}}`
 from collections.abc import Callable
 from typing import Any
 
-from jackfield.parsing import snake_case
+from jackfield.settings.parsing import snake_case
 
 _KEYWORDS = {
     "min_length": "minLength",

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
-from jackfield.model.journey import MOST_HOPS
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.model.trace_context import MOST_HOPS
 from jackfield.sources.base import Begun, Invocation, Listing, Look, Surroundings
 from jackfield.sources.manifest import client
 from jackfield.sources.manifest.client import ServiceClient

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
-from jackfield.parsing import parse_config, snake_keys
+from jackfield.settings.parsing import parse_config, snake_keys
 from jackfield.settings.sessions import SandboxSettings
-from jackfield.sources.http_requests import check_headers
+from jackfield.sources.http import check_headers
 from jackfield.sources.outgoing import OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url
 

@@ -15,7 +15,6 @@ from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import About, Invocation, Listing, Surroundings
-from jackfield.sources.foreign import foreign_factory
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.handlers import Sample, sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
@@ -37,6 +36,7 @@ from jackfield.sources.mcp.transport import (
 )
 from jackfield.sources.mcp.upstream import ConnectOptions, Upstream, share_of
 from jackfield.sources.outgoing import OutgoingError
+from jackfield.sources.plugins import foreign_factory
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
 SLACK_SECONDS = 5.0

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import SecretForms
-from jackfield.parsing import parse_config
-from jackfield.sources.http_requests import check_headers
+from jackfield.settings.parsing import parse_config
+from jackfield.sources.http import check_headers
 from jackfield.sources.openapi.document import MAX_DOCUMENT
 from jackfield.sources.outgoing import MAX_BYTES, OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url

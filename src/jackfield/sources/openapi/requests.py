@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct
 
-from jackfield.sources.http_requests import HEADER_VALUE, Unfillable, check_segments, text_of
+from jackfield.sources.http import HEADER_VALUE, Unfillable, check_segments, text_of
 from jackfield.sources.openapi.arguments import Inputs
 from jackfield.sources.openapi.operations import Operation
 from jackfield.sources.openapi.options import Credentials

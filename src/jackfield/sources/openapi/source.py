@@ -18,8 +18,7 @@ from msgspec import Raw, Struct
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
-from jackfield.sources.http import timed_out
-from jackfield.sources.http_requests import Unfillable
+from jackfield.sources.http import Unfillable, timed_out
 from jackfield.sources.openapi.document import Unreadable
 from jackfield.sources.openapi.operations import OpenApiListing, Operation
 from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options

@@ -1,0 +1,296 @@
+"""What the built-in tools do: scripts of the store that run inside the transaction that records the step (T1).
+
+So a message is seen at once and never twice, and what the model is told is what was written. Membership is looked up in
+the same transaction. Above: `steps.py`. Below: the scripts of spaces and minds.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.agents.builtins import MOST_KEPT
+from jackfield.agents.inbox import line_of
+from jackfield.agents.schedule import times_of
+from jackfield.errors import BadRequest
+from jackfield.model.agent_state import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
+from jackfield.model.call import Done, Failed, done
+from jackfield.model.space import SYSTEM, Sender, SpaceMessage, call_message_id
+from jackfield.model.times import iso_time
+from jackfield.spaces import exchanges
+from jackfield.store import mind_moves, space_moves
+from jackfield.store.cycle_moves import Cycle
+from jackfield.store.inboxes import event_from
+from jackfield.store.scripts import Script
+
+HISTORY = 30
+"""Messages that `enter_space` brings along."""
+NOT_A_MEMBER = "Not a member of this space."
+NOT_SENT = "MESSAGE NOT SENT — you are not in any space. Call enter_space first."
+
+Outcome = Script[Done | Failed]
+
+
+class Deed(Struct, frozen=True, kw_only=True):
+    """One call of a built-in tool: who does what, where, when."""
+
+    cycle: Cycle
+    agent_name: str
+    call_id: str
+    arguments: dict[str, Any]
+    space_id: str | None
+    """The active space at this point of the step."""
+    now: int
+    hops: int
+    max_exchanges: int
+    search: Callable[[str, int], list[dict[str, Any]]]
+
+    @property
+    def agent(self) -> str:
+        return self.cycle.agent
+
+
+def deed_of(name: str, deed: Deed) -> Callable[[], Outcome]:
+    """The script of one call."""
+    return partial(_DEEDS[name], deed)
+
+
+def space_after(space_id: str | None, name: str, arguments: dict[str, Any], outcome: Done | Failed) -> str | None:
+    """The active space after a call of a built-in tool came to this."""
+    if isinstance(outcome, Failed):
+        return space_id
+    if name == "enter_space":
+        return str(arguments["spaceId"])
+    return None if name == "leave_space" else space_id
+
+
+def _enter_space(deed: Deed) -> Outcome:
+    space_id = str(deed.arguments["spaceId"])
+    member = yield from space_moves.get_member(space_id, deed.agent)
+    space = None if member is None else (yield from space_moves.get_space(space_id))
+    if space is None:
+        return _refused("not_a_member", NOT_A_MEMBER)
+    history = yield from space_moves.messages(space_id, limit=HISTORY)
+    total = yield from space_moves.count_messages(space_id)
+    yield from space_moves.arrive(space_id, agent=deed.agent, agent_name=deed.agent_name, run_id=deed.cycle.id)
+    told = {"success": True, "spaceId": space.id, "spaceName": space.name}
+    return done(told | {"history": [_message(message) for message in history], "totalMessages": total})
+
+
+def _leave_space(deed: Deed) -> Outcome:
+    if deed.space_id is not None:
+        yield from space_moves.leave(deed.space_id, run_id=deed.cycle.id)
+    return done({"success": True})
+
+
+def _send_message(deed: Deed) -> Outcome:
+    if deed.space_id is None:
+        return _refused("no_space", NOT_SENT, action="enter_space")
+    member = yield from space_moves.get_member(deed.space_id, deed.agent)
+    if member is None:
+        return _refused("not_a_member", f"MESSAGE NOT SENT. {NOT_A_MEMBER}")
+    hops = deed.hops + 1
+    message = yield from space_moves.post(
+        call_message_id(deed.call_id),
+        space_id=deed.space_id,
+        sender=Sender(deed.agent, deed.agent_name, "agent"),
+        content=deed.arguments["text"],
+        metadata=None,
+        run_id=deed.cycle.id,
+        stream_id=deed.call_id,
+        hops=hops,
+        wakes_agents=hops <= deed.max_exchanges,
+    )
+    if message is None:
+        return _refused("no_space", NOT_SENT, action="enter_space")
+    if hops > deed.max_exchanges:
+        yield from _stop_exchange(deed)
+    return done({"success": True, "messageId": message.id, "status": "delivered"})
+
+
+def _stop_exchange(deed: Deed) -> Script[None]:
+    """Agents have answered each other long enough: nobody is woken any more, and people are told."""
+    assert deed.space_id is not None
+    text, metadata = exchanges.notice(deed.agent, most=deed.max_exchanges)
+    yield from space_moves.post(
+        f"{call_message_id(deed.call_id)}_stop",
+        space_id=deed.space_id,
+        sender=SYSTEM,
+        content=text,
+        metadata=metadata,
+        run_id=deed.cycle.id,
+        wakes_agents=False,
+    )
+
+
+def _read_messages(deed: Deed) -> Outcome:
+    space_id = deed.arguments.get("spaceId") or deed.space_id
+    if space_id is None:
+        return _refused("no_space", "You are not in any space. Give a spaceId, or call enter_space first.")
+    if (yield from space_moves.get_member(space_id, deed.agent)) is None:
+        return _refused("not_a_member", NOT_A_MEMBER)
+    limit, offset = int(deed.arguments.get("limit", 50)), int(deed.arguments.get("offset", 0))
+    messages = yield from space_moves.messages_at(space_id, offset=offset, limit=limit)
+    total = yield from space_moves.count_messages(space_id)
+    return done({"messages": [_message(message) for message in messages], "total": total})
+
+
+def _skip(deed: Deed) -> Outcome:
+    yield from ()
+    return done({"success": True, "skipped": True} | ({"reason": r} if (r := deed.arguments.get("reason")) else {}))
+
+
+def _set_goals(deed: Deed) -> Outcome:
+    drafts = [msgspec.convert(goal, GoalDraft) for goal in deed.arguments["goals"]]
+    count = len((yield from mind_moves.goals(deed.agent)))
+    if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
+        return _too_many("goals", count)
+    kept = yield from mind_moves.set_goals(deed.agent, drafts)
+    if isinstance(kept, UnknownIds):
+        return _unknown("goals", kept)
+    return done({"success": True, "count": len(kept), "goals": [goal_fields(goal) for goal in kept]})
+
+
+def _delete_goals(deed: Deed) -> Outcome:
+    return _deleted((yield from mind_moves.delete_goals(deed.agent, deed.arguments["goalIds"])))
+
+
+def _set_memories(deed: Deed) -> Outcome:
+    pairs = [(memory["key"], memory["value"]) for memory in deed.arguments["memories"]]
+    known = {memory.key for memory in (yield from mind_moves.memories(deed.agent))}
+    if len(known.union(key for key, _ in pairs)) > MOST_KEPT:
+        return _too_many("memories", len(known))
+    count = yield from mind_moves.set_memories(deed.agent, pairs)
+    return done({"success": True, "count": count})
+
+
+def _delete_memories(deed: Deed) -> Outcome:
+    return _deleted((yield from mind_moves.delete_memories(deed.agent, deed.arguments["keys"])))
+
+
+def _get_memories(deed: Deed) -> Outcome:
+    found = yield from mind_moves.memories(deed.agent, deed.arguments.get("keys"))
+    return done({"memories": [memory_fields(memory) for memory in found]})
+
+
+def _set_plans(deed: Deed) -> Outcome:
+    known = {plan.id: plan for plan in (yield from mind_moves.plans(deed.agent))}
+    try:
+        drafts = [plan_draft(plan, known=known, now=deed.now) for plan in deed.arguments["plans"]]
+    except BadRequest as fault:
+        return _refused("invalid_arguments", fault.message)
+    count = sum(plan.status == "active" for plan in known.values())
+    if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
+        return _too_many("plans", count)
+    kept = yield from mind_moves.set_plans(deed.agent, drafts)
+    if isinstance(kept, UnknownIds):
+        return _unknown("plans", kept)
+    return done({"success": True, "count": len(kept), "plans": [plan_fields(plan) for plan in kept]})
+
+
+def _delete_plans(deed: Deed) -> Outcome:
+    return _deleted((yield from mind_moves.delete_plans(deed.agent, deed.arguments["planIds"])))
+
+
+def _get_plans(deed: Deed) -> Outcome:
+    wanted = deed.arguments.get("status")
+    found = yield from mind_moves.plans(deed.agent)
+    return done({"plans": [plan_fields(plan) for plan in found if wanted in (None, plan.status)]})
+
+
+def _peek_inbox(deed: Deed) -> Outcome:
+    count = int(deed.arguments.get("count", 1))
+    rows = yield "pending_events", {"agent": deed.agent, "limit": count}
+    [waiting] = yield "count_pending_events", {"agent": deed.agent}
+    shown = [line_of(event_from(row), now=deed.now) for row in rows]
+    return done({"events": shown, "remaining": max(0, int(waiting["total"]) - len(shown))})
+
+
+def _search_tools(deed: Deed) -> Outcome:
+    yield from ()
+    return done({"tools": deed.search(deed.arguments["query"], int(deed.arguments.get("limit", 5)))})
+
+
+_DEEDS: dict[str, Callable[[Deed], Outcome]] = {
+    "enter_space": _enter_space,
+    "leave_space": _leave_space,
+    "send_message": _send_message,
+    "read_messages": _read_messages,
+    "skip": _skip,
+    "set_goals": _set_goals,
+    "delete_goals": _delete_goals,
+    "set_memories": _set_memories,
+    "delete_memories": _delete_memories,
+    "get_memories": _get_memories,
+    "set_plans": _set_plans,
+    "delete_plans": _delete_plans,
+    "get_plans": _get_plans,
+    "peek_inbox": _peek_inbox,
+    "search_tools": _search_tools,
+}
+
+
+def plan_draft(raw: dict[str, Any], *, known: dict[str, Plan], now: int) -> PlanDraft:
+    """A plan in its outer spelling as it is kept. What a change leaves out stays as it was."""
+    before = known.get(raw.get("id") or "")
+    times = {"run_after": raw.get("runAfter"), "scheduled_at": raw.get("scheduledAt"), "cron": raw.get("cron")}
+    zone = raw.get("timeZone") or (before.time_zone if before else None)
+    instruction = raw.get("instruction", before.instruction if before else "")
+    if before is not None and not any(times.values()):
+        kept = msgspec.structs.asdict(before)
+        same = {key: kept[key] for key in ("cron", "time_zone", "scheduled_at", "next_run_at", "status")}
+        return PlanDraft(id=before.id, name=raw["name"], instruction=instruction, **same)
+    due = times_of(now=now, time_zone=zone, **times)
+    return PlanDraft(id=raw.get("id"), name=raw["name"], instruction=instruction, **msgspec.structs.asdict(due))
+
+
+def goal_fields(goal: Goal) -> dict[str, Any]:
+    """A goal as agents and programs outside see it."""
+    return {"id": goal.id, "description": goal.description, "status": goal.status, "priority": goal.priority}
+
+
+def memory_fields(memory: Memory) -> dict[str, Any]:
+    """A memory as agents and programs outside see it."""
+    return {"key": memory.key, "value": memory.value, "updatedAt": iso_time(memory.updated_at)}
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """A plan as agents and programs outside see it."""
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "instruction": plan.instruction,
+        "cron": plan.cron,
+        "timeZone": plan.time_zone,
+        "scheduledAt": None if plan.scheduled_at is None else iso_time(plan.scheduled_at),
+        "nextRunAt": None if plan.next_run_at is None else iso_time(plan.next_run_at),
+        "lastRunAt": None if plan.last_run_at is None else iso_time(plan.last_run_at),
+        "isRecurring": plan.cron is not None,
+        "status": plan.status,
+    }
+
+
+def _message(message: SpaceMessage) -> dict[str, Any]:
+    sender = {"senderName": message.sender_name, "senderType": message.sender_type, "entityId": message.entity_id}
+    return {"id": message.id, "content": message.content, **sender, "timestamp": iso_time(message.created_at)}
+
+
+def _deleted(count: int) -> Done:
+    return done({"success": True, "deleted": count})
+
+
+def _too_many(what: str, count: int) -> Failed:
+    text = f"You have {count:,} {what}; {MOST_KEPT:,} are the most. Delete some first. Nothing was changed."
+    return _refused("too_many", text)
+
+
+def _unknown(what: str, unknown: UnknownIds) -> Failed:
+    ids: Sequence[str] = unknown.ids
+    return _refused("not_found", f"You have no {what} with these ids: {', '.join(ids)}. Nothing was changed.")
+
+
+def _refused(code: str, text: str, **more: str) -> Failed:
+    told = {"success": False, "error": text, **more}
+    return Failed(code, text, Raw(msgspec.json.encode(told)))

@@ -1,0 +1,166 @@
+"""What a space sees of an agent's step while its model still speaks: visible calls and messages, as they are written.
+
+Above: the cycle's loop, whose events come in here. Below: `spaces/live.py` for what is in flight, the store for
+`tool.started`. Where a call will appear depends on the calls before it in the same step, so this also knows where the
+agent is, and where it will be once the step is on record.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+from msgspec import Struct, field
+
+from jackfield.agents.builtins import BUILTIN
+from jackfield.agents.persona import Agent
+from jackfield.model.items import McpCall
+from jackfield.runs import events
+from jackfield.runs.step import record_id
+from jackfield.runs.tools import Offered, ToolTable
+from jackfield.spaces.live import Live
+from jackfield.spaces.partial_json import PartialJson
+from jackfield.store import Store
+from jackfield.store.cycle_moves import Cycle
+
+log = logging.getLogger("jackfield.agents")
+
+
+class _Spoken(Struct, kw_only=True):
+    """A call whose arguments are coming in."""
+
+    tool: str
+    stream_id: str | None = None
+    """None: nobody sees it."""
+    text: PartialJson | None = None
+    """For `send_message`: what it will say."""
+    sent: int = 0
+    pieces: list[str] = field(default_factory=list)
+
+
+class LivePublisher:
+    """One cycle's voice in its spaces."""
+
+    def __init__(
+        self, *, cycle: Cycle, persona: Agent, tools: ToolTable, spaces: frozenset[str], live: Live, store: Store
+    ) -> None:
+        self.space_id: str | None = None
+        """The active space, as of the last step on record."""
+        self._cycle = cycle
+        self._persona = persona
+        self._tools = {(tool.label, tool.bare_name): tool for tool in tools.values()}
+        self._spaces = spaces
+        self._live = live
+        self._store = store
+        self._spoken: dict[int, _Spoken] = {}
+        self._starts: list[asyncio.Future[bool]] = []
+        self.begun: dict[str, str] = {}
+        """Calls of which `tool.started` was told in this step, and where."""
+
+    def hear(self, event: events.LoopEvent) -> None:
+        """One event of the loop."""
+        if isinstance(event, events.ItemAdded) and isinstance(event.item, McpCall):
+            self._begin(event.index, event.item)
+        elif isinstance(event, events.ArgumentsDelta) and (spoken := self._spoken.get(event.index)) is not None:
+            self._go_on(spoken, event.delta)
+
+    def expected_space(self, tool: str, arguments: str, *, before: str | None) -> str | None:
+        """Where the agent will be after this call, if it is let in. None also if it cannot be let in for all we know:
+        what follows in the same step was meant for there, and must not be said where the agent was before.
+        """
+        if tool == "leave_space":
+            return None
+        if tool != "enter_space":
+            return before
+        wanted = _space_id(arguments)
+        return wanted if wanted in self._spaces else None
+
+    async def finish(self) -> None:
+        """The model has spoken: what it said is about to be on record."""
+        starts, self._starts = self._starts, []
+        if starts:
+            await asyncio.gather(*starts)
+        for spoken in self._spoken.values():
+            if spoken.stream_id is not None:
+                self._live.end(spoken.stream_id)
+        self._spoken.clear()
+
+    def break_off(self) -> None:
+        """The step comes to nothing: what was seen of it was not said."""
+        for spoken in self._spoken.values():
+            if spoken.stream_id is not None:
+                self._live.end(spoken.stream_id, failed=True)
+        self._spoken.clear()
+
+    def _begin(self, index: int, item: McpCall) -> None:
+        space_id = self.space_id
+        for spoken in self._spoken.values():
+            space_id = self.expected_space(spoken.tool, "".join(spoken.pieces), before=space_id)
+        tool = self._tools.get((item.server_label, item.name))
+        spoken = self._spoken[index] = _Spoken(tool=item.name if tool is None else tool.name)
+        if tool is None or space_id is None:
+            return
+        if tool.label == BUILTIN:
+            if tool.name == "send_message":
+                spoken.text = PartialJson()
+                self._fly(spoken, item, space_id)
+        elif tool.entry is not None and tool.entry.tool.visible:
+            start = self._start(item, tool, space_id)
+            shown_as = tool.entry.name
+            start.add_done_callback(lambda begun: self._started(begun, index, item, space_id, tool=shown_as))
+            self._starts.append(start)
+
+    def _started(self, begun: "asyncio.Future[bool]", index: int, item: McpCall, space_id: str, *, tool: str) -> None:
+        """`tool.started` is on record, so what came in meanwhile may be seen; unless the cycle is another's now."""
+        spoken = self._spoken.get(index)
+        if begun.cancelled() or begun.exception() is not None or not begun.result() or spoken is None:
+            return
+        self.begun[record_id(item.id)] = space_id
+        self._fly(spoken, item, space_id, tool=tool)
+        self._live.append(record_id(item.id), "".join(spoken.pieces))
+
+    def _fly(self, spoken: _Spoken, item: McpCall, space_id: str, *, tool: str | None = None) -> None:
+        """Show it from now on: a call of `tool`, or a message."""
+        spoken.stream_id = record_id(item.id)
+        self._live.begin(
+            space_id,
+            spoken.stream_id,
+            kind="message" if tool is None else "tool",
+            run_id=self._cycle.id,
+            agent=self._persona.id,
+            agent_name=self._persona.name,
+            tool=tool,
+        )
+
+    def _start(self, item: McpCall, tool: Offered, space_id: str) -> "asyncio.Future[bool]":
+        assert tool.entry is not None
+        showing = self._store.spaces.begin_showing(
+            self._cycle,
+            call_id=record_id(item.id),
+            space_id=space_id,
+            tool=tool.entry.name,
+            agent_name=self._persona.name,
+        )
+        return asyncio.ensure_future(showing)
+
+    def _go_on(self, spoken: _Spoken, delta: str) -> None:
+        spoken.pieces.append(delta)
+        if spoken.stream_id is None:
+            return
+        if spoken.text is None:
+            self._live.append(spoken.stream_id, delta)
+            return
+        spoken.text.feed(delta)
+        said = spoken.text.value({})
+        text = said.get("text") if isinstance(said, dict) else None
+        if isinstance(text, str) and len(text) > spoken.sent:
+            self._live.append(spoken.stream_id, text[spoken.sent :])
+            spoken.sent = len(text)
+
+
+def _space_id(arguments: str) -> str | None:
+    try:
+        given = msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    wanted = given.get("spaceId") if isinstance(given, dict) else None
+    return wanted if isinstance(wanted, str) else None

@@ -1,0 +1,59 @@
+"""Who may see an agent, have it act, and change what it has in mind.
+
+Keys with `read` see every agent; `agent:NAME` sees and changes that one alone; the rest is an administrator's. A key
+that is limited to some tools has no agent act that uses others: what it may not do itself, nobody does for it.
+Above: the doors of agents, spaces and calls. Below: the store and the catalog.
+"""
+
+from collections.abc import Iterable
+
+from jackfield.agents.own_servers import servers_of, source_name
+from jackfield.agents.persona import Agent
+from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.globs import compiled
+from jackfield.errors import Forbidden
+from jackfield.http.request import Request
+from jackfield.model.agent_state import KeptAgent
+from jackfield.model.principal import Principal
+from jackfield.spaces.permissions import agents_of
+
+
+async def agent_in(visit: Request) -> KeptAgent:
+    """The agent that the path names, if this key may see it. Raises `AgentNotFound`."""
+    agent_id, agents = visit.part("id"), agents_of(visit.principal)
+    if agents and agent_id not in agents:
+        raise Forbidden(f"Key '{visit.principal.name}' is agent '{agents[0]}' and nobody else. Use another key.")
+    return await visit.gateway.agents.kept(agent_id)
+
+
+def may_have_act(principal: Principal, persona: Agent, catalog: Catalog) -> bool:
+    """Whether all tools that the agent has now are tools that this key may use."""
+    limits = principal.tools
+    if limits is None:
+        return True
+    patterns = compiled(limits)
+    if not all(patterns.covers(source_name(persona.id, server)) for server in servers_of(persona)):
+        return False
+    entries = catalog.view(persona.principal).entries
+    return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
+
+
+def require_may_have_act(visit: Request, agents: Iterable[str], *, what: str) -> None:
+    """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it wanted to do."""
+    gateway, principal = visit.gateway, visit.principal
+    for agent in agents if principal.tools is not None else ():
+        persona = gateway.agents.get(agent)
+        if persona is not None and not may_have_act(principal, persona, gateway.catalog):
+            raise Forbidden(
+                f"Key '{principal.name}' may not {what}: agent '{agent}' has tools that the key may not use. "
+                f"Use another key, or add the agent's tools to auth.keys.{principal.name}.tools."
+            )
+
+
+async def require_may_speak(visit: Request, space_id: str) -> None:
+    """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
+    if visit.principal.tools is None:
+        return
+    members = await visit.gateway.store.spaces.members(space_id)
+    agents = [member.entity_id for member in members if member.kind == "agent"]
+    require_may_have_act(visit, agents, what=f"speak in space '{space_id}'")

@@ -1,0 +1,261 @@
+"""Who lives when: agents sleep until their inbox wakes them, and every cycle has one owner among all gateways.
+
+A sleeping agent is a row and nothing else. One that is woken gets a task, which opens cycles (T8) until its inbox is
+empty; whoever opens first, at any gateway, owns the cycle. Cycles of dead gateways are taken over (T7), and one that
+fails again and again gives its events back (T10) and a person is told. Above: the app. Below: `living.py`, the store.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from jackfield.agents.cycle_runner import ModelGaveUp, Rooms, live_through
+from jackfield.agents.inbox import data_of
+from jackfield.agents.persona import Agent
+from jackfield.agents.schedule import next_run
+from jackfield.agents.steps import Fenced
+from jackfield.agents.turns import Turn
+from jackfield.errors import Refused, Unavailable
+from jackfield.model.agent_state import Plan
+from jackfield.model.ids import new_id
+from jackfield.store.cycle_moves import Cycle, CycleStatus, Notice
+from jackfield.store.scripts import INBOX_TOPIC
+
+log = logging.getLogger("jackfield.agents")
+
+TRIES = 3
+"""How often a cycle is taken over, and how often a failing model is asked, before the cycle is given up."""
+PAUSES = (1.0, 5.0)
+"""Seconds before a failed try is repeated."""
+BACKOFF_MS = 60_000
+LONGEST_BACKOFF_MS = 3_600_000
+RARELY = 60.0
+"""Seconds between two looks at a cycle that was left lying here again and again."""
+AT_ONCE = 200
+"""Cycles that one gateway lives at the same time; the others wait their turn. One that only waits does not count."""
+
+
+class _Left(Struct, frozen=True):
+    """A cycle that was left lying here: how often it was picked up, and when it may be again."""
+
+    times: int = 0
+    not_before: float = 0.0
+
+
+class AgentScheduler:
+    """All agents of one gateway."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        *,
+        gateway_id: str,
+        find: Callable[[str], Agent | None],
+        look_up: Callable[[str], Awaitable[Agent | None]],
+    ) -> None:
+        """`find` says whom this gateway knows, `look_up` who there is by now: others make and change agents too."""
+        self._rooms = rooms
+        self._store = rooms.store
+        self._gateway_id = gateway_id
+        self._find = find
+        self._look_up = look_up
+        self._awake: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        """Agents that were woken once more while they were awake."""
+        self._left: dict[str, _Left] = {}
+        """Cycles that were left lying here: one that always is must not be tried all the time."""
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._is_open = False
+
+    def start(self) -> None:
+        """From now on agents wake."""
+        self._is_open = True
+        self._store.bus.watch(INBOX_TOPIC, lambda topic: self.wake(topic[len(INBOX_TOPIC) :]))
+
+    async def close(self) -> None:
+        """Stop where they are. Their cycles stay open, and whoever comes next goes on with them."""
+        self._is_open = False
+        tasks = [*self._awake.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def awake(self) -> frozenset[str]:
+        """Who is at work here."""
+        return frozenset(self._awake)
+
+    def wake(self, agent: str) -> None:
+        """There may be something in the agent's inbox."""
+        if agent in self._awake or self._find(agent) is not None:
+            self._rouse(agent)
+
+    def _rouse(self, agent: str) -> None:
+        if agent in self._awake:
+            self._again.add(agent)
+        else:
+            self._begin(agent, None)
+
+    async def sweep(self) -> None:
+        """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
+        for agent in await self._store.cycles.agents_to_wake():
+            self._rouse(agent)
+        for cycle in await self._store.cycles.orphaned():
+            if cycle.agent not in self._awake and await self._is_known(cycle.agent):
+                await self._take_over(cycle)
+        left = [c for c in await self._store.cycles.owned_by(self._gateway_id) if c.agent not in self._awake]
+        self._left = {cycle.id: self._left.get(cycle.id, _Left()) for cycle in left}
+        for cycle in left:
+            await self._pick_up(cycle)
+        for plan in await self._store.minds.due_plans(limit=200):
+            await self._fire(plan)
+
+    async def _is_known(self, agent: str) -> bool:
+        """Whether there is such an agent, also if nobody has told this gateway."""
+        return self._find(agent) is not None or await self._look_up(agent) is not None
+
+    async def _take_over(self, cycle: Cycle) -> None:
+        taken = await self._store.cycles.take_over(cycle, owner=self._gateway_id)
+        if taken is None:
+            return
+        log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
+        self._begin(taken.agent, taken)
+
+    async def _pick_up(self, seen: Cycle) -> None:
+        """Go on with a cycle of this gateway that nobody lives: the store failed when it was opened, or given up."""
+        before = self._left[seen.id]
+        if time.monotonic() < before.not_before:
+            return
+        cycle = await self._store.cycles.get(seen.id)
+        is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
+        if cycle is not None and is_left and cycle.agent not in self._awake:
+            times = before.times + 1
+            self._left[cycle.id] = _Left(times, time.monotonic() + RARELY if times >= TRIES else 0.0)
+            log.warning("agent %s: cycle %d was left lying here and goes on", cycle.agent, cycle.number)
+            self._begin(cycle.agent, cycle)
+
+    async def _fire(self, plan: Plan) -> None:
+        try:
+            following = (
+                None if plan.cron is None else next_run(plan.cron, plan.time_zone, after=await self._store.now_ms())
+            )
+        except Refused as fault:
+            log.warning("plan %s of agent %s will not run again: %s", plan.id, plan.agent, fault)
+            following = None
+        await self._store.minds.fire_plan(plan, next_run_at=following)
+
+    def _begin(self, agent: str, cycle: Cycle | None) -> None:
+        if not self._is_open or agent in self._awake:
+            return
+        task = asyncio.create_task(self._live(agent, cycle), name=f"agent {agent}")
+        self._awake[agent] = task
+        task.add_done_callback(lambda ended: self._fell_asleep(agent, ended))
+
+    def _fell_asleep(self, agent: str, task: "asyncio.Task[None]") -> None:
+        del self._awake[agent]
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("agent %s was stopped by a fault of ours", agent, exc_info=fault)
+        if agent in self._again:
+            self._again.discard(agent)
+            self.wake(agent)
+
+    async def _live(self, agent: str, cycle: Cycle | None) -> None:
+        """Cycle after cycle, until the inbox is empty."""
+        async with Turn(self._places) as turn:
+            while True:
+                self._again.discard(agent)
+                if cycle is None:
+                    if not await self._is_known(agent):
+                        return
+                    opened = await self._store.cycles.open(new_id("cycle"), agent=agent, owner=self._gateway_id)
+                    if opened is None:
+                        return
+                    cycle = opened.cycle
+                persona = await self._look_up(agent)  # now that it is open: who removes an agent gives this cycle up
+                if persona is None:
+                    await self._give_up(cycle, "The agent was removed.")
+                    return
+                await self._see_through(persona, cycle, turn)
+                cycle = None
+
+    async def _see_through(self, persona: Agent, cycle: Cycle, turn: Turn) -> None:
+        """One cycle to its end, whatever that is. What fails for now is tried again from the journal."""
+        if cycle.tries > TRIES:
+            await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
+            return
+        end = asyncio.get_running_loop().time() + persona.settings.timeout
+        for pause in (*PAUSES, None):
+            await turn.take()
+            try:
+                async with turn.within(end) as limit:
+                    done = await live_through(self._rooms, persona, cycle, turn)
+            except Fenced:
+                log.info(
+                    "agent %s: cycle %d is another's now, nothing more is written for it here",
+                    cycle.agent,
+                    cycle.number,
+                )
+                return
+            except TimeoutError:
+                reason = f"It took longer than {persona.settings.timeout:g} s."
+                break
+            except (ModelGaveUp, Refused) as fault:
+                reason = str(fault)
+                log.warning("agent %s: cycle %d: %s", cycle.agent, cycle.number, fault)
+            except Exception:
+                reason = "The gateway failed inside. Its log has the details."
+                log.exception("agent %s: cycle %d failed", cycle.agent, cycle.number)
+            else:
+                log.info("agent %s: cycle %d done: %s", done.agent, done.number, done.summary)
+                return
+            if pause is not None:
+                await self._tidy(cycle)
+                end = limit.when() or end
+                async with turn.waiting():
+                    await asyncio.sleep(pause)
+        await self._give_up(cycle, reason, persona=persona)
+
+    async def _tidy(self, cycle: Cycle) -> None:
+        """What the failed try had begun to show is shown as what it is, at once and not after the pause."""
+        try:
+            await self._store.spaces.drop_unshown(cycle)
+        except Unavailable as fault:
+            log.warning("agent %s: unfinished calls of cycle %d are still shown: %s", cycle.agent, cycle.number, fault)
+
+    async def _give_up(self, cycle: Cycle, reason: str, *, persona: Agent | None = None) -> None:
+        """T10, and tell people once in a row of failures."""
+        while True:
+            try:
+                failures = await self._failures_before(cycle)
+                backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
+                is_first = persona is not None and not failures
+                text = f"{cycle.agent if persona is None else persona.name} could not go on: {reason} "
+                text += f"It tries again in {backoff // 1000} s; nothing is lost."
+                notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
+                failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff, notices=notices)
+                break
+            except Unavailable as fault:
+                log.warning("agent %s: cycle %d could not be given up yet: %s", cycle.agent, cycle.number, fault)
+                await asyncio.sleep(PAUSES[-1])
+        if failed is not None and is_first:
+            log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
+
+    async def _failures_before(self, cycle: Cycle) -> int:
+        """How many cycles in a row, right before this one, were given up."""
+        count = 0
+        for past in await self._store.cycles.of_agent(cycle.agent, before=cycle.number, limit=10):
+            if past.status is not CycleStatus.FAILED:
+                break
+            count += 1
+        return count
+
+    async def _spaces_asked_in(self, cycle: Cycle) -> list[str]:
+        """Where the cycle's events came from, else wherever the agent is."""
+        journal = await self._store.cycles.journal(cycle.id)
+        events = () if journal is None else journal.events
+        asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
+        return sorted(asked or {space.id for space in await self._store.spaces.list(member=cycle.agent)})

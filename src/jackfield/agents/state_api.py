@@ -1,0 +1,211 @@
+"""What an agent has in mind, to be read and written from outside: memories, goals, plans.
+
+Above: `routes_agents.py`. Below: the store. The agent's own built-in tools do the same (`builtin_handlers.py`). A PUT
+replaces the whole, and what a GET gave may be sent back as it is.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_draft, plan_fields
+from jackfield.agents.builtins import LONGEST_VALUE
+from jackfield.agents.builtins import MOST_KEPT as MOST
+from jackfield.agents.permissions import agent_in, require_may_have_act
+from jackfield.calls.records import Time
+from jackfield.errors import BadRequest
+from jackfield.http.bodies import BodyReader
+from jackfield.http.request import Name, Request
+from jackfield.http.response import Response, json_response
+from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
+
+_WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
+Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]
+Value = Annotated[str, Meta(min_length=1, pattern="^[^\\u0000]+(?![\\s\\S])")]
+Instruction = Annotated[str, Meta(pattern="^[^\\u0000]*(?![\\s\\S])")]
+When = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[^\\u0000]+(?![\\s\\S])")]
+Moment = Annotated[str, Meta(max_length=100)]
+
+
+class MemoryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """One thing that an agent remembers. `updatedAt` is ours; it is ignored when it is sent."""
+
+    key: Key
+    value: Value
+    updated_at: Moment | None = None
+
+
+class GoalRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that an agent wants; the highest priority comes first. A new one has no id."""
+
+    id: Name | None = None
+    description: Value
+    status: Annotated[str, Meta(min_length=1, max_length=50, pattern="^[^\\u0000]+(?![\\s\\S])")] | None = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] | None = None
+
+
+class PlanRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Something that an agent will be told later: once (`runAfter`, `scheduledAt`) or by `cron`, in `timeZone` or UTC.
+
+    A new one has no id and exactly one of the three; one that is known keeps its time when none is given. What follows
+    from that (`nextRunAt`, `lastRunAt`, `isRecurring`, `status`) is ours and is ignored when it is sent.
+    """
+
+    id: Name | None = None
+    name: Key
+    instruction: Instruction | None = None
+    run_after: When | None = None
+    scheduled_at: When | None = None
+    cron: When | None = None
+    time_zone: When | None = None
+    next_run_at: Moment | None = None
+    last_run_at: Moment | None = None
+    is_recurring: bool | None = None
+    status: Literal["active", "done"] | None = None
+
+
+class Memories(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that an agent remembers, by key."""
+
+    memories: list[MemoryRecord]
+
+
+class Goals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All goals of an agent, the most important first."""
+
+    goals: list[GoalRecord]
+
+
+class Plans(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All plans of an agent, the oldest first."""
+
+    plans: list[PlanRecord]
+
+
+class ShownPlan(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plan as it is kept."""
+
+    id: str
+    name: str
+    instruction: str
+    cron: str | None
+    time_zone: str | None
+    scheduled_at: Time | None
+    next_run_at: Time | None
+    last_run_at: Time | None
+    is_recurring: bool
+    status: Literal["active", "done"]
+
+
+class ShownPlans(Struct, frozen=True, kw_only=True):
+    """All plans of an agent, the oldest first."""
+
+    plans: list[ShownPlan]
+
+
+_memories = BodyReader(Memories)
+_goals = BodyReader(Goals)
+_plans = BodyReader(Plans)
+
+
+async def show_memories(visit: Request) -> Response:
+    """What the agent remembers."""
+    kept = await agent_in(visit)
+    found = await visit.gateway.store.minds.memories(kept.id)
+    return json_response({"memories": [memory_fields(memory) for memory in found]})
+
+
+async def put_memories(visit: Request) -> Response:
+    """These memories and no others."""
+    body = await _memories.read(visit)
+    kept = await _agent_to_change(visit)
+    pairs = [(memory.key, memory.value) for memory in body.memories]
+    _check_names([key for key, _ in pairs], "key", "memories")
+    _check_lengths([value for _, value in pairs], "memories")
+    await visit.gateway.store.minds.replace_memories(kept.id, pairs)
+    return await show_memories(visit)
+
+
+async def show_goals(visit: Request) -> Response:
+    """What the agent wants."""
+    kept = await agent_in(visit)
+    found = await visit.gateway.store.minds.goals(kept.id)
+    return json_response({"goals": [goal_fields(goal) for goal in found]})
+
+
+async def put_goals(visit: Request) -> Response:
+    """These goals and no others."""
+    body = await _goals.read(visit)
+    kept = await _agent_to_change(visit)
+    drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
+    _check_names([goal.id for goal in body.goals], "id", "goals")
+    _check_lengths([goal.description for goal in body.goals], "goals")
+    _refuse_unknown(await visit.gateway.store.minds.replace_goals(kept.id, drafts), "goals")
+    return await show_goals(visit)
+
+
+async def show_plans(visit: Request) -> Response:
+    """What the agent will be told later."""
+    kept = await agent_in(visit)
+    found = await visit.gateway.store.minds.plans(kept.id)
+    return json_response({"plans": [plan_fields(plan) for plan in found]})
+
+
+async def put_plans(visit: Request) -> Response:
+    """These plans and no others."""
+    body = await _plans.read(visit)
+    kept = await _agent_to_change(visit)
+    store = visit.gateway.store
+    _check_names([plan.id for plan in body.plans], "id", "plans")
+    _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
+    known = {plan.id: plan for plan in await store.minds.plans(kept.id)}
+    now = await store.now_ms()
+    drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
+    _refuse_unknown(await store.minds.replace_plans(kept.id, drafts), "plans")
+    return await show_plans(visit)
+
+
+async def _agent_to_change(visit: Request) -> KeptAgent:
+    """The agent that the path names. Whoever says what it has in mind has it act."""
+    kept = await agent_in(visit)
+    require_may_have_act(visit, [kept.id], what=f"change what agent '{kept.id}' has in mind")
+    return kept
+
+
+def _draft(number: int, record: PlanRecord, *, known: dict[str, Plan], now: int) -> PlanDraft:
+    sent = msgspec.to_builtins(record)
+    raw: dict[str, Any] = {key: value for key, value in sent.items() if value is not None}
+    before = known.get(record.id or "")
+    if before is not None and not record.run_after:
+        shown = plan_fields(before)
+        if all(sent[key] in (None, shown[key]) for key in _WHEN if key in shown):
+            raw = {key: value for key, value in raw.items() if key not in _WHEN}  # sent back as it was: not due again
+    try:
+        return plan_draft(raw, known=known, now=now)
+    except BadRequest as fault:
+        raise BadRequest(f"Plan '{record.name[:100]}': {fault.message}", param=f"plans[{number}]") from None
+
+
+def _check_names(names: list[str | None] | list[str], what: str, where: str) -> None:
+    if len(names) > MOST:
+        raise BadRequest(f"These are {len(names):,} {where}; an agent has {MOST:,} at most. Send fewer.", param=where)
+    given = [name for name in names if name is not None]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise BadRequest(f"Two of the {where} have the {what} '{twice[:100]}'. Send it once.", param=where)
+
+
+def _check_lengths(texts: list[str], where: str) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > LONGEST_VALUE:
+        said = f"One of the {where} has {longest:,} characters; {LONGEST_VALUE:,} are the most."
+        raise BadRequest(f"{said} Shorten it.", param=where)
+
+
+def _refuse_unknown(kept: object, what: str) -> None:
+    if isinstance(kept, UnknownIds):
+        ids = ", ".join(kept.ids)[:200]
+        raise BadRequest(
+            f"The agent has no {what} with these ids: {ids}. Leave the id out to make a new one.", param=what
+        )

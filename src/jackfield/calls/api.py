@@ -1,0 +1,296 @@
+"""The records of calls: one, a page, live; and how to stop one.
+
+Above: `routes.py`. Below: the store for what was, the pipeline's events for what happens. Which calls a key sees is
+said in `calls/rights.py`; another's is as if it did not exist.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from jackfield.calls.callbacks import Purpose
+from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
+from jackfield.calls.permissions import may_allow, may_answer, may_see
+from jackfield.calls.questions import is_question
+from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
+from jackfield.errors import BadRequest, CallNotFound, Conflict
+from jackfield.http.bodies import ClientGone
+from jackfield.http.request import Name, Request
+from jackfield.http.response import Response, json_response
+from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
+from jackfield.http.streams import stop
+from jackfield.model.call import Call, CallStatus
+from jackfield.model.large_result import SMALLEST_PAGE
+from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CALLER, JsonSchema
+from jackfield.store import CallFilter
+
+_MEANINGS = {status.value: (status,) for status in CallStatus} | {
+    "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word
+}
+_STATUSES = tuple(_MEANINGS)
+_OPEN = tuple(status for status in CallStatus if not status.is_final)
+_ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
+_WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL)
+PAGE = 500
+LONGEST_WAIT = 60
+Statuses = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description=f"One status or several, separated by commas: {', '.join(_STATUSES)}",
+        extra_json_schema={"pattern": f"^({'|'.join(_STATUSES)})(,({'|'.join(_STATUSES)}))*$"},
+    ),
+]
+
+
+class CallsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls to show."""
+
+    status: Statuses | None = None
+    tool: Name | None = None
+    agent: Name | None = None
+    run_id: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many calls at most")] = 50
+    cursor: Annotated[Name, Meta(description="The `next_cursor` of the page before")] | None = None
+
+
+class OneCallQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for its end."""
+
+    wait: Annotated[
+        float, Meta(ge=0, le=LONGEST_WAIT, description="Answer when the call is settled, or after so many seconds")
+    ] = 0
+
+
+class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls to follow. With a status, those that are in it now come first; `pending` means all that wait."""
+
+    status: Statuses | None = None
+    tool: Name | None = None
+    agent: Name | None = None
+
+
+async def list_calls(visit: Request) -> Response:
+    """A page of records, newest first."""
+    wanted = visit.query(CallsQuery)
+    page = await visit.gateway.store.list_calls(
+        filter_for(
+            visit.principal,
+            status=parse_statuses(wanted.status),
+            tool=wanted.tool,
+            agent=wanted.agent,
+            run_id=wanted.run_id,
+        ),
+        limit=wanted.limit,
+        cursor=wanted.cursor,
+    )
+    shown = [record_for(visit, call) for call in page.calls if may_see(visit.principal, call)]
+    return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
+
+
+async def show_call(visit: Request) -> Response:
+    """One record, at once or when the call is settled."""
+    seconds = visit.query(OneCallQuery).wait
+    call = await visible_call(visit)
+    if seconds and not call.status.is_final:
+        call = await _settled(visit, call, seconds=seconds)
+    if visit.principal.is_admin and call.status is CallStatus.FAILED:
+        trace = await visit.gateway.store.trace_of(call.id)
+        return json_response(OneCall(call=msgspec.structs.replace(record_for(visit, call), trace=trace)))
+    return one_call(visit, call)
+
+
+async def visible_call(visit: Request) -> Call:
+    """The call that the path names, if this key may see it."""
+    call_id = visit.part("id")
+    call = await visit.gateway.store.get_call(call_id)
+    if call is None or not may_see(visit.principal, call):
+        raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
+    return call
+
+
+async def cancel_call(visit: Request) -> Response:
+    """Stop a call that is not final. Whoever made it may also name it by the Idempotency-Key it came with."""
+    gateway, principal, named = visit.gateway, visit.principal, visit.part("id")
+    try:
+        call = await gateway.pipeline.cancel(named, principal=principal)
+    except CallNotFound:
+        call_id = await gateway.store.call_under_key(principal.name, named)
+        if call_id is None:
+            raise
+        call = await gateway.pipeline.cancel(call_id, principal=principal)
+    return one_call(visit, call)
+
+
+async def follow_calls(visit: Request) -> Response:
+    """What waits or runs now, if a status is asked for, then what happens to calls."""
+    wanted = visit.query(StreamQuery)
+    statuses = parse_statuses(wanted.status)
+    if CallStatus.PENDING in statuses:
+        statuses = tuple(dict.fromkeys((*statuses, *_WAITS)))
+    return EventStream(_messages(visit, wanted, statuses), streams=visit.reception.streams)
+
+
+def one_call(visit: Request, call: Call) -> Response:
+    """A call in its envelope."""
+    return json_response(OneCall(call=record_for(visit, call)))
+
+
+def record_for(visit: Request, call: Call) -> CallRecord:
+    """The record as this key may see it: who may not answer the call is not shown the url that does."""
+    if call.is_parked and not is_question(call):
+        return msgspec.structs.replace(call_record(call), waits_for="question")
+    if call.status in _ANSWERABLE and may_answer(visit.principal, call):
+        record = call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
+        return msgspec.structs.replace(record, answer_schema=answer_schema(visit, call))
+    if call.status is CallStatus.PENDING_APPROVAL and may_allow(visit.principal, call):
+        record = call_record(call)
+        return msgspec.structs.replace(record, approval_url=_signed_url(visit, call, purpose="approval"))
+    return call_record(call)
+
+
+def answer_schema(visit: Request, call: Call) -> JsonSchema | None:
+    """What the tool promises its results to be. A caller's own tool promises nothing to us."""
+    entry = None if call.source == CALLER else visit.gateway.catalog.entry(call.tool, source=call.source)
+    return None if entry is None else entry.tool.output_schema
+
+
+def _signed_url(visit: Request, call: Call, *, purpose: Purpose) -> str:
+    gateway = visit.gateway
+    return f"{gateway.settings.url}/api/v1/callbacks/{gateway.callbacks.token_for(call.id, purpose=purpose)}"
+
+
+def filter_for(
+    principal: Principal,
+    *,
+    status: tuple[CallStatus, ...],
+    tool: str | None,
+    agent: str | None,
+    run_id: str | None = None,
+) -> CallFilter:
+    """`may_see` as far as a database can say it; what comes back is asked again."""
+    if principal.is_admin:
+        return CallFilter(status=status, tool=tool, agent=agent, run_id=run_id)
+    return CallFilter(
+        status=status,
+        tool=tool,
+        agent=agent,
+        run_id=run_id,
+        principal=principal.name,
+        or_for_others_of=("*",) if principal.may(Scope.ANSWER) else principal.named("worker"),
+    )
+
+
+async def _settled(visit: Request, call: Call, *, seconds: float) -> Call:
+    """The call when it is settled, or as it is after `seconds` or when the gateway stops."""
+    waiting = asyncio.ensure_future(visit.gateway.pipeline.wait(call.id, seconds=seconds))
+    gone = visit.reception.streams.watch(visit.receive)
+    try:
+        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        if gone.cancelled():
+            return call
+        raise ClientGone
+    finally:
+        await stop(waiting)
+        await visit.reception.streams.release(gone)
+
+
+async def _messages(
+    visit: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
+) -> AsyncGenerator[EventMessage | Comment]:
+    """Events of calls in the wanted statuses, and the one that says that such a call has left them.
+
+    With a status it ends when any may have been missed: a client that comes back is shown what is there now.
+    """
+    shown: dict[str, CallStatus] = {}
+    async with visit.gateway.pipeline.events.follow(None, unbroken=bool(statuses)) as events:
+        yield CONNECTED
+        async for event in _there_now(visit, wanted, statuses):
+            shown[event.call_id] = event.status
+            yield EventMessage(event=event.type, data=event_record(event))
+        async for event in events:
+            if not (may_see(visit.principal, event) and _is_wanted(event, wanted)):
+                continue
+            if event.type == PENDING and shown.get(event.call_id) is event.status:
+                continue  # it came with those that were there
+            matches = not statuses or event.status in statuses
+            if matches or event.call_id in shown:
+                yield EventMessage(event=event.type, data=event_record(event))
+            if matches and not event.status.is_final:
+                shown[event.call_id] = event.status
+            else:
+                shown.pop(event.call_id, None)
+
+
+async def _there_now(
+    visit: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
+) -> AsyncGenerator[CallEvent]:
+    """The calls that are in the wanted statuses and may leave them, newest first."""
+    now = tuple(status for status in statuses if status in _OPEN)
+    cursor: str | None = None
+    while now:
+        found = filter_for(visit.principal, status=now, tool=wanted.tool, agent=wanted.agent)
+        page = await visit.gateway.store.list_calls(found, limit=PAGE, cursor=cursor)
+        for call in page.calls:
+            if may_see(visit.principal, call):
+                kind = STARTED if call.status is CallStatus.RUNNING else PENDING
+                yield event_of(kind, call, at=call.created_at)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
+    """`pending,running` as statuses; an unknown word is refused with the known ones."""
+    words = [] if text is None else text.split(",")
+    for word in words:
+        if word not in _STATUSES:
+            raise BadRequest(f"'{word[:50]}' is no status of a call. Known: {', '.join(_STATUSES)}.", param="status")
+    return tuple(dict.fromkeys(status for word in words for status in _MEANINGS[word]))
+
+
+def _is_wanted(event: CallEvent, wanted: StreamQuery) -> bool:
+    return wanted.tool in (None, event.tool) and wanted.agent in (None, event.agent)
+
+
+PAGE_BYTES = 100_000
+LARGEST_PAGE = 1_000_000
+MOST_BYTES = 1_000_000_000
+"""No result is larger: no database takes more in one piece."""
+
+
+class ResultQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which piece of the result's JSON text, in bytes of UTF-8. Pages begin and end between characters."""
+
+    offset: Annotated[
+        int, Meta(ge=0, le=MOST_BYTES, description="Where to begin: the `next_offset` of the page before")
+    ] = 0
+    limit: Annotated[int, Meta(ge=SMALLEST_PAGE, le=LARGEST_PAGE, description="How many bytes of the text at most")] = (
+        PAGE_BYTES
+    )
+
+
+async def show_result(visit: Request) -> Response:
+    """A page of the result of a settled call."""
+    wanted = visit.query(ResultQuery)
+    call = await visible_call(visit)
+    if not call.status.is_final:
+        raise Conflict(
+            f"Call '{call.id}' is {call.status.value} and has no result yet. GET /api/v1/calls/{call.id}?wait=60 "
+            "answers when it has."
+        )
+    page = await visit.gateway.store.large_results.page(call, offset=wanted.offset, limit=wanted.limit)
+    if page.offset > page.size:
+        raise BadRequest(
+            f"The result of call '{call.id}' has {page.size} bytes; there is nothing at {page.offset}. "
+            "Begin with 0 and go on with each page's 'next_offset'.",
+            param="offset",
+        )
+    return json_response(page)

@@ -1,0 +1,434 @@
+"""Executing calls on this gateway: run the tool within its deadline, then settle, whoever is still waiting.
+
+Above: the pipeline, which has decided. Below: the panel of sources runs the tool, the store keeps the outcome.
+A call is settled once: by its own executor, or before it by somebody who cancelled it, never by both.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from jackfield.calls import events
+from jackfield.calls.counters import Counters
+from jackfield.calls.events import CallEvents
+from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, question_closed, timed_out
+from jackfield.calls.permissions import may_stop
+from jackfield.calls.questions import OpenQuestions, is_question, patience_of
+from jackfield.calls.redaction import Redactor
+from jackfield.calls.running import CANCEL_SECONDS, Running
+from jackfield.calls.telemetry import Telemetry
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
+from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pending
+from jackfield.model.content import structured_part
+from jackfield.model.principal import Principal
+from jackfield.model.trace_context import via
+from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, Invocation, LogNote, Progress
+from jackfield.sources.supervisor import SourceRegistry
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield.calls")
+
+SHORT_SECONDS = 0.05
+"""A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
+MAX_ATTEMPTS = 3
+LONGEST_TRACE = 8_000
+"""Characters of a traceback that are kept: its end, which has the cause."""
+STORE_PAUSES = (0.1, 0.3, 1.0, 2.0)
+"""Seconds between tries to write an outcome while the store is away."""
+
+
+class Executor:
+    """Runs calls, and knows those it is running."""
+
+    def __init__(
+        self, *, catalog: Catalog, panel: SourceRegistry, store: Store, gateway_id: str, redactor: Redactor
+    ) -> None:
+        self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
+        self.counters = Counters()
+        self.telemetry: Telemetry | None = None
+        """Where spans go, while somebody collects them."""
+        self._catalog = catalog
+        self._panel = panel
+        self._store = store
+        self._gateway_id = gateway_id
+        self._redactor = redactor
+        self._running: dict[str, Running] = {}
+        self._adopted: set[asyncio.Task[Call]] = set()
+        self._idle = asyncio.Event()
+
+    def running(self, call_id: str) -> Running | None:
+        """The call, if this gateway is executing it now."""
+        return self._running.get(call_id)
+
+    def admit(
+        self,
+        call: Call,
+        *,
+        principal: Principal,
+        depth: int,
+        recorded: bool,
+        elicit: Elicit | None = None,
+        takes_pending: bool = False,
+        config: dict[str, Any] | None = None,
+    ) -> Running:
+        """Take a call in hand; whoever does this also settles it."""
+        running = Running(
+            call, principal=principal, depth=depth, recorded=recorded, elicit=elicit, takes_pending=takes_pending
+        )
+        running.config = config
+        if self.telemetry is not None:
+            running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
+        self._running[call.id] = running
+        self.counters.running += 1
+        self.events.tell(events.STARTED, call, at=now_ms())
+        return running
+
+    async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
+        """Run the tool and settle. If the caller goes away, or the call is parked, it goes on without the caller."""
+        invocation = self._invocation(running, entry, arguments)
+        context = None if running.span is None else running.span.context
+        running.run(asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context))
+        try:
+            return await self._finish(running, entry)
+        except asyncio.CancelledError:
+            self._adopt(self._finish(running, entry))
+            raise
+
+    def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
+        """Run a call that is on record and claimed, for which nobody waits here."""
+        running = self.admit(call, principal=principal, depth=0, recorded=True, takes_pending=True)
+        self._adopt(self._carry_on(running, entry, msgspec.json.decode(call.arguments)))
+
+    async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
+        """As `carry_out`, for a call whose request is long over: it still knows how it came, and with which options."""
+        with suppress(Unavailable):
+            way, running.config = await self._store.operations.brought_along(running.call.id)
+            via.set(way)
+        return await self.carry_out(running, entry, arguments)
+
+    async def _finish(self, running: Running, entry: Entry, *, for_caller: bool = True) -> Call:
+        """From a started tool to a settled call, or for a caller to a parked one. Can be entered again after it was
+        cut off.
+        """
+        try:
+            outcome = await self._outcome(running, entry, for_caller=for_caller)
+        except Refused as refusal:
+            self._redactor.clean(refusal)
+            if running.writing is None:
+                self._give_up(running, refusal)
+                raise
+            outcome = Failed(refusal.code, refusal.message)
+        if isinstance(outcome, Call):
+            self._adopt(self._finish(running, entry, for_caller=False))
+            return outcome
+        return await self.settle(running, outcome)
+
+    async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Call:
+        """What the tool came to within its deadline. A call that lasts gets its row meanwhile.
+
+        For a caller, the call itself as soon as it is parked.
+        """
+        ended = await running.ended(within=min(SHORT_SECONDS, running.left_ms / 1000))
+        if not ended and running.left_ms > 0:
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+        while not ended and not running.is_cut_off and running.left_ms > 0:
+            await self._keep_deadline(running)
+            if for_caller and running.parked is not None:
+                return running.parked
+            ended = await running.ended(within=running.left_ms / 1000)
+        if ended:
+            return await self._checked(entry, _result_of(running))
+        if running.is_cut_off:
+            return _stopped(running)
+        running.stop()
+        await running.ended(within=CANCEL_SECONDS)
+        return timed_out(running.call.id, running.call.timeout_ms)
+
+    async def _keep_deadline(self, running: Running) -> None:
+        """The row's deadline is what others go by; where the call was held, it is later than the row knows."""
+        call = running.call
+        if running.was_held and running.parked is None:
+            await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
+
+    async def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
+        """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
+        if isinstance(outcome, Pending):
+            log.error("source %s left a call of %s pending, which nobody can answer", entry.tool.source, entry.name)
+            return broken_tool(entry.name)
+        if isinstance(outcome, Done) and entry.tool.output_schema is not None:
+            faults = await self._catalog.check_result(entry, structured_part(outcome.result))
+            if faults:
+                outcome = bad_result(entry.name, faults)
+        return self._redactor.outcome(outcome)
+
+    async def settle(self, running: Running, outcome: Done | Failed) -> Call:
+        """Write the outcome once and tell once. If somebody else settled the call first, theirs stands."""
+        if running.trace:
+            self._keep_trace(running)
+        try:
+            settled = await self._written(running, outcome)
+        except Exception as fault:
+            self._give_up(running, fault)
+            raise
+        self._forget(running)
+        if running.span is not None:
+            running.span.settled(settled)
+        self.counters.count(settled)
+        self.events.tell(events.SETTLED, settled, at=now_ms())
+        return settled
+
+    def _keep_trace(self, running: Running) -> None:
+        """For the operator. Written with the outcome or before it; without it the call is whole all the same."""
+        trace = self._redactor.text(running.trace)
+        if len(trace) > LONGEST_TRACE:
+            trace = f"…{trace[-LONGEST_TRACE:]}"
+        try:
+            self._store.keep_trace(running.call.id, trace).add_done_callback(_was_kept)
+        except Unavailable as fault:
+            log.warning("the traceback of %s could not be kept: %s", running.call, fault)
+
+    async def _written(self, running: Running, outcome: Done | Failed) -> Call:
+        """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
+        for pause in STORE_PAUSES:
+            try:
+                return await self._write_once(running, outcome)
+            except NotReady:
+                raise  # the store is closed, and will not come back
+            except Unavailable as fault:
+                log.warning(
+                    "the outcome of %s could not be written; tried again in %g s: %s", running.call, pause, fault
+                )
+            await asyncio.sleep(pause)
+            await self._look_at_row(running)
+        return await self._write_once(running, outcome)
+
+    async def _look_at_row(self, running: Running) -> None:
+        """After a write of which nobody knows whether it happened: is the row there?"""
+        written = running.writing
+        if written is not None and written.done() and (written.cancelled() or written.exception() is not None):
+            running.writing = None
+            if await self._store.get_call(running.call.id) is not None:
+                running.mark_recorded()
+
+    async def _write_once(self, running: Running, outcome: Done | Failed) -> Call:
+        call, duration = running.call, running.age_ms
+        if running.writing is None:
+            written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)
+            running.writing = written
+            return await written
+        await running.writing
+        if running.questions is not None:
+            await running.questions.end()
+            call = running.call
+        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
+        return still_there(moved.call, call.id)
+
+    async def cancel(self, call_id: str, *, principal: Principal) -> Call:
+        """Stop a call that is not over, wherever it is in its life. One that is over raises."""
+        running = self._running.get(call_id)
+        call = running.call if running else await self._store.get_call(call_id)
+        if call is None or not may_stop(principal, call):
+            raise CallNotFound(f"There is no call '{call_id}'.", param="id")
+        if running is not None:
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+        moved = await self._store.settle_cancelled(call_id, cancelled(call_id))
+        settled = still_there(moved.call, call_id)
+        if not moved.moved:
+            raise AlreadyResolved(f"Call '{call_id}' is over already: it is {settled.status.value}.")
+        if running is not None and running.task is not None:
+            running.stop()
+        else:
+            self.counters.count(settled)
+            self.events.tell(events.SETTLED, settled, at=now_ms())
+        return settled
+
+    def stop(self, call_id: str) -> None:
+        """The call was settled elsewhere: if its tool runs here, nobody wants its result any more."""
+        running = self._running.get(call_id)
+        if running is not None:
+            running.stop()
+
+    async def recover(self) -> int:
+        """T6: calls whose gateway died while it ran them. Idempotent ones run again, the others are interrupted."""
+        recovered = 0
+        while orphans := await self._store.orphaned_calls():
+            for call in orphans:
+                await self._recover_one(call)
+            recovered += len(orphans)
+        while parked := await self._store.orphaned_parks():
+            for call in parked:
+                await self._end_parked(call)
+            recovered += len(parked)
+        return recovered
+
+    async def _end_parked(self, call: Call) -> None:
+        """What a dead gateway held: nobody can go on with the call, so nobody waits for the answer to its question."""
+        assert call.owner is not None
+        if is_question(call):
+            moved = await self._store.settle_cancelled(call.id, question_closed(call.id))
+        else:
+            moved = await self._store.settle_parked(call.id, interrupted(call.id), owner=call.owner)
+        if moved.moved and moved.call is not None:
+            self._tell_settled(moved.call)
+
+    async def _recover_one(self, call: Call) -> None:
+        entry = self._catalog.entry(call.tool, source=call.source)
+        if entry is not None and entry.version != call.tool_version:
+            entry = None  # not the tool that was asked for any more
+        if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:
+            moved = await self._store.reclaim(call.id, owner=self._gateway_id, seen=call.attempt)
+            if moved.moved and moved.call is not None:
+                # The key that asked may be gone by now; a repeat asks nobody else for anything.
+                nobody = Principal(name=call.principal, scopes=frozenset())
+                self.begin(moved.call, entry, principal=nobody)
+            return
+        outcome = interrupted(call.id)
+        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
+        if moved.moved and moved.call is not None:
+            self._tell_settled(moved.call)
+
+    def _tell_settled(self, call: Call) -> None:
+        self.counters.count(call)
+        self.events.tell(events.SETTLED, call, at=now_ms())
+
+    async def close(self, *, grace: float) -> None:
+        """Let the running calls end, and after `grace` seconds stop and settle the rest.
+
+        For a parked call nobody waits: its answer may be a day away.
+        """
+        running_now = [running for running in self._running.values() if running.parked is None]
+        tasks = [running.task for running in running_now if running.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        for running in self._running.values():
+            running.stopping = True
+            running.stop()
+        if self._running:
+            self._idle.clear()
+            await asyncio.wait((settled := asyncio.ensure_future(self._idle.wait()),), timeout=grace)
+            settled.cancel()
+        if self._adopted:
+            await asyncio.wait(self._adopted, timeout=grace)
+
+    def _give_up(self, running: Running, fault: Exception) -> None:
+        """The call comes to nothing here: its source or the store would not have it."""
+        self._forget(running)
+        running.stop()
+        if running.span is not None:
+            running.span.broke_off(fault)
+
+    def _forget(self, running: Running) -> None:
+        if self._running.pop(running.call.id, None) is not None:
+            self.counters.running -= 1
+        if not self._running:
+            self._idle.set()
+
+    def _adopt(self, work: Coroutine[Any, Any, Call]) -> None:
+        """Go on with a call for which nobody waits any more."""
+        task = asyncio.create_task(work)
+        self._adopted.add(task)
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[Call]) -> None:
+        self._adopted.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a call that nobody waits for could not be settled", exc_info=fault)
+
+    def _invocation(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Invocation:
+        call = running.call
+        return Invocation(
+            call_id=call.id,
+            run_id=call.run_id,
+            tool=entry.tool,
+            arguments=arguments,
+            principal=call.principal,
+            agent=call.agent,
+            space_id=call.space_id,
+            timeout_ms=call.timeout_ms,
+            report=partial(self._report, call, entry.tool.metadata.sensitive_output),
+            hold=running.hold,
+            note=partial(self._note, call, entry.tool.metadata.sensitive_output),
+            elicit=partial(self.ask, running),
+            config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
+            trace=_no_trace if entry.tool.metadata.sensitive_output else running.failed_at,
+        )
+
+    async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
+        """Ask the person behind a call, else whoever answers calls. The time that people take is not the tool's."""
+        cleaned = self._redactor.question(question)
+        with running.hold(patience_of(running)):
+            if running.elicit is not None:
+                return await running.elicit(cleaned)
+            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+            if running.questions is None:
+                running.questions = OpenQuestions(
+                    running, store=self._store, gateway_id=self._gateway_id, tell=self._tell_of_question
+                )
+            return await running.questions.ask(cleaned)
+
+    def _tell_of_question(self, call: Call) -> None:
+        """Tell how a question is, or the call that waits for its answer."""
+        if call.status is CallStatus.RUNNING:
+            self.events.tell(events.STARTED, call, at=now_ms())
+            return
+        self.counters.count(call)
+        self.events.tell(events.SETTLED if call.status.is_final else events.PENDING, call, at=now_ms())
+
+    def _note(self, call: Call, is_sensitive: bool, note: LogNote) -> None:  # noqa: FBT001 - by `partial`
+        if self.events.is_followed(call.id) and not is_sensitive:
+            kept = msgspec.structs.replace(note, message=self._redactor.text(note.message))
+            self.events.tell(events.LOG, call, at=now_ms(), log=kept)
+
+    def _report(self, call: Call, is_sensitive: bool, progress: Progress) -> None:  # noqa: FBT001 - by `partial`
+        if is_sensitive:
+            progress = msgspec.structs.replace(progress, message=None)
+        if progress.message is not None:
+            progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
+        self.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
+
+
+def _result_of(running: Running) -> Outcome:
+    """What a finished task came to. A source that raises is at fault itself; the log has it."""
+    task, call = running.task, running.call
+    assert task is not None
+    if task.cancelled():
+        return _stopped(running)
+    fault = task.exception()
+    if fault is None:
+        return task.result()
+    if isinstance(fault, Refused):
+        raise fault
+    log.error("source %s failed while it executed %s", call.source, call, exc_info=fault)
+    return broken_tool(call.tool)
+
+
+def _no_trace(_: str) -> None:
+    """A sensitive tool's tracebacks are nobody's."""
+
+
+def _was_kept(written: "asyncio.Future[Any]") -> None:
+    if not written.cancelled() and (fault := written.exception()) is not None:
+        log.warning("a traceback could not be kept: %s", fault)
+
+
+def _stopped(running: Running) -> Failed:
+    """What a tool that did not come to its end is told as: the gateway stopped, or somebody cancelled the call."""
+    call_id = running.call.id
+    return interrupted(call_id) if running.stopping else cancelled(call_id)
+
+
+def still_there(call: Call | None, call_id: str) -> Call:
+    if call is None:
+        raise CallNotFound(f"There is no call '{call_id}'.", param="id")
+    return call
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,70 @@
+"""What callers and agents are told when a call does not end by itself. The words are the contract's and the seed's."""
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.catalog.explain import Fault
+from jackfield.model.call import CallStatus, Failed
+
+
+def timed_out(call_id: str, timeout_ms: int) -> Failed:
+    message = f"Tool timed out after {timeout_ms}ms"
+    return Failed("timeout", message, _told(message, call_id))
+
+
+def interrupted(call_id: str) -> Failed:
+    message = (
+        "Interrupted: the gateway stopped while this tool was running. It may or may not have taken effect; "
+        "check before you call it again."
+    )
+    return Failed("interrupted", message, _told(message, call_id))
+
+
+def cancelled(call_id: str) -> Failed:
+    message = "The call was cancelled before it ended."
+    return Failed("cancelled", message, _told(message, call_id))
+
+
+def question_closed(call_id: str) -> Failed:
+    message = "The question is closed: the call that asked it is over, or does not wait for the answer any more."
+    return Failed("cancelled", message, _told(message, call_id))
+
+
+def rejected(reason: str | None) -> Failed:
+    told = {"rejected": True, "reason": reason or ""}
+    message = f"A person rejected this call: {reason}" if reason else "A person rejected this call."
+    return Failed("rejected", message, Raw(msgspec.json.encode(told)))
+
+
+def changed(tool: str) -> Failed:
+    message = f"Tool '{tool}' is gone or has changed since this call was approved, so it was not run. Call it again."
+    return Failed("definition_changed", message)
+
+
+def expired(call_id: str) -> Failed:
+    message = "Expired: nobody answered this call in time."
+    return Failed("expired", message, _told(message, call_id))
+
+
+def submitted_error(message: str) -> Failed:
+    return Failed("tool_error", message, Raw(msgspec.json.encode({"error": message})))
+
+
+def broken_tool(tool: str) -> Failed:
+    return Failed("tool_error", f"Tool '{tool}' failed inside the gateway. The gateway's log has the details.")
+
+
+def bad_result(tool: str, faults: list[Fault]) -> Failed:
+    places = "; ".join(f"{fault['path'] or 'result'}: {fault['message']}" for fault in faults[:5])
+    return Failed("bad_result", f"Tool '{tool}' gave a result that breaks its own output schema: {places}")
+
+
+def waiting(call_id: str, status: CallStatus) -> Raw:
+    """What an agent sees in place of a result that somebody else still has to give."""
+    what = "approval. The result" if status is CallStatus.PENDING_APPROVAL else "result. It"
+    message = f"Waiting for {what} will arrive in your inbox when ready."
+    return Raw(msgspec.json.encode({"status": status.value, "pendingToolCallId": call_id, "message": message}))
+
+
+def _told(message: str, call_id: str) -> Raw:
+    return Raw(msgspec.json.encode({"error": message, "toolCallId": call_id}))

@@ -1,0 +1,211 @@
+"""How a call, its answer and its events look on the wire.
+
+Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct, field
+
+from jackfield.calls.events import CallEvent
+from jackfield.calls.messages import waiting
+from jackfield.calls.waiting import Slot, slot_of
+from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
+from jackfield.model.times import iso_time
+from jackfield.sources.base import LogNote, Progress
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
+
+
+class ExecuteAnswer(Struct, frozen=True, kw_only=True):
+    """What a call came to, or that somebody else still has to answer."""
+
+    success: bool
+    call_id: str
+    run_id: str
+    status: CallStatus
+    result: Raw | None
+    error: CallError | None
+    execution_time_ms: float | None
+
+
+class CallRecord(Struct, frozen=True, kw_only=True):
+    """One call as the gateway keeps it."""
+
+    id: str
+    call_id: str
+    run_id: str
+    tool: str
+    source: str
+    tool_version: str
+    arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    asked_arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    """What was asked for; an approval may have put other `arguments` in its place."""
+    principal: str
+    agent: str | None
+    space_id: str | None
+    chat_id: str | None
+    status: CallStatus
+    delivery: Delivery | None
+    result: Raw | None
+    error: CallError | None
+    attempt: int
+    created_at: Time
+    finished_at: Time | None
+    deadline: Time | None
+    expires_at: Time | None
+    execution_time_ms: float | None
+    decision: Decision | None
+    """What became of it, if a person had to allow it: `approved`, `rejected`, or `expired` when nobody did in time."""
+    decided_by: str | None
+    """The key that allowed or refused it; `signed link` for whoever held its approval url."""
+    decided_at: Time | None
+    callback_url: str | None
+    """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
+    approval_url: str | None = None
+    """Where it can be allowed or refused without a key, once; for keys that may, while it waits for that."""
+    answer_schema: dict[str, Any] | None = None
+    """What its result has to be, where the tool says so; for keys that may answer it, while it can be answered."""
+    tool_call_id: str = field(name="toolCallId")
+    """From here on: fields from above under seed 003's names."""
+    agent_entity_id: str | None = field(name="agentEntityId")
+    seed_run_id: str = field(name="runId")
+    tool_name: str = field(name="toolName")
+    args: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+    seed_expires_at: Time | None = field(name="expiresAt")
+
+    trace: str | None = None
+    """For administrators, in the record of one call: where in a tool file it failed."""
+    waits_for: Literal["question"] | None = None
+    """`question`: its tool asked something. The question is a call of its own in the same run; its answer, not the
+    result, is what somebody has to give."""
+
+
+class OneCall(Struct, frozen=True, kw_only=True):
+    """A call in its envelope."""
+
+    call: CallRecord
+
+
+class CallPage(Struct, frozen=True, kw_only=True):
+    """Calls, newest first. `next_cursor` is where the next page begins; null: this was the last."""
+
+    calls: list[CallRecord]
+    next_cursor: str | None
+
+
+class CallEventRecord(Struct, frozen=True, kw_only=True):
+    """Something that happened to a call."""
+
+    type: str
+    call_id: str
+    run_id: str
+    tool: str
+    agent: str | None
+    status: CallStatus
+    at: Time
+    progress: Progress | None
+    log: LogNote | None
+    """What the tool's server said, for `call.log`."""
+    execution_time_ms: float | None
+
+
+def execute_answer(call: Call) -> ExecuteAnswer:
+    """The answer to whoever made the call: its slot."""
+    if call.delivery is Delivery.INLINE:  # the same that `slot_of` says, on the road that must be fast
+        return _answer(call, call.status, call.result, call.error)
+    slot = slot_of(call)
+    match slot:
+        case Slot(status, Done(result)):
+            return _answer(call, status, result, None)
+        case Slot(status, Failed(code, message, result)):
+            return _answer(call, status, result, CallError(code, message))
+        case _:
+            status = CallStatus.PENDING if slot is None else slot.status
+            return _answer(call, status, waiting(call.id, status), None)
+
+
+def _answer(call: Call, status: CallStatus, result: Raw | None, error: CallError | None) -> ExecuteAnswer:
+    return ExecuteAnswer(
+        success=status is CallStatus.COMPLETED,
+        call_id=call.id,
+        run_id=call.run_id,
+        status=status,
+        result=result,
+        error=error,
+        execution_time_ms=_took(call, until=_end_of_wait(call)) if status.is_final else None,
+    )
+
+
+def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
+    expires_at = _maybe_time(call.expires_at)
+    return CallRecord(
+        id=call.id,
+        call_id=call.id,
+        run_id=call.run_id,
+        tool=call.tool,
+        source=call.source,
+        tool_version=call.tool_version,
+        arguments=call.arguments,
+        asked_arguments=call.arguments if call.asked_arguments is None else call.asked_arguments,
+        principal=call.principal,
+        agent=call.agent,
+        space_id=call.space_id,
+        chat_id=call.chat_id,
+        status=call.status,
+        delivery=call.delivery,
+        result=call.result,
+        error=call.error,
+        attempt=call.attempt,
+        created_at=iso_time(call.created_at),
+        finished_at=_maybe_time(call.finished_at),
+        deadline=_maybe_time(call.deadline),
+        expires_at=expires_at,
+        execution_time_ms=_took(call, until=call.finished_at),
+        decision=call.decision,
+        decided_by=call.decided_by,
+        decided_at=_maybe_time(call.decided_at),
+        callback_url=callback_url,
+        tool_call_id=call.id,
+        agent_entity_id=call.agent,
+        seed_run_id=call.run_id,
+        tool_name=call.tool,
+        args=call.arguments,
+        seed_expires_at=expires_at,
+    )
+
+
+def event_record(event: CallEvent) -> CallEventRecord:
+    return CallEventRecord(
+        type=event.type,
+        call_id=event.call_id,
+        run_id=event.run_id,
+        tool=event.tool,
+        agent=event.agent,
+        status=event.status,
+        at=iso_time(event.at),
+        progress=event.progress,
+        log=event.log,
+        execution_time_ms=_rounded(event.duration_ms),
+    )
+
+
+def _maybe_time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso_time(milliseconds)
+
+
+def _end_of_wait(call: Call) -> int | None:
+    """When whoever made the call was answered, by the database's clock."""
+    return call.deadline if call.first_reply is FirstReply.TIMEOUT else call.finished_at
+
+
+def _took(call: Call, *, until: int | None) -> float | None:
+    """How long the tool ran here, or how long somebody else took to answer."""
+    if call.duration_ms is not None or until is None:
+        return _rounded(call.duration_ms)
+    return float(until - call.created_at)
+
+
+def _rounded(milliseconds: float | None) -> float | None:
+    """To the microsecond; what is behind that is noise."""
+    return None if milliseconds is None else round(milliseconds, 3)

@@ -1,0 +1,192 @@
+"""Pins of foreign tools and names of all: read from the store, written at first sight, changed when a person accepts.
+
+The catalog judges by the pins and names it was given and never waits for the store; what it sees for the first time is
+written here, a little later. All gateways of a database share both.
+Above: the app, which runs `follow`, and the doors that show and accept changes. Below: the catalog and the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Raw, Struct
+
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.names import Identity, KeptName, KeptNames
+from jackfield.catalog.pins import Definition, diff_of, pinnable
+from jackfield.errors import Conflict, NotFound
+from jackfield.sources.supervisor import SourceState, SourceStatus
+from jackfield.store import Store
+from jackfield.store.pins import PINS_TOPIC, Pin, ToolName
+
+log = logging.getLogger("jackfield")
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+"""Seconds between tries while the store fails."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A foreign tool as it is pinned and as its source offers it now."""
+
+    name: str
+    source: str
+    is_held: bool
+    digest: str
+    """Of what is offered; whoever accepts it says which one was seen."""
+    pinned: Raw | None
+    offered: Raw
+    diff: str
+    """Unified, of both as indented JSON; empty where they are equal."""
+
+
+class Pinning:
+    """Keeps the catalog's pins and the store's the same."""
+
+    def __init__(self, *, catalog: Catalog, store: Store) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._wanted = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self._told: frozenset[Identity] = frozenset()
+        self._freed: dict[Identity, KeptName] = {}
+        self._given: dict[Identity, KeptName] = {}
+        """What this gateway has said about names. One that has another config may not agree; it is not said again."""
+
+    def look(self) -> None:
+        """The catalog has new listings: what is new there is to be pinned, and what is held now to be told."""
+        if self.is_behind:
+            self._wanted.set()
+        if self._catalog.pins.stored is None:
+            return
+        own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
+        held = {(entry.tool.source, entry.tool.name): entry for entry in (*self._catalog.held.values(), *own)}
+        for identity in sorted(held.keys() - self._told):
+            name, source = held[identity].name, identity[0]
+            why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
+            log.warning("tool %s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
+        self._told = frozenset(held)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the catalog knows something that the store does not."""
+        freed, given = self._unwritten_names()
+        return bool(self._catalog.pins.unwritten or freed or given)
+
+    def free_names(self, sources: Mapping[str, SourceStatus]) -> None:
+        """At the start: keep no names for sources that are gone, nor for the operator's own tools that are gone."""
+
+        def is_gone(identity: Identity, known: KeptName) -> bool:
+            status = sources.get(identity[0])
+            if status is None or known.is_foreign:
+                return status is None
+            return status.status is SourceState.UP and not status.faults and not self._catalog.lists(identity)
+
+        kept = self._catalog.names.current
+        self._catalog.free_names({identity for identity, known in kept.items() if is_gone(identity, known)})
+
+    async def follow(self) -> None:
+        """Read when another gateway wrote, write what is new; a store that fails is asked again."""
+        with self._store.bus.listen(PINS_TOPIC, event=self._wanted):
+            self._wanted.set()  # what was written before this gateway listened, or could not be read at its start
+            pause = FIRST_PAUSE
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                if await self.catch_up():
+                    pause = FIRST_PAUSE
+                    continue
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+                self._wanted.set()
+
+    async def catch_up(self) -> bool:
+        """Take the store's pins and give it those that are new. False: it failed, which is logged."""
+        try:
+            await self._read()
+            if first := self._catalog.pins.unwritten:
+                await self._store.pins.add([_pin(*identity, seen) for identity, seen in first.items()])
+            freed, given = self._unwritten_names()
+            if freed or given:
+                await self._store.pins.rename(freed=_names(freed), taken=_names(given))
+                self._freed = {one: known for one, known in (self._freed | freed).items() if one not in given}
+                self._given = {one: known for one, known in self._given.items() if one not in freed} | given
+            if first or freed or given:
+                await self._read()  # another gateway may have been first, and seen something else
+        except Exception:
+            log.exception("the pins of foreign tools could not be read or written; it is tried again")
+            return False
+        return True
+
+    async def difference(self, entry: Entry) -> Difference:
+        """What changed in a foreign tool since it was pinned."""
+        offered = offered_definition(entry)
+        pinned = await self._pinned(entry)
+        return Difference(
+            name=entry.name,
+            source=entry.tool.source,
+            is_held=entry in self._catalog.held_of(entry.tool.source),
+            digest=offered.digest,
+            pinned=Raw(pinned.encode()) if pinned else None,
+            offered=Raw(offered.text.encode()),
+            diff=await asyncio.to_thread(diff_of, offered.text if pinned is None else pinned, offered.text),
+        )
+
+    async def accept(self, entries: Sequence[Entry], *, seen: Mapping[str, str], accepted_by: str) -> None:
+        """Pin these tools to what is offered now, all of them or none.
+
+        `seen` has the digests that the person was shown, by public name; if a tool has changed again, nothing happens.
+        """
+        offered = {entry.name: offered_definition(entry) for entry in entries}
+        for name, definition in offered.items():
+            if seen.get(name, definition.digest) != definition.digest:
+                raise Conflict(f"Tool '{name}' has changed again since you looked. Look at the new change first.")
+        pins = [_pin(entry.tool.source, entry.tool.name, offered[entry.name], accepted_by) for entry in entries]
+        await self._store.pins.put(pins)
+        await self._read()
+
+    async def _read(self) -> None:
+        async with self._reading:
+            pins, names = await self._store.pins.digests(), await self._store.pins.names()
+            await self._catalog.take_stored(pins, _kept(names))
+        self.look()
+
+    def _unwritten_names(self) -> tuple[dict[Identity, KeptName], dict[Identity, KeptName]]:
+        """The names that are to be freed in the store, and those that are to be kept there."""
+        names = self._catalog.names
+        freed = {one: known for one, known in names.freed.items() if self._freed.get(one) != known}
+        given = {one: known for one, known in names.unwritten.items() if self._given.get(one) != known}
+        return freed, given
+
+    async def _pinned(self, entry: Entry) -> str | None:
+        pin = await self._store.pins.get(entry.tool.source, entry.tool.name)
+        if pin is not None:
+            return pin.definition
+        first = self._catalog.pins.unwritten.get((entry.tool.source, entry.tool.name))
+        return None if first is None else first.text
+
+
+def offered_definition(entry: Entry) -> Definition:
+    """What the tool's source says of it now. A tool of our own has no definition that could be pinned."""
+    if entry.tool.definition is None:
+        raise NotFound(
+            f"Tool '{entry.name}' of '{entry.tool.source}' is not a foreign tool, so its definition is not pinned.",
+            param="name",
+        )
+    return pinnable(entry.tool.definition)
+
+
+def _kept(names: Iterable[ToolName]) -> dict[Identity, KeptName]:
+    return {(one.source, one.tool): KeptName(name=one.name, wish=one.wish, is_foreign=one.is_foreign) for one in names}
+
+
+def _names(kept: KeptNames) -> list[ToolName]:
+    """In one order at every gateway, so that two that write at once wait for each other once only."""
+    return [
+        ToolName(source=source, tool=tool, name=known.name, wish=known.wish, is_foreign=known.is_foreign)
+        for (source, tool), known in sorted(kept.items(), key=lambda pair: pair[0])
+    ]
+
+
+def _pin(source: str, tool: str, definition: Definition, accepted_by: str | None = None) -> Pin:
+    return Pin(source=source, tool=tool, digest=definition.digest, definition=definition.text, accepted_by=accepted_by)

@@ -1,0 +1,1 @@
+"""The console: the built page with its assets, and the plain page where it was not built."""

@@ -1,0 +1,1 @@
+"""One gateway: composes the services, starts and stops them, and serves the URL map."""

@@ -1,0 +1,227 @@
+"""How the larger rooms of a gateway are put together from the smaller ones. Pure but for what the rooms do themselves.
+
+Above: `app.py`, which starts and stops them. Below: the rooms.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.agents.book import AgentBook
+from jackfield.agents.cycle_runner import Rooms as LivingRooms
+from jackfield.agents.own_servers import OwnServers, servers_of
+from jackfield.agents.persona import Agent
+from jackfield.agents.scheduler import AgentScheduler
+from jackfield.calls.answers import Answers
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.checking import Checking
+from jackfield.catalog.pins import Pins
+from jackfield.catalog.preferences import PreferenceBook
+from jackfield.errors import ConfigError
+from jackfield.identity.keys import Keyring
+from jackfield.llm.models import Models
+from jackfield.llm.script import read_script
+from jackfield.model.response_request import McpTool
+from jackfield.responses.approvals import Approvals
+from jackfield.responses.engine import Engine, Rooms
+from jackfield.runs.asking import DEFAULT
+from jackfield.runs.servers import RequestServers
+from jackfield.sessions.agent import Rooms as SessionRooms
+from jackfield.sessions.registry import Sessions
+from jackfield.sessions.terms import terms_of
+from jackfield.settings import Settings
+from jackfield.settings.agents import AgentSettings
+from jackfield.sources.base import Source, Surroundings
+from jackfield.sources.kinds import make_source
+from jackfield.sources.mcp.source import McpSource, server_of_a_request
+from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.supervisor import SourceRegistry
+from jackfield.spaces.live import Live
+from jackfield.store import Store
+from jackfield.store.opening import database_files
+from jackfield.workers.host import WorkerHost
+
+SPEAK_SO = 'Write calls = [{ tool = "enter_space", … }], then calls = [{ tool = "send_message", … }].'
+MOST_NAMED = 5
+"""Agents that one warning names."""
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What the larger rooms are made of."""
+
+    settings: Settings
+    store: Store
+    panel: SourceRegistry
+    catalog: Catalog
+    pipeline: Pipeline
+    answers: Answers
+    models: Models
+    workshop: WorkerHost
+    surroundings: Surroundings
+
+
+def catalog_of(settings: Settings, *, checking: Checking, preferences: PreferenceBook) -> Catalog:
+    """An empty catalog with all that the operator says about tools."""
+    return Catalog(
+        settings.categories,
+        {source.name: source.tools for source in settings.sources},
+        settings.scenario,
+        prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
+        pins=Pins(
+            accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
+            holding_new=frozenset(source.name for source in settings.sources if source.holds_new),
+        ),
+        asking=lambda: preferences.asking,
+        checking=checking,
+    )
+
+
+def hidden_from_sandboxes(settings: Settings) -> list[Path]:
+    """What no sandboxed program sees, also where it may see the folder around it."""
+    database = database_files(settings.store_url, folder=settings.folder, data=settings.data)
+    return [path for path in (settings.data, settings.path, *database) if path is not None]
+
+
+def models_of(settings: Settings, *, outgoing: Outgoing) -> Models:
+    where = "the configuration" if settings.path is None else str(settings.path)
+    return Models(settings.models, folder=settings.folder, send=outgoing.send, where=where)
+
+
+def mute_agents(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Agents of the config that people in a space would not hear, and why: their script only has `say`."""
+    fallback = DEFAULT if DEFAULT in settings.models else next(iter(settings.models), "")
+    in_spaces: dict[str, list[str]] = {}
+    for name, agent in settings.agents.items():
+        if agent.spaces:
+            in_spaces.setdefault(agent.model or fallback, []).append(name)
+    for model, names in in_spaces.items():
+        table = settings.models.get(model, {})
+        if table.get("provider") == "scripted":
+            script = read_script(settings.folder / str(table.get("script")), named_in=f"models.{model}.script")
+            if script.talks_to_itself:
+                more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+                why = (
+                    f"People in its spaces will not hear it: {script.origin} has `say`, which is a note to itself, and "
+                    "never calls send_message."
+                )
+                yield f"{', '.join(names[:MOST_NAMED])}{more}", why
+
+
+def configured_sources(settings: Settings, surroundings: Surroundings) -> list[Source]:
+    """A source for every `[sources.NAME]`."""
+    try:
+        return [make_source(source.kind, source.name, source.options, surroundings) for source in settings.sources]
+    except ConfigError as fault:
+        raise ConfigError(f"{settings.path}: {fault}") from None
+
+
+def configured_agents(settings: Settings) -> dict[str, AgentSettings]:
+    """The agents of the config. Raises `ConfigError` where a server of their own cannot be used."""
+    try:
+        for name, agent in settings.agents.items():
+            servers_of(Agent(name, agent))
+    except ConfigError as fault:
+        raise ConfigError(f"{settings.path}: {fault}") from None
+    return settings.agents
+
+
+def engine_of(parts: Parts) -> Engine:
+    """What carries Responses requests out."""
+
+    def brought_along(name: str, tool: McpTool) -> Source:
+        headers = dict(tool.headers or {})
+        if tool.authorization is not None:
+            headers["Authorization"] = f"Bearer {tool.authorization}"
+        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=parts.surroundings)
+
+    return Engine(
+        Rooms(
+            models=parts.models,
+            catalog=parts.catalog,
+            pipeline=parts.pipeline,
+            store=parts.store,
+            servers=RequestServers(panel=parts.panel, catalog=parts.catalog, make=brought_along),
+            approvals=Approvals(
+                store=parts.store, catalog=parts.catalog, pipeline=parts.pipeline, answers=parts.answers
+            ),
+            settings=parts.settings.responses,
+        )
+    )
+
+
+def own_servers_of(parts: Parts, *, find: Callable[[str], Agent | None], on_listing: Callable[[], None]) -> OwnServers:
+    """The servers that belong to one agent each."""
+    return OwnServers(
+        panel=parts.panel,
+        catalog=parts.catalog,
+        make=lambda name, options, trusted: McpSource(
+            name, options, parts.surroundings, from_config=trusted, owner=name
+        ),
+        find=find,
+        on_listing=on_listing,
+    )
+
+
+def household_of(parts: Parts, *, gateway_id: str, agents: AgentBook, live: Live, own: OwnServers) -> AgentScheduler:
+    """Where agents live."""
+    rooms = LivingRooms(
+        store=parts.store,
+        models=parts.models,
+        catalog=parts.catalog,
+        pipeline=parts.pipeline,
+        live=live,
+        own_tools=own.of,
+    )
+    return AgentScheduler(rooms, gateway_id=gateway_id, find=agents.get, look_up=agents.look_up)
+
+
+def sessions_of(
+    parts: Parts, *, own: OwnServers, redact: Callable[[str], str], keyring: Callable[[], Keyring], gateway_id: str
+) -> Sessions:
+    """Sandboxed agents with the callers that lend them tools."""
+    rooms = SessionRooms(
+        models=parts.models,
+        catalog=parts.catalog,
+        pipeline=parts.pipeline,
+        store=parts.store,
+        own_tools=own.of,
+    )
+    terms = terms_of(parts.settings, workshop=parts.workshop, redact=redact)
+    return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring, gateway_id=gateway_id)
+
+
+def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:
+    """What in-process tools may know of the settings: names and public fields, nothing secret."""
+    return {
+        "url": settings.url,
+        "scenario": msgspec.to_builtins(settings.scenario),
+        "categories": msgspec.to_builtins(settings.categories),
+        "models": [
+            {"name": name, "provider": table.get("provider"), "model": table.get("model")}
+            for name, table in settings.models.items()
+        ],
+        "agents": [
+            {
+                "id": agent.id,
+                "name": agent.name,
+                "description": agent.settings.description,
+                "model": agent.settings.model,
+                "spaces": list(agent.settings.spaces),
+            }
+            for agent in agents
+        ],
+        "sources": [{"name": source.name, "kind": source.kind} for source in settings.sources],
+        "tools": [
+            {
+                "name": entry.name,
+                "source": entry.tool.source,
+                "description": entry.tool.description,
+                "category": entry.tool.category,
+            }
+            for entry in entries
+        ],
+    }

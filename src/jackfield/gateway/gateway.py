@@ -1,0 +1,398 @@
+"""One gateway: every room, put together, started and stopped in order.
+
+Above: the doors (`web/`) and the command line, which run the same gateway with and without a port. Below: all rooms.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self
+
+import msgspec
+
+from jackfield.agents.book import AgentBook
+from jackfield.calls.answers import Answers
+from jackfield.calls.callbacks import Callbacks
+from jackfield.calls.cluster import RemoteCalls
+from jackfield.calls.executor import Executor
+from jackfield.calls.operations import Operations
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.redaction import Redactor
+from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
+from jackfield.calls.telemetry import open_telemetry
+from jackfield.calls.tool_servers import ToolServers, offer_topic
+from jackfield.catalog.checking import Checking, helper_process
+from jackfield.catalog.pinning import Pinning
+from jackfield.catalog.preferences import PreferenceBook
+from jackfield.errors import Unavailable
+from jackfield.gateway.building import (
+    SPEAK_SO,
+    Parts,
+    catalog_of,
+    configured_agents,
+    configured_sources,
+    engine_of,
+    hidden_from_sandboxes,
+    household_of,
+    models_of,
+    mute_agents,
+    own_servers_of,
+    public_settings,
+    sessions_of,
+)
+from jackfield.identity.keys import ADMIN, Keyring
+from jackfield.model.ids import new_id
+from jackfield.model.principal import Principal
+from jackfield.runs.asking import answer_to
+from jackfield.settings import Settings
+from jackfield.sources.base import Surroundings
+from jackfield.sources.builtin import BuiltinSource
+from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.registry import Registry
+from jackfield.sources.services import ServiceDiscovery
+from jackfield.sources.stored import StoredTools
+from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
+from jackfield.spaces.service import SpaceService
+from jackfield.store import naming, open_store
+from jackfield.store.kept_tools import TOOLS_TOPIC
+from jackfield.store.mind_moves import AGENTS_TOPIC
+from jackfield.store.preferences import PREFERENCES_TOPIC
+from jackfield.workers.host import WorkerHost
+
+log = logging.getLogger("jackfield")
+
+SOURCES_COME_UP_WITHIN = 2.0
+"""How long the start waits for sources before it serves without the slow ones, in seconds."""
+OWN_KINDS = frozenset({"files"})
+"""The operator's own sources that take a moment to list: no foreign tool is named before theirs are."""
+BEAT_SECONDS = 5.0
+PRUNE_SECONDS = 600.0
+PRUNE_STEP = 500
+PRUNE_PAUSE = 0.05
+TIDY_SECONDS = 86_400.0
+
+
+class Gateway:
+    """A running Jackfield without its doors."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.id = new_id("gw")
+        self.settings = settings
+        self.ready = False
+        self.declared_dead = asyncio.Event()
+        """Others have taken over what this gateway did; whoever runs it starts a new one."""
+        with naming(settings.store_from):
+            self.store = open_store(
+                settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
+            )
+        self.outgoing = Outgoing(settings.outgoing.allow)
+        self._redactor = Redactor(lambda: settings.secrets.used)
+        self.workshop = WorkerHost(
+            settings.data / "workers",
+            redact=self._redactor.text,
+            base=settings.folder,
+            hidden=hidden_from_sandboxes(settings),
+        )
+        self.checking = Checking(helper_process(self.workshop.supervisor))
+        self.preferences = PreferenceBook()
+        self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
+        self.pinning = Pinning(catalog=self.catalog, store=self.store)
+        self.panel = SourceRegistry(on_listing=self._listing_changed)
+        self._build_calls()
+        self.house = ""
+        """What other gateways know this one by, and all that share its database."""
+        self.callbacks = Callbacks(secrets.token_hex(32))
+        self.shelf = StoredTools(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
+        self._build_agents()
+        # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
+        self.keyring = Keyring.from_settings(settings)
+        self._listings_changed = asyncio.Event()
+        self._reading_preferences = asyncio.Lock()
+        self._chores: list[asyncio.Task[None]] = []
+
+    def _build_calls(self) -> None:
+        """The road of a call, and those who see that nothing on it is forgotten."""
+        redactor = self._redactor
+        self._executor = Executor(
+            catalog=self.catalog, panel=self.panel, store=self.store, gateway_id=self.id, redactor=redactor
+        )
+        self.pipeline = Pipeline(
+            catalog=self.catalog,
+            preferences=self.preferences,
+            store=self.store,
+            executor=self._executor,
+            gateway_id=self.id,
+        )
+        self.servers = ToolServers(store=self.store, catalog=self.catalog, gateway_id=self.id)
+        self.answers = Answers(
+            catalog=self.catalog,
+            store=self.store,
+            executor=self._executor,
+            gateway_id=self.id,
+            redactor=redactor,
+            offer=lambda call: self.store.wake(offer_topic(call.tool)),
+            find_key=self._principal_called,
+        )
+        self._elsewhere = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
+        self._operations = Operations(
+            store=self.store,
+            catalog=self.catalog,
+            panel=self.panel,
+            executor=self._executor,
+            redactor=redactor,
+            gateway_id=self.id,
+        )
+        self._sweeper = Sweeper(
+            store=self.store,
+            pipeline=self.pipeline,
+            executor=self._executor,
+            answers=self.answers,
+            servers=self.servers,
+            gateway_id=self.id,
+        )
+
+    def _build_agents(self) -> None:
+        """Models, and whoever thinks with them; then the sources, which may ask one."""
+        settings = self.settings
+        self.models = models_of(settings, outgoing=self.outgoing)
+        self.spaces = SpaceService(self.store, gateway_id=self.id)
+        self.agents = AgentBook(self.store, configured_agents(settings))
+        parts = self._parts()
+        own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
+        self.answers.bring_back = own.bring_back
+        self.engine = engine_of(parts)
+        self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
+        self.sessions = sessions_of(
+            parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring, gateway_id=self.id
+        )
+        self._sources = [
+            BuiltinSource(Registry()),
+            *configured_sources(settings, parts.surroundings),
+            *self.shelf.sources,
+        ]
+        self._services = ServiceDiscovery(settings, panel=self.panel, surroundings=parts.surroundings)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
+        with naming(self.settings.store_from):
+            await self.store.open()
+        await self.store.enter(self.id)
+        self.checking.open()
+        self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
+        await self.reload_preferences()
+        await self.pinning.catch_up()
+        self.callbacks = Callbacks(
+            await self.store.kept_tools.shared_value("callback_key", otherwise=secrets.token_hex(32))
+        )
+        self.house = await self.store.kept_tools.shared_value("house", otherwise=new_id("house"))
+        for source in (*self._sources, *self._services.sources):
+            await self.panel.add(source)
+        await self._services.look()
+        await self.shelf.load()
+        await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
+        await self.panel.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
+        await self._take_listings()
+        self.pinning.free_names({status.name: status for status in self.panel.statuses()})
+        recovered = await self._executor.recover()
+        if recovered:
+            log.warning("took over %d calls that were running when the last gateway stopped", recovered)
+        # Before anything is served: what is answered from now on must find everything taken over.
+        await self._sweeper.sweep()
+        await self.agents.open()
+        for name, why in mute_agents(self.settings):
+            log.warning("agent %s: %s %s", name, why, SPEAK_SO)
+        self.household.start()
+        self._chores = [
+            asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self.household.sweep), name="household"),
+            asyncio.create_task(self._follow_listings(), name="catalog"),
+            asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
+            asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
+            asyncio.create_task(self.pinning.follow(), name="pins"),
+            asyncio.create_task(self._elsewhere.follow(), name="calls elsewhere"),
+            asyncio.create_task(self._operations.run(), name="operations"),
+            asyncio.create_task(self._services.follow(), name="services"),
+            asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
+            asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
+            asyncio.create_task(_every(TIDY_SECONDS, self.workshop.sweep_environments), name="tidying"),
+        ]
+        # What stands now stays: ten thousand tools need not be looked at by every collection, nor every few calls.
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Take no more calls, see the running ones to their end, then close every room, the last opened first."""
+        self.ready = False
+        await self.sessions.close()
+        await self.household.close()
+        await self.spaces.close()
+        await self.pipeline.close()
+        for chore in self._chores:
+            chore.cancel()
+        if self._chores:
+            await asyncio.wait(self._chores)
+        await self._operations.close()
+        if self.pinning.is_behind:
+            await self.pinning.catch_up()
+        self.catalog.close()
+        self.servers.close()
+        await self.engine.close()
+        await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
+        self.checking.close()
+        await self.workshop.close()
+        await self.outgoing.close()
+        with suppress(Unavailable):  # then the others notice by themselves, in a while
+            await self.store.leave(self.id)
+        await self.store.close()
+
+    def _parts(self) -> Parts:
+        return Parts(
+            settings=self.settings,
+            store=self.store,
+            panel=self.panel,
+            catalog=self.catalog,
+            pipeline=self.pipeline,
+            answers=self.answers,
+            models=self.models,
+            workshop=self.workshop,
+            surroundings=self._surroundings(),
+        )
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            folder=self.settings.folder,
+            data=self.settings.data,
+            changed=self.panel.request_refresh,
+            secret=self.settings.secrets.get,
+            config=self._public_settings,
+            registry=lambda: [msgspec.json.decode(entry.manifest) for entry in self.catalog.view(ADMIN).entries],
+            call_tool=self.pipeline.call_from,
+            ask_model=partial(answer_to, self.models),
+            outgoing=self.outgoing,
+            workshop=self.workshop,
+            house=lambda: self.house,
+        )
+
+    def _public_settings(self) -> dict[str, Any]:
+        return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
+
+    def _principal_called(self, name: str) -> Principal | None:
+        """Whose calls go under this name: a key's, or an agent's."""
+        kind, _, agent = name.partition(":")
+        persona = self.agents.get(agent) if kind == "agent" else None
+        return self.keyring.named(name) if persona is None else persona.principal
+
+    def _listing_changed(self) -> None:
+        self._listings_changed.set()
+
+    async def _follow_listings(self) -> None:
+        while True:
+            await self._listings_changed.wait()
+            self._listings_changed.clear()
+            await self._take_listings()
+
+    async def _take_listings(self) -> None:
+        await self.catalog.update_aside(self.panel.listings())
+        self.pinning.look()
+
+    async def _send_last_spans(self) -> None:
+        telemetry, self._executor.telemetry = self._executor.telemetry, None
+        if telemetry is not None:
+            await telemetry.close()
+
+    async def reload_preferences(self) -> None:
+        """Read all preferences anew, one reading after another, so that the newest stands.
+
+        While that fails, nobody knows what is allowed and nothing is.
+        """
+        async with self._reading_preferences:
+            try:
+                self.preferences.load(await self.store.preferences.all())
+            except Exception:
+                self.preferences.forget()
+                raise
+
+    async def list_kept_tools(self) -> None:
+        """After a change of the shelf: the catalog shows it before anybody is told that it is done."""
+        names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
+        await asyncio.gather(*map(self.panel.refresh, names))
+        await self._take_listings()
+
+    async def refresh(self, *, within: float) -> bool:
+        """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
+        try:
+            async with asyncio.timeout(within):
+                await self.panel.refresh()
+        except TimeoutError:
+            return False
+        finally:
+            await self._take_listings()
+        return True
+
+    def source_statuses(self) -> list[SourceStatus]:
+        """Every source as it is. One that a tool server declared is up while such a server is connected here."""
+        return [
+            _without_server(status)
+            if status.name in self.shelf.declared and not self._is_served(status.name)
+            else status
+            for status in self.panel.statuses()
+        ]
+
+    def _is_served(self, source: str) -> bool:
+        return self.servers.serve_any({e.name for e in self.catalog.external_tools() if e.tool.source == source})
+
+    async def _follow(self, topic: str, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something whenever the store says that a topic was written."""
+        with self.store.bus.listen(topic) as written:
+            while True:
+                await written.wait()
+                written.clear()
+                await _tried(act)
+
+    async def _beat(self) -> None:
+        if not await self.store.beat(self.id):
+            log.error("this gateway did not answer for 15 s and was declared dead; it starts again under a new id")
+            self.ready = False
+            self.declared_dead.set()
+        await self._sweeper.wake_lost()
+
+    async def _prune(self) -> None:
+        """Small steps with pauses between them: calls come first."""
+        gone = PRUNE_STEP
+        while gone == PRUNE_STEP:
+            gone = await self.store.prune(keep_days=self.settings.keep_days, limit=PRUNE_STEP)
+            await asyncio.sleep(PRUNE_PAUSE)
+
+
+def _without_server(status: SourceStatus) -> SourceStatus:
+    error = "No tool server that offers its tools is connected to this gateway. Calls wait for one."
+    return msgspec.structs.replace(status, status=SourceState.DOWN, error=error)
+
+
+async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+    """Do a chore now and every so often. One that fails is logged and tried again next time."""
+    while True:
+        await _tried(chore)
+        await asyncio.sleep(seconds)
+
+
+async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await chore()
+    except Exception:
+        log.exception("a chore of the gateway failed; it is tried again later")

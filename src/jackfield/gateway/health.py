@@ -1,0 +1,212 @@
+"""Is it alive, is it ready, how is it doing: `/healthz`, `/readyz`, `/metrics`.
+
+Above: `routes.py`. Below: the panel of sources, the catalog's notices, the store's clock, the pipeline's counters.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from jackfield import __version__
+from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
+from jackfield.http.errors import Sanitizer
+from jackfield.http.request import Request
+from jackfield.http.response import NO_STORE, BytesResponse, Response, json_response
+from jackfield.identity.authentication import key_in, recognise
+from jackfield.model.principal import Principal, Scope
+from jackfield.sources.supervisor import SourceState, SourceStatus
+
+log = logging.getLogger(__name__)
+
+STORE_ANSWERS_WITHIN = 2.0
+STDERR_LINES = 10
+_METRICS_TYPE = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """The process lives."""
+
+    status: Literal["ok"] = "ok"
+
+
+class SourceReport(Struct, frozen=True, kw_only=True):
+    """One source of tools. With a key that may read: `faults` says which of its tools cannot be offered and why, `held`
+    names those that wait for a person to accept their new definition.
+    """
+
+    name: str
+    kind: str
+    status: SourceState
+    error: str | None
+    tools: int
+    faults: tuple[str, ...] | UnsetType = UNSET
+    held: tuple[str, ...] | UnsetType = UNSET
+    doing: str | UnsetType = UNSET
+    """What it is busy with while it is not up."""
+    stderr: tuple[str, ...] | UnsetType = UNSET
+    """For administrators: the last lines that the process of a source that is not up said."""
+
+
+class NoticeReport(Struct, frozen=True, kw_only=True):
+    """Something about a tool's name or definition that its owner should know, with the cure."""
+
+    name: str
+    sources: tuple[str, ...]
+    message: str
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """Whether calls can be taken; with a key also the state of every source. One that is down does not make it fail."""
+
+    status: Literal["ready", "not_ready"]
+    store: Literal["ok", "unreachable"]
+    sources: list[SourceReport] | UnsetType = UNSET
+    notices: list[NoticeReport] | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+
+
+async def alive(_visit: Request) -> Response:
+    """The process answers."""
+    return json_response(Alive())
+
+
+async def readiness(visit: Request) -> Response:
+    """The store answers; for a key, how the sources are. A session's own key is not told of them."""
+    gateway = visit.gateway
+    principal = await recognise(visit) if gateway.ready or key_in(visit.headers) is not None else None
+    store_answers = gateway.ready and await _store_answers(visit)
+    ready = store_answers and not visit.reception.streams.is_closing
+    report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
+    if principal is not None and principal.session is None:
+        report = _with_sources(report, visit, principal)
+    return json_response(report, status=200 if ready else 503)
+
+
+def _with_sources(report: Readiness, visit: Request, principal: Principal) -> Readiness:
+    gateway, discretion = visit.gateway, visit.reception.discretion
+    trusted = principal.may(Scope.READ)
+    held: dict[str, list[str]] = {}
+    for name, entry in sorted(gateway.catalog.held.items()):
+        held.setdefault(entry.tool.source, []).append(name)
+    return msgspec.structs.replace(
+        report,
+        sources=[
+            _report(
+                status,
+                discretion,
+                held=tuple(held.get(status.name, ())) if trusted else UNSET,
+                with_stderr=principal.is_admin,
+            )
+            for status in gateway.source_statuses()
+        ],
+        notices=[
+            NoticeReport(name=notice.public_name, sources=notice.sources, message=discretion.text(notice.message))
+            for notice in gateway.catalog.notices
+        ],
+        version=__version__,
+    )
+
+
+async def metrics(visit: Request) -> Response:
+    """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
+    gateway, principal = visit.gateway, visit.principal
+    if principal.tools is not None or principal.only_serves:
+        names = {entry.name for entry in gateway.catalog.view(principal).entries}
+        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=names.__contains__)
+    else:
+        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=lambda _tool: True)
+    return BytesResponse(200, (_METRICS_TYPE, NO_STORE), text.encode())
+
+
+def _report(
+    status: SourceStatus, discretion: Sanitizer, *, held: tuple[str, ...] | UnsetType, with_stderr: bool
+) -> SourceReport:
+    """A source as it is shown; `held` is only given for somebody who may know such things."""
+    is_well = status.status is SourceState.UP
+    last_words = status.last_words[-STDERR_LINES:]
+    return SourceReport(
+        name=status.name,
+        kind=status.kind,
+        status=status.status,
+        error=None if status.error is None else discretion.text(status.error),
+        tools=status.tools,
+        faults=UNSET if held is UNSET else tuple(discretion.text(fault) for fault in status.faults),
+        held=held,
+        doing=UNSET if held is UNSET or status.doing is None else discretion.text(status.doing),
+        stderr=UNSET if is_well or not with_stderr else tuple(discretion.text(line) for line in last_words),
+    )
+
+
+async def _store_answers(visit: Request) -> bool:
+    try:
+        async with asyncio.timeout(STORE_ANSWERS_WITHIN):
+            await visit.gateway.store.now_ms()
+    except Exception:
+        log.exception("The store does not answer.")
+        return False
+    return True
+
+
+Shows = Callable[[str], bool]
+"""Whether the key that asks may see this tool."""
+
+
+def metrics_text(counters: Counters, sources: Iterable[SourceStatus], *, shows: Shows) -> str:
+    """All figures, one metric after the other, each with its help."""
+    sources = list(sources)
+    lines = [
+        *_metric("jackfield_info", "gauge", "The gateway's version."),
+        _sample("jackfield_info", 1, version=__version__),
+        *_metric("jackfield_calls_total", "counter", "Calls by the status they came to."),
+        *_calls(counters, shows),
+        *_metric("jackfield_calls_running", "gauge", "Calls that are being executed now."),
+        _sample("jackfield_calls_running", counters.running),
+        *_metric("jackfield_call_duration_seconds", "histogram", "How long executed calls took."),
+        *_durations(counters, shows),
+        *_metric("jackfield_source_up", "gauge", "Whether a source is up."),
+        *(_sample("jackfield_source_up", int(s.status.takes_calls), source=s.name, kind=s.kind) for s in sources),
+        *_metric("jackfield_source_tools", "gauge", "Tools that a source offers."),
+        *(_sample("jackfield_source_tools", s.tools, source=s.name, kind=s.kind) for s in sources),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _calls(counters: Counters, shows: Shows) -> Iterable[str]:
+    for (tool, source, status), count in sorted(counters.calls.items()):
+        if shows(tool):
+            yield _sample("jackfield_calls_total", count, tool=tool, source=source, status=status)
+
+
+def _durations(counters: Counters, shows: Shows) -> Iterable[str]:
+    for (tool, source), durations in sorted(counters.durations.items(), key=lambda item: item[0]):
+        if shows(tool):
+            yield from _histogram(durations, tool=tool, source=source)
+
+
+def _histogram(durations: Durations, **labels: str) -> Iterable[str]:
+    """Buckets are cumulative, and the last one holds everything."""
+    name = "jackfield_call_duration_seconds"
+    so_far = 0
+    for limit, count in zip((*BUCKETS_MS, None), durations.buckets, strict=True):
+        so_far += count
+        edge = "+Inf" if limit is None else f"{limit / 1000:g}"
+        yield _sample(f"{name}_bucket", so_far, **labels, le=edge)
+    yield _sample(f"{name}_sum", durations.total_ms / 1000, **labels)
+    yield _sample(f"{name}_count", durations.count, **labels)
+
+
+def _metric(name: str, kind: str, help_text: str) -> tuple[str, str]:
+    return f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, value: float, **labels: str) -> str:
+    inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{inside}}} {value!r}" if inside else f"{name} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

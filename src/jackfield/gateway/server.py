@@ -1,0 +1,266 @@
+"""A gateway behind its doors, from the bound port to the last stream closed.
+
+Above: `jackfield serve`. Below: uvicorn, the guard, and the gateway itself, which is started behind doors that say so
+and stopped after the last request.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import uvicorn
+import uvloop
+from msgspec import Struct
+from starlette.types import ASGIApp
+
+from jackfield.errors import ConfigError
+from jackfield.gateway.banner import banner
+from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.logs import set_up_logging
+from jackfield.gateway.routes import DOORS, SOCKET_DOORS
+from jackfield.http.app import App
+from jackfield.http.errors import Sanitizer
+from jackfield.http.hosts import Hosts
+from jackfield.http.openapi import openapi_document
+from jackfield.http.request import Reception
+from jackfield.http.response import encode
+from jackfield.http.streams import Streams
+from jackfield.identity.authentication import Logins, Throttle
+from jackfield.mcp.methods import McpServer
+from jackfield.responses.run import Engine
+from jackfield.responses.service import ResponseService
+from jackfield.settings import ServerSettings, Settings
+
+log = logging.getLogger(__name__)
+
+NOTE = "gateway.json"
+BACKLOG = 2048
+CALLS_END_WITHIN = 5.0
+CONNECTIONS_END_WITHIN = 6
+WORK_ENDS_WITHIN = 1.0
+GATEWAY_STOPS_WITHIN = 2.0
+IDLE_CONNECTION_SECONDS = 75
+
+
+class RunningNote(Struct, frozen=True, kw_only=True):
+    """`gateway.json` in the data folder: where the CLI finds the gateway that runs here."""
+
+    url: str
+    pid: int
+
+
+def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engine | None = None) -> ASGIApp:
+    """Every door of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
+    streams = streams or Streams()
+    reception = Reception(
+        gateway=gateway,
+        document=encode(openapi_document(DOORS)),
+        hosts=Hosts(gateway.settings.server),
+        discretion=Sanitizer.of(gateway.settings),
+        throttle=Throttle(),
+        logins=Logins(gateway.store, gateway.keyring),
+        mcp=McpServer(gateway),
+        responses=ResponseService(
+            store=gateway.store,
+            engine=engine or gateway.engine,
+            gateway_id=gateway.id,
+            streams=streams,
+            settings=gateway.settings.responses,
+        ),
+        streams=streams,
+    )
+    return App(reception, DOORS, SOCKET_DOORS)
+
+
+def serve(settings: Settings) -> int:
+    """Run a gateway until it is told to stop; the exit code. What cannot be served raises `ConfigError`."""
+    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used)
+    with bind(settings.server) as listener:
+        server = msgspec.structs.replace(settings.server, port=listener.getsockname()[1])
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(msgspec.structs.replace(settings, server=server), listener))
+    return 0
+
+
+def bind(server: ServerSettings) -> socket.socket:
+    """The listening socket, or a `ConfigError` that says why there is none and what to do."""
+    where = f"{server.host}:{server.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            server.host or None, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as fault:
+        raise ConfigError(
+            f"The host '{server.host}' cannot be used: {fault.strerror}. Choose another with --host."
+        ) from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)  # noqa: FBT003 - the socket's own interface
+    except OSError as fault:
+        listener.close()
+        raise ConfigError(
+            f"Cannot listen on {where}: {(fault.strerror or str(fault)).lower()}. "
+            "Stop what uses it, or choose another port with --port."
+        ) from None
+    return listener
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    """One gateway after another: one that was declared dead stops its work and a new one takes the port."""
+    try:
+        while await _serve_one(settings, listener):
+            log.warning("Starting again under a new id.")
+            listener = bind(settings.server)
+    finally:
+        await _leave_the_stubborn()
+
+
+async def _leave_the_stubborn() -> None:
+    """A tool that will not be cancelled must not keep the process: the loop would wait for it for ever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others and (await asyncio.wait(others, timeout=WORK_ENDS_WITHIN))[1]:
+        log.warning("Some tools would not stop; the gateway ends without them.")
+        logging.shutdown()
+        os._exit(0)
+
+
+async def _serve_one(settings: Settings, listener: socket.socket) -> bool:
+    """Run one gateway to its end; whether another is to follow."""
+    gateway = Gateway(settings)
+    noted = ExitStack()
+    server = _Server(gateway, noted)
+    watching = asyncio.create_task(_stop_when_dead(gateway, server))
+    try:
+        await server.serve(sockets=[listener])
+        return gateway.declared_dead.is_set()
+    finally:
+        watching.cancel()
+        noted.close()
+        try:
+            async with asyncio.timeout(GATEWAY_STOPS_WITHIN):
+                await gateway.stop()
+        except TimeoutError:
+            log.warning("The gateway did not stop in time; what it was doing is taken up at the next start.")
+
+
+async def _stop_when_dead(gateway: Gateway, server: "_Server") -> None:
+    await gateway.declared_dead.wait()
+    server.should_exit = True
+
+
+@contextmanager
+def _running_note(settings: Settings) -> Generator[None]:
+    """Says in the data folder where this gateway is, as long as it is there."""
+    path = settings.data / NOTE
+    note = RunningNote(url=settings.url, pid=os.getpid())
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(msgspec.json.encode(note))
+    try:
+        yield
+    finally:
+        _remove_note(path, note)
+
+
+def _remove_note(path: Path, note: RunningNote) -> None:
+    """Another gateway may have written its own in the meantime; that one stays."""
+    try:
+        if msgspec.json.decode(path.read_bytes(), type=RunningNote) == note:
+            path.unlink()
+    except (OSError, msgspec.MsgspecError):
+        log.debug("%s was gone already.", path)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with our signals: the first stops gracefully, the second at once; and streams end with the server."""
+
+    def __init__(self, gateway: Gateway, noted: ExitStack) -> None:
+        self._gateway = gateway
+        self._noted = noted
+        self._streams = Streams()
+        server = gateway.settings.server
+        super().__init__(
+            uvicorn.Config(
+                build_app(gateway, streams=self._streams),
+                loop="uvloop",
+                http="httptools",
+                ws="websockets-sansio",
+                ws_max_size=server.max_body,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=bool(server.trusted_proxies),
+                forwarded_allow_ips=list(server.trusted_proxies),
+                backlog=BACKLOG,
+                timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+                timeout_graceful_shutdown=CONNECTIONS_END_WITHIN,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """The doors open first, so that probes are answered while the gateway starts."""
+        await super().startup(sockets)
+        await self._gateway.start()
+        # Not before: a gateway that is refused its database must leave the note of the one that has it.
+        self._noted.enter_context(_running_note(self._gateway.settings))
+        sys.stderr.write(banner(self._gateway))
+        sys.stderr.flush()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Callers of sessions are told, and streams end; calls that run get their grace, so that whoever waits for one
+        still has an answer.
+        """
+        await _ended(self._gateway.sessions.close())
+        self._streams.close()
+        await _ended(super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
+        await self._streams.finish(within=WORK_ENDS_WITHIN)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Uvicorn would raise the signal again at the end, before the gateway has stopped."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._say_when_read)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+    def _say_when_read(self) -> None:
+        """SIGHUP asks many servers to read their config again; a terminal that closes sends it too."""
+        path = self._gateway.settings.path or "The configuration"
+        log.warning("Got SIGHUP. %s is read at the next start, so nothing changes now. To apply it, restart.", path)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own interface
+        if not self.should_exit:
+            self.should_exit = True
+            return
+        log.warning("Stopped at once; calls that were running are settled at the next start.")
+        logging.shutdown()
+        (self._gateway.settings.data / NOTE).unlink(missing_ok=True)
+        os._exit(128 + sig)
+
+
+async def _ended(*ends: Awaitable[None]) -> None:
+    """See them all to their end; one that fails keeps nothing else from stopping."""
+    for fault in await asyncio.gather(*ends, return_exceptions=True):
+        if isinstance(fault, Exception):
+            log.error("Something did not end as it should; the next start takes it up.", exc_info=fault)

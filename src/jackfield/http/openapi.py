@@ -1,0 +1,187 @@
+"""The OpenAPI document, made from the same table that is served.
+
+Above: `routes.py`. Below: `door.py`. Every status that a door can answer is in it: its own answers, and the refusals
+that follow from what it takes (a key, a body, a query).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from jackfield import __version__
+from jackfield.http.errors import ErrorAnswer
+from jackfield.http.permissions import Permission
+from jackfield.http.request import Request
+from jackfield.http.response import Response, raw_json_response
+from jackfield.http.routing import JSON_MEDIA, SSE_MEDIA, UNGUARDED, ResponseSpec, Route
+from jackfield.model.principal import Scope
+
+_REF = "#/components/schemas/{name}"
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"apiKey": []}, {"secretKey": []}, {"login": []}]
+_SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "secretKey": {"type": "apiKey", "in": "header", "name": "x-secret-key"},
+    "login": {"type": "apiKey", "in": "cookie", "name": "jackfield"},
+}
+_REFUSALS = {
+    400: "The body or a parameter is not what is taken here",
+    401: "No key, or a wrong one",
+    403: "The key may not do this, or the request comes from a foreign page",
+    404: "There is no such thing, or this key may not see it",
+    408: "The body did not come in time",
+    409: "It is not in a state that allows this",
+    410: "It expired before this came",
+    413: "The body is larger than `[server] max_body`",
+    415: "The body is not declared as JSON",
+    421: "The Host header names another server",
+    429: "Too many calls of this tool; `Retry-After` says when to come back",
+    500: "A fault of the gateway; its log has the details under the reference in the message",
+    503: "Not now: the source, the store or the gateway itself is not ready",
+}
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
+
+
+async def give_document(visit: Request) -> Response:
+    """The document itself."""
+    return raw_json_response(visit.reception.document)
+
+
+def openapi_document(doors: Iterable[Route]) -> dict[str, Any]:
+    """The whole document."""
+    doors = tuple(doors)
+    schemas = _Schemas(doors)
+    paths: dict[str, dict[str, Any]] = {}
+    for door in doors:
+        paths.setdefault(door.path, {})[door.method.lower()] = _operation(door, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Jackfield",
+            "version": __version__,
+            "summary": "The panel where an AI agent's tools plug in",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": group} for group in dict.fromkeys(door.group for door in doors)],
+        "paths": paths,
+        "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+def refusals_of(door: Route) -> tuple[int, ...]:
+    """Every error status of a door: its own, and those of its kind."""
+    statuses = {*door.refusals, 400, 403, 500}
+    if door.path not in UNGUARDED:
+        statuses.add(421)
+    if not door.always_open:
+        statuses.add(503)
+    if door.needs is not None or door.takes_key:
+        statuses |= {401, 429}
+    if door.body is not None:
+        statuses |= {408, 413, 415}
+    return tuple(sorted(statuses - set(door.answers)))
+
+
+class _Schemas:
+    """The types of all doors as components, and where each is found."""
+
+    def __init__(self, doors: tuple[Route, ...]) -> None:
+        types: list[Any] = [ErrorAnswer]
+        for door in doors:
+            types += [kind for kind in (door.body, door.query) if kind is not None]
+            types += [header.type for header in door.headers]
+            types += [body.type for body in door.answers.values() if body.type is not None]
+        unique = list({id(kind): kind for kind in types}.values())
+        schemas, self.components = msgspec.json.schema_components(unique, ref_template=_REF)
+        self._by_type = {id(kind): schema for kind, schema in zip(unique, schemas, strict=True)}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        return self._by_type[id(kind)]
+
+    def struct(self, kind: Any) -> dict[str, Any]:
+        """The schema of a struct itself; those of a query become parameters."""
+        schema: dict[str, Any] = self.components[self.of(kind)["$ref"].rpartition("/")[2]]
+        return schema
+
+
+def _operation(door: Route, schemas: _Schemas) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": door.operation or door.handler.__name__,
+        "summary": door.summary,
+        "tags": [door.group],
+        "parameters": _parameters(door, schemas),
+        "responses": _responses(door, schemas),
+        "security": [] if door.needs is None and not door.takes_key else list(_SECURITY),
+    }
+    if door.takes_key and door.needs is None:
+        operation["security"].append({})
+    if door.needs is not None:
+        operation["description"] = f"Needs a key with {_words_for(door.needs)}."
+    if door.body is not None:
+        operation["requestBody"] = {
+            "required": not door.body_is_optional,
+            "content": {JSON_MEDIA: {"schema": schemas.of(door.body)}},
+        }
+    return operation
+
+
+def _words_for(needs: Scope | Permission) -> str:
+    return needs.says.replace("'", "`") if isinstance(needs, Permission) else f"the scope `{needs.value}`"
+
+
+def _parameters(door: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _PARAMETER.findall(door.path)
+    ]
+    if door.query is not None:
+        query = schemas.struct(door.query)
+        required = query.get("required", ())
+        found += [
+            _query_parameter(name, schema, required=name in required) for name, schema in query["properties"].items()
+        ]
+    found += [
+        {"name": header.name, "in": "header", "description": header.says, "schema": schemas.of(header.type)}
+        for header in door.headers
+    ]
+    return found
+
+
+def _query_parameter(name: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    """A field of a query struct: `x: T | None = None` is a parameter that may be left out, never null."""
+    if "anyOf" in schema:
+        schema = next(kind for kind in schema["anyOf"] if kind != {"type": "null"})
+    schema = dict(schema)
+    parameter: dict[str, Any] = {"name": name, "in": "query", "required": required}
+    if description := schema.pop("description", None):
+        parameter["description"] = description
+    return parameter | {"schema": schema}
+
+
+def _responses(door: Route, schemas: _Schemas) -> dict[str, Any]:
+    responses = {str(status): _answer(body, schemas) for status, body in door.answers.items()}
+    error = {JSON_MEDIA: {"schema": schemas.of(ErrorAnswer)}}
+    for status in refusals_of(door):
+        responses[str(status)] = {"description": _REFUSALS[status], "content": error}
+        if status in (429, 503):
+            responses[str(status)]["headers"] = _RETRY_AFTER
+    return responses
+
+
+def _answer(body: ResponseSpec, schemas: _Schemas) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": body.says}
+    if body.headers:
+        answer["headers"] = {
+            name: {"description": says, "schema": {"type": "string"}} for name, says in body.headers.items()
+        }
+    if body.type is not None:
+        answer["content"] = {body.media: {"schema": schemas.of(body.type)}}
+    elif body.media != JSON_MEDIA:
+        answer["content"] = {body.media: {"schema": {"type": "string"}}}
+    if body.streams:
+        answer.setdefault("content", {})[SSE_MEDIA] = {"schema": {"type": "string"}}
+    return answer

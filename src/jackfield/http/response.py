@@ -1,0 +1,103 @@
+"""What a door gives back: a whole answer in one piece. Streams are in `sse.py`.
+
+An answer is an ASGI app, so `guard.py` sends every kind the same way. Above: the doors. Below: msgspec.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+encode = msgspec.json.Encoder().encode
+Header = tuple[bytes, bytes]
+
+JSON = (b"content-type", b"application/json")
+NO_STORE = (b"cache-control", b"no-store")
+CACHED: tuple[Header, ...] = (
+    (b"cache-control", b"public, max-age=60"),
+    (b"vary", b"Authorization, X-Api-Key, X-Secret-Key, Cookie"),
+)
+"""Of a manifest: it may be kept for a minute, by whoever has the same key."""
+_JSON_HEADERS = (JSON, NO_STORE)
+
+
+class Response(Protocol):
+    """Something that can be sent: `BytesResponse`, `EventStream`, or any response of Starlette."""
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send, /) -> Awaitable[None]: ...
+
+
+class BytesResponse:
+    """Status, headers and a body that is ready."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(self.start())
+        await send({"type": "http.response.body", "body": self.body})
+
+    def start(self) -> dict[str, Any]:
+        """What is sent before the body."""
+        length = (b"content-length", b"%d" % len(self.body))
+        return {"type": "http.response.start", "status": self.status, "headers": [*self.headers, length]}
+
+
+class EmptyResponse:
+    """An answer without a body: 204, 304."""
+
+    __slots__ = ("headers", "status")
+
+    def __init__(self, status: int, headers: Iterable[Header] = ()) -> None:
+        self.status = status
+        self.headers = headers
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def json_response(value: Any, *, status: int = 200, headers: Iterable[Header] = ()) -> BytesResponse:
+    """`value` as JSON that nobody may keep."""
+    return raw_json_response(encode(value), status=status, headers=headers)
+
+
+def raw_json_response(body: bytes, *, status: int = 200, headers: Iterable[Header] = ()) -> BytesResponse:
+    """JSON that is encoded already."""
+    return BytesResponse(status, (*_JSON_HEADERS, *headers), body)
+
+
+def etag_matches(if_none_match: str | None, etag: str) -> bool:
+    """Whether an If-None-Match header names this ETag: `*`, or a list, weak or strong."""
+    if if_none_match is None:
+        return False
+    bare = etag.removeprefix("W/")
+    given = [one.strip() for one in if_none_match.split(",")]
+    return "*" in given or any(one.removeprefix("W/") == bare for one in given)
+
+
+PIECE = 64 * 1024
+"""Servers make us wait when they hold about this much."""
+
+
+async def send_whole(send: Send, body: bytes, *, gone: "asyncio.Future[Any]") -> bool:
+    """Send a part of a body and wait until it has left. False: the client hung up (`gone` is done) before that."""
+    for start in range(0, len(body), PIECE):
+        await send(part(body[start : start + PIECE]))
+        if gone.done():
+            return False
+    if len(body) > PIECE:
+        await send(part(b""))  # comes back when the server holds little of what went before
+        await asyncio.sleep(0)
+    return not gone.done()
+
+
+def part(body: bytes) -> dict[str, object]:
+    """A part of a body after which there is more."""
+    return {"type": "http.response.body", "body": body, "more_body": True}

@@ -1,0 +1,127 @@
+"""What one door is: method and path, who may pass, what it takes and what it may answer.
+
+Above: `routes.py`, the table of them; `guard.py`, which opens them; `openapi.py`, which describes them. One entry
+serves all three, so the document cannot say anything else than what is served.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from starlette.routing import compile_path
+from starlette.types import Send
+
+from jackfield.http.permissions import Permission
+from jackfield.http.request import Handler, Request
+from jackfield.model.principal import Scope
+
+JSON_MEDIA = "application/json"
+SSE_MEDIA = "text/event-stream"
+UNGUARDED = frozenset({"/healthz", "/readyz"})
+"""Paths that answer to any Host, because probes come by address."""
+
+
+class ResponseSpec(Struct, frozen=True, kw_only=True):
+    """What an answer of one status carries: a type, or text of a media type."""
+
+    says: str
+    type: Any = None
+    media: str = JSON_MEDIA
+    streams: bool = False
+    """Whether the same status may also be a stream of events, when the client asks for one."""
+    headers: dict[str, str] = {}
+    """Response headers worth knowing, each with a sentence."""
+
+
+class HeaderParameter(Struct, frozen=True, kw_only=True):
+    """A request header that a door reads."""
+
+    name: str
+    says: str
+    type: Any = str
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    group: str
+    needs: Scope | Permission | None = Scope.READ
+    """The scope a key must hold, or the rule it must fit; None: the door is open to all."""
+    for_sessions: bool = False
+    """A session's key passes too; behind the door it finds what is lent to that session."""
+    is_discovery: bool = False
+    """Open without a key where `[discovery] public` says so."""
+    takes_key: bool = False
+    """Open, but a key that is given is read."""
+    operation: str | None = None
+    """Its id in the OpenAPI document; without one, the handler's name."""
+    always_open: bool = False
+    """Also while the gateway is starting or stopping."""
+    path_takes_slashes: bool = False
+    query: type[Struct] | None = None
+    body: Any = None
+    """The type of the JSON it takes; None: it takes no body."""
+    body_is_optional: bool = False
+    headers: tuple[HeaderParameter, ...] = ()
+    answers: dict[int, ResponseSpec] = {}
+    refusals: tuple[int, ...] = ()
+    """Error statuses beside those that every door of its kind has."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in sentences."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def route(self) -> str:
+        """The path as the router reads it."""
+        return self.path.replace("}", ":path}") if self.path_takes_slashes else self.path
+
+
+SocketHandler = Callable[[Request, Send], Awaitable[None]]
+
+
+class SocketRoute(Struct, frozen=True, kw_only=True):
+    """A path that speaks WebSocket."""
+
+    path: str
+    handler: SocketHandler
+    needs: Scope = Scope.READ
+    for_sessions: bool = False
+    is_discovery: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"WebSocket {self.path}"
+
+
+T = TypeVar("T")
+
+
+class Paths(Generic[T]):
+    """A map of path patterns (`/calls/{id}`, `/tools/{name:path}`); the first that fits counts."""
+
+    def __init__(self, patterns: Iterable[tuple[str, T]]) -> None:
+        self._whole: dict[str, T] = {}
+        self._variable: list[tuple[re.Pattern[str], T]] = []
+        for pattern, target in patterns:
+            if "{" in pattern:
+                self._variable.append((compile_path(pattern)[0], target))
+            else:
+                self._whole[pattern] = target
+
+    def find(self, path: str) -> tuple[T, dict[str, str]] | None:
+        """What stands at `path`, with the variable parts; None when nothing does."""
+        target = self._whole.get(path)
+        if target is not None:
+            return target, {}
+        for pattern, variable in self._variable:
+            found = pattern.match(path)
+            if found is not None:
+                return variable, found.groupdict()
+        return None

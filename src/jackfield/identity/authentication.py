@@ -1,0 +1,261 @@
+"""Who asks: the key in a request's headers or the login in its cookie, made into a principal.
+
+Above: `guard.py`. Below: the keyring and `logins.py`. A refusal says what is missing and how to give it.
+"""
+
+import hmac
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from msgspec import Struct
+
+from jackfield.errors import BadRequest, Forbidden, RateLimited, Unauthenticated
+from jackfield.http.permissions import Permission
+from jackfield.http.request import Request
+from jackfield.http.routing import Route, SocketRoute
+from jackfield.identity.keys import Credential, Keyring, digest_of
+from jackfield.model.principal import Principal, Scope
+from jackfield.store import Login, Store
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_KEY_HEADERS = (b"x-api-key", b"x-secret-key")
+_HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
+
+
+async def admit(visit: Request, door: Route | SocketRoute, *, needs: Scope | Permission) -> Principal:
+    """The principal who asks, if its key is good for this door."""
+    what, for_sessions = door.name, door.for_sessions
+    principal = await recognise(visit)
+    if principal is None and door.is_discovery:
+        principal = visit.gateway.settings.discovery.reader
+    if principal is None:
+        raise Unauthenticated(f"{what} needs a key. {_HOW}")
+    if isinstance(needs, Permission):
+        if not needs.holds(principal):
+            raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
+    elif not principal.may(needs) and not (for_sessions and visit.gateway.sessions.is_live(principal.session)):
+        raise Forbidden(
+            f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
+            f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."
+        )
+    return principal
+
+
+async def recognise(visit: Request) -> Principal | None:
+    """The principal who asks, or None when neither key nor login is given. What is given must be right."""
+    key = key_in(visit.headers)
+    if key is not None:
+        principal = visit.gateway.keyring.find(key)
+        visit.reception.throttle.check(visit.address, key, principal)
+        if principal is None:
+            raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
+        return principal
+    login = login_in(visit.header(b"cookie"), secure=visit.is_https)
+    return None if login is None else await _signed_in(visit, login)
+
+
+def key_in(headers: dict[bytes, bytes]) -> bytes | None:
+    """The one key that the headers carry; two different ones are a mistake of the client."""
+    given: bytes | None = None
+    if (authorization := headers.get(b"authorization")) is not None:
+        scheme, _, given = authorization.strip().partition(b" ")
+        given = given.strip()
+        if scheme.lower() != b"bearer" or not given:
+            raise Unauthenticated("The Authorization header is not 'Bearer KEY'. Write it so.")
+    for name in _KEY_HEADERS:
+        other = headers.get(name)
+        if other is None:
+            continue
+        if given is not None and not hmac.compare_digest(given, other.strip()):
+            raise BadRequest("The request carries two different keys. Send one of them.")
+        given = other.strip()
+    return given
+
+
+async def _signed_in(visit: Request, login: str) -> Principal:
+    principal = await visit.reception.logins.find(login)
+    if principal is None:
+        raise Unauthenticated("You are signed out. Open the link that the gateway printed, or give a key.")
+    if visit.scope.get("method", "WEBSOCKET") not in SAFE_METHODS and not _from_own_page(visit):
+        raise Forbidden(
+            "A login cookie counts only for requests from the gateway's own page. Send a key in a header instead."
+        )
+    return principal
+
+
+def _from_own_page(visit: Request) -> bool:
+    origin = visit.headers.get(b"origin")
+    if origin is None:
+        return visit.headers.get(b"sec-fetch-site") in (b"same-origin", b"none")
+    scheme = "https" if visit.scope["scheme"] in ("https", "wss") else "http"
+    return visit.reception.hosts.is_own_origin(origin, scheme=scheme, host=visit.headers.get(b"host", b""))
+
+
+COOKIE = "jackfield"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Its name on https: browsers take it from this very host only, and over TLS only."""
+LIFETIME_SECONDS = 30 * 24 * 3600
+_REMEMBER_SECONDS = 60.0
+_MOST_REMEMBERED = 10_000
+
+
+class Logins:
+    """The sign-ins of this gateway's pages."""
+
+    def __init__(self, store: Store, keyring: Keyring, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._clock = clock
+        self._seen: dict[str, tuple[Login, float]] = {}
+
+    async def open(self, credential: Credential) -> str:
+        """A new login's id, on record before it is given out."""
+        login = secrets.token_urlsafe(32)
+        await self._store.save_login(digest_of(login), Login(principal=credential.principal.name, key=credential.key))
+        return login
+
+    async def find(self, login: str) -> Principal | None:
+        """Who is signed in with this id; a principal whose key is gone is not."""
+        digest = digest_of(login)
+        kept, until = self._seen.get(digest, (None, 0.0))
+        if kept is None or until < self._clock():
+            kept = await self._store.find_login(digest)
+            self._remember(digest, kept)
+        return self._keyring.holder(kept.key, name=kept.principal) if kept is not None else None
+
+    async def close(self, login: str) -> None:
+        """Sign out: the id is worth nothing from now on."""
+        digest = digest_of(login)
+        self._seen.pop(digest, None)
+        await self._store.drop_login(digest)
+
+    def _remember(self, digest: str, login: Login | None) -> None:
+        self._seen.pop(digest, None)
+        if login is None:
+            return
+        if len(self._seen) >= _MOST_REMEMBERED:
+            self._seen.clear()
+        self._seen[digest] = (login, self._clock() + _REMEMBER_SECONDS)
+
+
+def login_in(cookie_header: str | None, *, secure: bool) -> str | None:
+    """The login id in a Cookie header, if there is one."""
+    if cookie_header is None or COOKIE not in cookie_header:
+        return None
+    wanted = SECURE_COOKIE if secure else COOKIE
+    for pair in cookie_header.split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == wanted and value:
+            return value
+    return None
+
+
+def login_cookie(login: str | None, *, secure: bool) -> bytes:
+    """The Set-Cookie value that signs in, or out for None."""
+    lifetime = LIFETIME_SECONDS if login else 0
+    text = f"{SECURE_COOKIE if secure else COOKIE}={login or ''}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Strict"
+    return (text + ("; Secure" if secure else "")).encode()
+
+
+log = logging.getLogger(__name__)
+
+BURST = 60
+"""Different wrong keys that an address may send at once; as many repeats of them."""
+PER_SECOND = 1.0
+"""How many more it may send in every second after that."""
+MOST = 10_000
+"""Addresses, and keys at addresses, that are remembered."""
+UNGUESSABLE = 32
+"""Characters of a key that nobody finds by trying; those that the gateway makes have more."""
+KEPT = 16
+"""Wrong keys of an address that are known again, as digests."""
+
+
+class _Bucket:
+    """What is spent of a burst; it comes back with time."""
+
+    __slots__ = ("at", "spent")
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self.at = 0.0
+
+    def require(self, now: float, *, takes: int) -> None:
+        """Take so much, or nothing and raise `RateLimited`; 0 only asks whether there is room."""
+        self.spent = max(0.0, self.spent - (now - self.at) * PER_SECOND)
+        self.at = now
+        if self.spent > BURST - 1:
+            raise RateLimited(
+                "Too many wrong keys came from this address. Wait, and check the key.",
+                retry_after=(self.spent - BURST + 1) / PER_SECOND,
+            )
+        self.spent += takes
+
+
+class _Address(Struct):
+    guesses: _Bucket
+    repeats: _Bucket
+    wrong: list[str]
+
+
+class Throttle:
+    """What each address has left of its bursts, and who has come from where."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def check(self, address: str, key: str | bytes, principal: Principal | None) -> None:
+        """Raise `RateLimited` where too many wrong keys came from `address`. `principal`: whose key it is, if right."""
+        if principal is None:
+            self._count(_network_of(address), digest_of(key))
+            return
+        if self._addresses:
+            is_known = len(key) >= UNGUESSABLE or (address, principal.name) in self._known
+            self._let_in(_network_of(address), is_known=is_known)
+        if (address, principal.name) not in self._known:
+            self._known[address, principal.name] = None
+            if len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+    def _let_in(self, network: str, *, is_known: bool) -> None:
+        found = self._addresses.get(network)
+        if found is None:
+            return
+        if not is_known:
+            found.guesses.require(self._clock(), takes=0)
+        found.repeats.spent = 0.0
+
+    def _count(self, network: str, digest: str) -> None:
+        found = self._addresses.get(network)
+        if found is None:
+            found = self._addresses[network] = _Address(_Bucket(), _Bucket(), [])
+            if len(self._addresses) > MOST:
+                self._addresses.popitem(last=False)
+        else:
+            self._addresses.move_to_end(network)
+        if digest in found.wrong:
+            found.repeats.require(self._clock(), takes=1)
+            return
+        found.guesses.require(self._clock(), takes=1)
+        found.wrong = [*found.wrong[1 - KEPT :], digest]
+        if found.guesses.spent > BURST - 1:
+            log.warning("Many wrong keys from %s: it is made to wait.", network or "an unknown address")
+
+
+@lru_cache(maxsize=4096)
+def _network_of(address: str) -> str:
+    """Whom an address stands for: of IPv6 a whole /64, because a single machine has that many."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, 64), strict=False))
+    return address

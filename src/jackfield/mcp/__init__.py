@@ -1,0 +1,1 @@
+"""The MCP server: `/mcp` and stdio, both eras of the protocol."""

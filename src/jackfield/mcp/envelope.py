@@ -1,0 +1,72 @@
+"""A request of revision 2026-07-28 says for itself who asks: the checks of its `_meta` and its headers. Pure.
+
+Above: the door. Below: `wire.py`. The first rung that does not hold is the error: `_meta` complete, headers the same as
+the body, the revision one that is served. Headers are compared because others on the way route by them.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jackfield.mcp.revisions import CAPABILITIES_KEY, MODERN, VERSION_KEY
+from jackfield.mcp.wire import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError, RpcRequest
+
+VERSION_HEADER = b"mcp-protocol-version"
+METHOD_HEADER = b"mcp-method"
+NAME_HEADER = b"mcp-name"
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Methods whose subject stands in `Mcp-Name` too, and the parameter that has it."""
+_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
+
+
+def client_capabilities(request: RpcRequest, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """What the client can do, by its own word; raises `RpcError` for a request that contradicts itself."""
+    meta = request.params.get("_meta")
+    missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if not isinstance(meta, dict) or key not in meta]
+    if missing or not isinstance(meta, dict):
+        raise RpcError(INVALID_PARAMS, f"'params._meta' lacks {' and '.join(missing)}. Revision {MODERN} needs them.")
+    version, capabilities = meta[VERSION_KEY], meta[CAPABILITIES_KEY]
+    _check_headers(request, headers, version)
+    if not isinstance(version, str) or not isinstance(capabilities, dict):
+        raise RpcError(INVALID_PARAMS, f"'params._meta': {VERSION_KEY} is a string, {CAPABILITIES_KEY} an object.")
+    check_version(version)
+    return capabilities
+
+
+def check_version(version: str) -> None:
+    if version != MODERN:
+        raise RpcError(
+            UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": version}
+        )
+
+
+def header_value(header: bytes | None) -> str | None:
+    """A header's text; `=?base64?…?=` is decoded, and None when that is not right."""
+    if header is None:
+        return None
+    text = header.decode("latin-1").strip(" \t")
+    found = _BASE64.fullmatch(text)
+    if found is None:
+        return text
+    try:
+        decoded = base64.b64decode(found[1], validate=True)
+        return decoded.decode() if base64.b64encode(decoded).decode() == found[1] else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _check_headers(request: RpcRequest, headers: Mapping[bytes, bytes], version: Any) -> None:
+    if header_value(headers.get(VERSION_HEADER)) != version or version is None:
+        raise _mismatch("MCP-Protocol-Version", "the revision in 'params._meta'")
+    if header_value(headers.get(METHOD_HEADER)) != request.method:
+        raise _mismatch("Mcp-Method", "'method'")
+    named_by = _NAMED_BY.get(request.method)
+    name = None if named_by is None else request.params.get(named_by)
+    if name is not None and header_value(headers.get(NAME_HEADER)) != name:
+        raise _mismatch("Mcp-Name", f"'params.{named_by}'")
+
+
+def _mismatch(header: str, body: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"The header {header} is missing or does not agree with {body} of the body.")

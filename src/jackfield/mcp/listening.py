@@ -1,0 +1,93 @@
+"""That the list of tools has changed: told on the GET stream of a session, or on `subscriptions/listen` (2026-07-28).
+
+Above: the door. Below: the catalog's followers. A client is told that something changed and asks for the list itself.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from msgspec import Raw
+
+from jackfield.catalog.catalog import Catalog, Follower
+from jackfield.http.sse import CONNECTED, Comment, EventMessage
+from jackfield.http.streams import stop
+from jackfield.mcp.pushing import Push
+from jackfield.mcp.results import stamped
+from jackfield.mcp.revisions import MODERN, SUBSCRIPTION_KEY
+from jackfield.mcp.sessions import Session
+from jackfield.mcp.wire import INVALID_PARAMS, RpcError, RpcRequest, notification, response
+from jackfield.model.principal import Principal
+
+LIST_CHANGED = "notifications/tools/list_changed"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+async def session_messages(
+    catalog: Catalog, principal: Principal, session: Session
+) -> AsyncGenerator[EventMessage | Comment]:
+    """What a session is told outside any request. The comment says that from here on nothing is missed."""
+    follower = catalog.follow(principal)
+    session.follow(follower)
+    try:
+        yield CONNECTED
+        async with session.pushing.stream() as outbox:
+            telling = asyncio.create_task(_tell_changes(follower, outbox))
+            try:
+                while (said := await _next(outbox, telling)) is not None:
+                    yield EventMessage(event="message", data=Raw(said.message), on_sent=said.on_sent)
+            finally:
+                await stop(telling)
+    finally:
+        session.unfollow(follower)
+
+
+async def _tell_changes(follower: Follower, outbox: "asyncio.Queue[Push]") -> None:
+    async for change in follower:
+        if change.names_tools:
+            await outbox.put(Push(notification(LIST_CHANGED)))
+
+
+async def _next(outbox: "asyncio.Queue[Push]", telling: "asyncio.Task[None]") -> Push | None:
+    """What is to be sent next; None when there are no more changes to tell, which is when the stream is to end."""
+    if not outbox.empty():
+        return outbox.get_nowait()
+    coming = asyncio.ensure_future(outbox.get())
+    try:
+        await asyncio.wait((coming, telling), return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        coming.cancel()
+
+
+def wants_tool_changes(request: RpcRequest) -> bool:
+    """Whether a subscription asks for the one thing that can be subscribed to here."""
+    wanted = request.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise RpcError(
+            INVALID_PARAMS, "'params.notifications' must be an object, such as {\"toolsListChanged\": true}."
+        )
+    return wanted.get("toolsListChanged") is True
+
+
+async def subscription_messages(
+    catalog: Catalog, principal: Principal, request: RpcRequest
+) -> AsyncGenerator[EventMessage | Comment]:
+    """First what is agreed to, then each change; at the end, if the gateway ends it, the empty result."""
+    meta: dict[str, Any] = {SUBSCRIPTION_KEY: request.id}
+    is_wanted = wants_tool_changes(request)
+    follower = catalog.follow(principal)
+    honoured = {"toolsListChanged": True} if is_wanted else {}
+    changed = _message(notification(LIST_CHANGED, {"_meta": meta}))
+    try:
+        yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
+        async for change in follower:
+            if is_wanted and change.names_tools:
+                yield changed
+        yield _message(response(request.id, stamped(b"", revision=MODERN, meta=meta)))
+    finally:
+        follower.close()
+
+
+def _message(json: bytes) -> EventMessage:
+    return EventMessage(event="message", data=Raw(json))

@@ -1,0 +1,186 @@
+"""The protocol: one function per method of MCP, for both eras and any transport.
+
+Above: the door. Below: `calling.py` for calls, the catalog for lists. A method gets the request, its caller and the
+exchange, and gives the bytes of the result; what the protocol has no result for raises `RpcError`.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from jackfield.errors import BadRequest, Refused
+from jackfield.gateway.gateway import Gateway
+from jackfield.http.response import encode
+from jackfield.mcp.caller import Caller
+from jackfield.mcp.calling import Calling
+from jackfield.mcp.definitions import Definitions
+from jackfield.mcp.exchange import McpExchange, Settled
+from jackfield.mcp.results import SERVER, found_result, refusal_result, stamped
+from jackfield.mcp.revisions import LOG_LEVELS, MODERN, negotiated
+from jackfield.mcp.search_tools import SEARCH_TOOLS, among, is_searched, search_definition, wanted
+from jackfield.mcp.session_tools import SessionTools
+from jackfield.mcp.sessions import Session, Sessions
+from jackfield.mcp.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RpcError,
+    RpcRequest,
+    object_param,
+    text_param,
+)
+from jackfield.model.principal import Scope
+
+log = logging.getLogger(__name__)
+
+FORBIDDEN = -32003
+REFUSED = -32000
+FRESH_MS = 60_000
+LONGEST_INSTRUCTIONS = 20_000
+"""How long a client of 2026-07-28 may keep a list, if it hears of no change."""
+
+Method = Callable[[RpcRequest, Caller, McpExchange], Awaitable[bytes]]
+
+
+class McpServer:
+    """One gateway as an MCP server, and what it remembers of its clients."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.sessions = Sessions()
+        self._gateway = gateway
+        self._definitions = Definitions()
+        self._calling = Calling(gateway)
+        self._session_tools = SessionTools(gateway.sessions)
+        self._handshake: dict[str, Method] = {
+            "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+        }
+        self._modern: dict[str, Method] = {
+            "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
+            "server/discover": self._discover,
+        }
+
+    async def answer(self, caller: Caller, exchange: McpExchange) -> Settled:
+        """What a request comes to. Every fault has its shape here, so nothing is raised."""
+        request = exchange.request
+        methods = self._modern if caller.is_modern else self._handshake
+        method = methods.get(request.method)
+        if method is None:
+            return RpcError(METHOD_NOT_FOUND, f"There is no method '{request.method[:100]}' here.")
+        try:
+            return await method(request, caller, exchange)
+        except RpcError as error:
+            return error
+        except Refused as refusal:
+            return RpcError(REFUSED, refusal.message, {"code": refusal.code})
+        except Exception:
+            reference = secrets.token_hex(6)
+            log.exception("MCP request %s failed (reference %s)", request.method[:100], reference)
+            return RpcError(
+                INTERNAL_ERROR,
+                f"Something went wrong inside the gateway. Its log has the details under reference {reference}.",
+            )
+
+    def shake_hands(self, request: RpcRequest, caller: Caller) -> tuple[bytes, Session]:
+        """`initialize`: agree on a revision and open a session."""
+        revision = negotiated(text_param(request.params, "protocolVersion"))
+        capabilities = object_param(request.params, "capabilities")
+        session = self.sessions.open(caller.principal, revision=revision, capabilities=capabilities)
+        result = {
+            "protocolVersion": revision,
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+            "serverInfo": self._server_info(),
+            "instructions": self._instructions(caller),
+        }
+        return encode(result), session
+
+    def _instructions(self, caller: Caller) -> str:
+        """What the gateway is, and how the tools of each source are used of which this key sees any."""
+        seen = dict.fromkeys(entry.tool.source for entry in self._gateway.catalog.view(caller.principal).entries)
+        said = {source: self._gateway.panel.about(source).instructions for source in seen}
+        parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
+        own = self._gateway.settings.scenario.description
+        return "\n\n".join([*([own] if own else []), *parts])[:LONGEST_INSTRUCTIONS]
+
+    async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        result = {
+            "supportedVersions": [MODERN],
+            "capabilities": {"tools": {"listChanged": True}},
+            "instructions": self._instructions(caller),
+            "ttlMs": FRESH_MS,
+            "cacheScope": "private",
+        }
+        return stamped(encode(result)[1:-1], revision=MODERN)
+
+    async def _ping(self, _request: RpcRequest, _caller: Caller, _exchange: McpExchange) -> bytes:
+        return b"{}"
+
+    async def _set_level(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        """From now on the session hears what the servers of the tools it calls have to say."""
+        level = text_param(request.params, "level")
+        if level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"'params.level' must be one of {', '.join(LOG_LEVELS)}.")
+        if caller.session is not None:
+            caller.session.log_level = level
+        return b"{}"
+
+    async def _list_tools(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        view = self._gateway.catalog.view(caller.principal)
+        cursor = text_param(request.params, "cursor") if request.params.get("cursor") is not None else None
+        following = None
+        first = self._session_tools.listed(caller.principal) if cursor is None else ()
+        if is_searched(view, caller.search_above):
+            found = among(view, caller.session.found) if caller.session is not None else ()
+            search = encode(search_definition(len(view.entries)))
+            tools = self._definitions.array(found, first=(search, *first), modern=caller.is_modern)
+        else:
+            offered = partial(self._gateway.pipeline.offered, principal=caller.principal)
+            tools, following = self._definitions.page(
+                view, cursor, offered=offered, first=first, modern=caller.is_modern
+            )
+        members = [b'"tools":%b' % tools]
+        if following is not None:
+            members.append(b'"nextCursor":%b' % encode(following))
+        if caller.is_modern:
+            members.append(b'"ttlMs":%d,"cacheScope":"private"' % FRESH_MS)
+        return stamped(b",".join(members), revision=caller.revision)
+
+    async def _call_tool(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
+        name = text_param(request.params, "name")
+        if name == SEARCH_TOOLS:
+            return self._search_tools(request, caller)
+        if not caller.principal.may(Scope.CALL) and caller.principal.session is None:
+            raise RpcError(
+                FORBIDDEN,
+                f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
+                status=403,
+            )
+        if self._session_tools.has(name, caller.principal):
+            return await self._session_tool(name, request, caller)
+        return await self._calling.call(name, request, caller, exchange)
+
+    async def _session_tool(self, name: str, request: RpcRequest, caller: Caller) -> bytes:
+        try:
+            return await self._session_tools.call(name, object_param(request.params, "arguments"), caller)
+        except Refused as refusal:
+            return refusal_result(refusal, revision=caller.revision)
+
+    def _search_tools(self, request: RpcRequest, caller: Caller) -> bytes:
+        """Reads the catalog, as `GET /api/v1/tools/search` does; it is not the use of a tool and leaves no record."""
+        try:
+            sought = wanted(object_param(request.params, "arguments"))
+        except BadRequest as refusal:
+            return refusal_result(refusal, revision=caller.revision)
+        view = self._gateway.catalog.view(caller.principal)
+        found = tuple(view.search(sought.query, limit=sought.limit))
+        session = caller.session
+        if session is not None and session.remember([entry.name for entry in found]):
+            session.tell_found(view.version)
+        return found_result(self._definitions.array(found, modern=caller.is_modern), revision=caller.revision)
+
+    def _server_info(self) -> dict[str, str]:
+        return {**SERVER, "title": self._gateway.settings.scenario.name}

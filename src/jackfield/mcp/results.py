@@ -1,0 +1,136 @@
+"""What a call came to, as the result of `tools/call`: content, structured content, whether it is an error.
+
+Above: `methods.py`. Below: `model/content.py`, which reads results, and `records.py`, which has the words for a call
+that waits. Pure. Results pass as the bytes they are.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield import __version__
+from jackfield.calls.records import execute_answer
+from jackfield.catalog.merge import Entry
+from jackfield.errors import Refused
+from jackfield.http.response import encode
+from jackfield.mcp.definitions import promises_output
+from jackfield.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
+from jackfield.model.call import Call
+from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
+from jackfield.model.large_result import may_be_notice
+from jackfield.model.tool import ToolKind
+
+SERVER = {"name": "jackfield", "version": __version__}
+CALL_ID_KEY = "jackfield/callId"
+"""In `_meta`: the call's id, under which its record is kept."""
+
+_STAMP = encode({SERVER_INFO: SERVER})[1:-1]
+_COMPLETE = b'"resultType":"complete",'
+
+
+def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
+    """The answer to whoever made the call. `url` is the gateway's, where its record can be read."""
+    answer = execute_answer(call)
+    promised = promises_output(entry.tool, modern=revision == MODERN)
+    if not answer.status.is_final:
+        assert answer.result is not None
+        content = _waiting(answer.result, call.id, url)
+        return _encoded(content, revision=revision, call_id=call.id, is_error=promised, is_structured=not promised)
+    if answer.error is None:
+        assert answer.result is not None
+        # What stands in for a large result does not fit the schema that the tool promises to keep.
+        apart = promised and may_be_notice(answer.result, call.id)
+        content = expand(answer.result, wrapping=_wrapping(entry))
+        return _encoded(content, revision=revision, call_id=call.id, is_error=apart, is_structured=not apart)
+    result = answer.result
+    content = _text(answer.error.message) if result is None else expand(result, wrapping=_wrapping(entry))
+    is_structured = entry.tool.output_schema is None
+    return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
+
+
+def _wrapping(entry: Entry) -> Wrapping | None:
+    return wrapping_of(entry.tool.output_schema) if entry.tool.kind is ToolKind.MCP else None
+
+
+def refusal_result(refusal: Refused, *, revision: str) -> bytes:
+    """Why the call was not made, for the model to act on."""
+    return _encoded(_text(refusal.message), revision=revision, is_error=True)
+
+
+def found_result(tools: bytes, *, revision: str) -> bytes:
+    """What `search_tools` found; `tools` is a JSON array of definitions."""
+    return _encoded(expand(Raw(b'{"tools":%b}' % tools)), revision=revision)
+
+
+def object_result(told: Any, *, revision: str) -> bytes:
+    """An object that the door itself has to say, in place of a tool."""
+    return _encoded(expand(Raw(encode(told))), revision=revision)
+
+
+def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None, kind: str = "complete") -> bytes:
+    """A result of these members, with what 2026-07-28 wants in every one."""
+    if revision != MODERN:
+        return b"{%b}" % members
+    stamp = _STAMP if meta is None else b"%b,%b" % (_STAMP, encode(meta)[1:-1])
+    separator = b"," if members else b""
+    return b'{"resultType":"%b","_meta":{%b}%b%b}' % (kind.encode(), stamp, separator, members)
+
+
+def _waiting(told: Raw, call_id: str, url: str) -> Content:
+    """The contract's object about a call that waits, and how its end can be learnt."""
+    follow = (
+        f"The call goes on without you. Do not repeat it. Its record, with the result once there is one: "
+        f"GET {url}/api/v1/calls/{call_id} with the same key."
+    )
+    object_text, follow_text = encode(bytes(told).decode()), encode(follow)
+    blocks = b'[{"type":"text","text":%b},{"type":"text","text":%b}]' % (object_text, follow_text)
+    return Content(blocks=Raw(blocks), structured=told)
+
+
+def _text(message: str) -> Content:
+    return expand(Raw(encode(message)))
+
+
+def _encoded(
+    content: Content, *, revision: str, call_id: str | None = None, is_error: bool = False, is_structured: bool = True
+) -> bytes:
+    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', _spoken(content.blocks, revision)]
+    if is_structured and content.structured is not None and _takes(content, revision):
+        parts += [b',"structuredContent":', content.structured]
+    if is_error:
+        parts.append(b',"isError":true')
+    if members := _meta(content, revision=revision, call_id=call_id):
+        parts += [b',"_meta":{', members, b"}"]
+    parts.append(b"}")
+    return b"".join(parts)
+
+
+def _spoken(blocks: Raw, revision: str) -> bytes | Raw:
+    """The blocks, with a text in place of those that the client's revision does not know."""
+    if revision not in WITHOUT_LINKS or not any(kind in bytes(blocks) for kind in (b'"resource_link"', b'"audio"')):
+        return blocks
+    return encode([_known(block, revision) for block in msgspec.json.decode(blocks)])
+
+
+def _known(block: dict[str, Any], revision: str) -> dict[str, Any]:
+    if block.get("type") == "resource_link":
+        words = [str(block.get(key)) for key in ("title", "name", "description") if block.get(key)]
+        return {"type": "text", "text": f"{': '.join(dict.fromkeys(words))} ({block.get('uri')})"}
+    if block.get("type") == "audio" and revision in WITHOUT_AUDIO:
+        return {"type": "text", "text": f"[audio, {block.get('mimeType')}: this client's revision of MCP has none]"}
+    return block
+
+
+def _takes(content: Content, revision: str) -> bool:
+    return revision == MODERN or (revision in WITH_STRUCTURED_CONTENT and content.has_object)
+
+
+def _meta(content: Content, *, revision: str, call_id: str | None) -> bytes:
+    """The members of `_meta`: who answers, which call it was, and what the tool itself says there."""
+    members = [_STAMP] if revision == MODERN else []
+    if call_id is not None:
+        members.append(b'"%b":"%b"' % (CALL_ID_KEY.encode(), call_id.encode()))
+    if content.meta is not None and (own := without_connection(msgspec.json.decode(content.meta))) is not None:
+        members.append(bytes(own)[1:-1])
+    return b",".join(members)

@@ -1,0 +1,204 @@
+"""Sessions as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
+
+Above: `methods.py`, which lists them beside the catalog for keys that may call tools. Below: the sessions' room, and
+`sessions/records.py`, whose answers these are too. They are no tools of the catalog and leave no record; what the
+agent in a session calls does.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from jackfield.errors import BadRequest
+from jackfield.http.response import encode
+from jackfield.mcp.caller import Caller
+from jackfield.mcp.results import object_result
+from jackfield.model.call import Done, Failed
+from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import SESSION_TOOLS
+from jackfield.sessions.caller_tools import Declared, read_declared
+from jackfield.sessions.records import LONGEST_WAIT, answer_in, events_page, opened_session, taken
+from jackfield.sessions.registry import Sessions
+from jackfield.sessions.session import Session as RelaySession
+
+_TEXT = {"type": "string"}
+_SESSION_ID = {**_TEXT, "description": "The session, as session_message gave it"}
+_CALLER_ID = {**_TEXT, "description": "Who lends the tools; the agent sees them as {caller_id}_{name}"}
+_CALLER_TOOLS = {
+    "type": "array",
+    "description": "Tools of your own that the agent may call; all of them, each time",
+    "items": {
+        "type": "object",
+        "properties": {"name": _TEXT, "description": _TEXT, "inputSchema": {"type": "object"}},
+        "required": ["name"],
+    },
+}
+
+
+class _Arguments(Struct, frozen=True, kw_only=True):
+    session_id: str | None = None
+    agent: str | None = None
+    message: str | None = None
+    context: dict[str, Any] | None = None
+    caller_id: str | None = None
+    caller_tools: list[dict[str, Any]] | None = None
+    since_index: int = -1
+    max_events: int | None = None
+    wait: float = 0
+    request_id: str | None = None
+    tool_call_id: str | None = None
+    """Another word for `request_id`, which clients of the seed's era may use."""
+    result: Any = UNSET
+    error: str | UnsetType | None = UNSET
+    is_error: bool = False
+
+    @property
+    def declared(self) -> Declared:
+        return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
+
+
+def _definition(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+DEFINITIONS = (
+    _definition(
+        "caller_tool_response",
+        "Answer a caller_tool_request of your session's agent, with a result or with an error.",
+        {
+            "session_id": _SESSION_ID,
+            "request_id": {**_TEXT, "description": "The request_id of the caller_tool_request"},
+            "result": {"description": "Any JSON; null is a result"},
+            "error": {"type": ["string", "null"], "description": "Why there is no result"},
+        },
+        ["session_id", "request_id"],
+    ),
+    _definition("session_end", "End a session and everything in it.", {"session_id": _SESSION_ID}, ["session_id"]),
+    _definition(
+        "session_events",
+        "What happened in a session. Ask within 10 s of the last time while you lend tools: requests to run one are "
+        "events of type caller_tool_request.",
+        {
+            "session_id": _SESSION_ID,
+            "since_index": {"type": "integer", "description": "Events after this index; -1: all", "default": -1},
+            "max_events": {"type": "integer", "minimum": 1},
+            "wait": {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT, "description": "Seconds to wait for one"},
+        },
+        ["session_id"],
+    ),
+    _definition(
+        "session_message",
+        "Say something to an agent in a session, and lend it tools of your own. Without session_id one is opened, and "
+        "one of yours that was lost with its gateway is opened again (spawned: true; lend your tools anew). With "
+        "caller_tools alone they are declared and nothing is said.",
+        {
+            "message": _TEXT,
+            "session_id": _SESSION_ID,
+            "agent": {**_TEXT, "description": "Which agent runs in a new session"},
+            "context": {
+                "type": "object",
+                "properties": {"caller_id": _CALLER_ID, "caller_tools": _CALLER_TOOLS},
+            },
+            "caller_id": _CALLER_ID,
+            "caller_tools": _CALLER_TOOLS,
+        },
+        [],
+    ),
+)
+_ENCODED = {definition["name"]: encode(definition) for definition in DEFINITIONS}
+assert _ENCODED.keys() == SESSION_TOOLS, "every tool of ours is one whose name is reserved"
+
+
+class SessionTools:
+    """Does what the four tools say."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def listed(self, principal: Principal) -> tuple[bytes, ...]:
+        """As they stand before the catalog's."""
+        return tuple(encoded for name, encoded in _ENCODED.items() if self.has(name, principal))
+
+    def has(self, name: str, principal: Principal) -> bool:
+        """Whether this name is one of them for this key. A session's key has none."""
+        return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
+
+    async def call(self, name: str, raw: dict[str, Any], caller: Caller) -> bytes:
+        """One of the four. What cannot be done raises `Refused`."""
+        arguments = _read(name, raw)
+        told: Any
+        if name == "session_message":
+            told = await self._message(arguments, caller)
+        elif name == "session_events":
+            told = await self._events(arguments, caller.principal)
+        elif name == "session_end":
+            session = self._session(arguments, caller.principal)
+            await self._sessions.end(session)
+            told = {"session_id": session.id, "status": session.status.value, "ended": True}
+        else:
+            session = self._session(arguments, caller.principal)
+            request_id = arguments.request_id or arguments.tool_call_id
+            if not request_id:
+                raise BadRequest("request_id is required", param="request_id")
+            call = await self._sessions.answer(session, request_id, _outcome(arguments), principal=caller.principal)
+            told = taken(session, call)
+        return object_result(told, revision=caller.revision)
+
+    async def _message(self, arguments: _Arguments, caller: Caller) -> dict[str, Any]:
+        text, declared = arguments.message, arguments.declared
+        if text is None and declared.tools is None:
+            raise BadRequest("There is neither a message nor caller_tools in this. Send one of them.", param="message")
+        session_id = arguments.session_id or None
+        if session_id is None or not self._sessions.is_known(session_id):
+            opened = await opened_session(
+                self._sessions,
+                caller.principal,
+                agent=arguments.agent,
+                message=None,
+                declared=declared,
+                session_id=session_id,
+            )
+            session = self._sessions.find(opened.session_id, caller.principal)
+            self._bind(session, caller)
+            await self._sessions.message(session, text, declared=Declared(), principal=caller.principal)
+            return {"session_id": session.id, "spawned": True, "last_event_index": -1}
+        session = self._session(arguments, caller.principal)
+        before = session.ring.last_index
+        await self._sessions.message(session, text, declared=declared, principal=caller.principal)
+        self._bind(session, caller)
+        return {"session_id": session.id, "spawned": False, "last_event_index": before}
+
+    async def _events(self, arguments: _Arguments, principal: Principal) -> Any:
+        session = self._session(arguments, principal)
+        wait = min(max(arguments.wait, 0), LONGEST_WAIT)
+        limit = None if arguments.max_events is None else max(1, arguments.max_events)
+        return await events_page(session, principal, since=max(-1, arguments.since_index), limit=limit, wait=wait)
+
+    def _session(self, arguments: _Arguments, principal: Principal) -> RelaySession:
+        if not arguments.session_id:
+            raise BadRequest("session_id is required", param="session_id")
+        return self._sessions.find(arguments.session_id, principal)
+
+    def _bind(self, session: RelaySession, caller: Caller) -> None:
+        """A client of the handshake era is told on its stream; later ones ask."""
+        if caller.session is not None:
+            caller.session.pushing.bind(session)
+
+
+def _read(name: str, raw: dict[str, Any]) -> _Arguments:
+    try:
+        return msgspec.convert(raw, _Arguments)
+    except msgspec.ValidationError as fault:
+        raise BadRequest(f"{name} cannot take these arguments: {fault}") from None
+
+
+def _outcome(arguments: _Arguments) -> Done | Failed:
+    error, is_given = arguments.error, arguments.error is not UNSET
+    if arguments.is_error and not isinstance(error, str):
+        said = arguments.result
+        return answer_in(
+            result=UNSET, error=said if isinstance(said, str) else "The caller's tool failed.", is_given=True
+        )
+    return answer_in(result=arguments.result, error=None if error is UNSET else error, is_given=is_given)

@@ -1,0 +1,1 @@
+"""Open Responses: the request, the run, its storage, HTTP and WebSocket."""

@@ -1,0 +1,140 @@
+"""A person's word on calls that a response waits for, given in the request that continues it.
+
+Above: the engine. Below: `calls/answers.py`, which decides once, and the pipeline, which runs what was allowed.
+Whoever else decided first, on a screen or at another gateway, has decided; the response goes on with that.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import UNSET, Struct
+
+from jackfield.calls.answers import Answers
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog
+from jackfield.errors import BadRequest, Conflict, Expired, Forbidden, Refused
+from jackfield.model.call import Call, CallStatus
+from jackfield.model.items import Item, McpApprovalRequest, McpApprovalResponse, McpCall
+from jackfield.model.principal import Principal, Scope
+from jackfield.runs import events
+from jackfield.runs.media import made_whole
+from jackfield.runs.outputs import told_by_now
+from jackfield.runs.step import mcp_item_id, record_id
+from jackfield.store import Store
+
+SPARE_SECONDS = 30.0
+"""Beyond the call's own deadline, which its executor keeps."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A request to allow a call, what was answered, and the call."""
+
+    request: McpApprovalRequest
+    response: McpApprovalResponse
+    call: Call
+
+
+class Approvals:
+    """Carries verdicts out."""
+
+    def __init__(self, *, store: Store, catalog: Catalog, pipeline: Pipeline, answers: Answers) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._answers = answers
+
+    async def read(self, history: Sequence[Item], given: Sequence[Item], *, principal: Principal) -> list[Verdict]:
+        """The verdicts that are new in a request. Raises for one that this key may not give, or that comes too late.
+
+        A client that sends the whole conversation each time repeats old ones, with the calls that followed them.
+        """
+        items = (*history, *given)
+        asked = {item.id: item for item in items if isinstance(item, McpApprovalRequest)}
+        ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
+        verdicts = []
+        for response in (item for item in given if isinstance(item, McpApprovalResponse)):
+            if response.approval_request_id in ran:
+                continue
+            request = asked[response.approval_request_id]
+            call = await self._store.get_call(record_id(request.id))
+            if call is None or (call.principal != principal.name and not principal.is_admin):
+                said = f"There is no call behind the approval request '{request.id}'. It may have been pruned."
+                raise BadRequest(said, param="input")
+            if response.approve and call.status is CallStatus.PENDING_APPROVAL:
+                self._answers.entry_as_asked(call)
+            self._require_right(call, principal)
+            verdicts.append(Verdict(request=request, response=response, call=call))
+        return verdicts
+
+    def _require_right(self, call: Call, principal: Principal) -> None:
+        """What only the request wanted to be asked about, its own key may allow; the rest needs the right to answer."""
+        entry = self._catalog.entry(call.tool, source=call.source)
+        guarded = entry is None or self._pipeline.needs_approval(entry, principal=principal, chat_id=call.chat_id)
+        if guarded and not principal.may(Scope.ANSWER):
+            raise Forbidden(
+                f"Key '{principal.name}' may not allow calls of '{call.tool}'. Use a key with the scope 'answer'."
+            )
+
+    async def act_on(self, verdict: Verdict, *, index: int, principal: Principal, emit: events.Emit) -> McpCall | None:
+        """Decide, and if it may run, show it running to its end. None: it was refused."""
+        call = await self._decided(verdict, principal)
+        if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED):
+            return None
+        return await self._shown(verdict, call, index=index, principal=principal, emit=emit)
+
+    async def _decided(self, verdict: Verdict, principal: Principal) -> Call:
+        call_id = verdict.call.id
+        try:
+            if verdict.response.approve:
+                return await self._answers.approve(call_id, principal=principal)
+            return await self._answers.reject(call_id, principal=principal, reason=verdict.response.reason)
+        except (Conflict, Expired):
+            call = await self._store.get_call(call_id) or verdict.call
+            if call.status is CallStatus.PENDING_APPROVAL:
+                raise  # nobody has decided: the tool is not what was asked about
+            return call
+
+    async def _shown(
+        self, verdict: Verdict, call: Call, *, index: int, principal: Principal, emit: events.Emit
+    ) -> McpCall:
+        item = McpCall(
+            id=mcp_item_id(call.id),
+            server_label=verdict.request.server_label,
+            name=verdict.request.name,
+            arguments=verdict.request.arguments,
+            status="in_progress",
+            approval_request_id=verdict.request.id,
+        )
+        emit(events.ItemAdded(index, item))
+        emit(events.ToolRunning(index))
+        done = shown_call(item, await made_whole(self._store, await self._ended(call, principal)))
+        emit(events.ItemDone(index, done))
+        return done
+
+    async def _ended(self, call: Call, principal: Principal) -> Call:
+        """The call at its end, or as it is if somebody else has to answer it. Who does not wait any more stops it."""
+        if call.status is not CallStatus.RUNNING:
+            return call
+        try:
+            return await self._pipeline.wait(call.id, seconds=call.timeout_ms / 1000 + SPARE_SECONDS)
+        except asyncio.CancelledError:
+            with suppress(Refused):
+                await asyncio.shield(self._pipeline.cancel(call.id, principal=principal))
+            raise
+
+
+def shown_call(item: McpCall, call: Call) -> McpCall:
+    """The item of a call as the call is by now."""
+    told = told_by_now(call)
+    return McpCall(
+        id=item.id,
+        server_label=item.server_label,
+        name=item.name,
+        arguments=bytes(call.arguments).decode(),
+        output=None if told.error is not None else told.text,
+        error=told.error,
+        status=told.status,
+        approval_request_id=item.approval_request_id,
+        images=len(told.images) or UNSET,
+    )

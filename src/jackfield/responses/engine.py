@@ -1,0 +1,235 @@
+"""A Responses request, carried out: which model, which tools, what was said before, then the loop.
+
+Above: the door, which stores and tells. Below: the loop. What cannot be carried out is refused before the first event.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.calls.permissions import may_see
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import BadRequest, Forbidden
+from jackfield.llm.base import Model, ModelRequest
+from jackfield.llm.counting import estimated_tokens
+from jackfield.llm.models import Models
+from jackfield.model.call import Call
+from jackfield.model.ids import new_id
+from jackfield.model.items import Item, McpListTools
+from jackfield.model.principal import Principal, Scope
+from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, HostedTool, McpTool
+from jackfield.responses.approvals import Approvals, Verdict
+from jackfield.runs import events
+from jackfield.runs.conversation import open_calls, told_to_model
+from jackfield.runs.loop import Loop
+from jackfield.runs.media import made_whole
+from jackfield.runs.offers import CATALOG, Server, choice_of, chosen_of, table_of
+from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.running import CallRunner
+from jackfield.runs.servers import RequestServers
+from jackfield.settings import ResponsesSettings
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield.agents")
+
+
+class Rooms(Struct, frozen=True, kw_only=True):
+    """What the engine works with."""
+
+    models: Models
+    catalog: Catalog
+    pipeline: Pipeline
+    store: Store
+    servers: RequestServers
+    approvals: Approvals
+    settings: ResponsesSettings
+
+
+class Engine:
+    """Carries requests out, each on its own."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+
+    async def close(self) -> None:
+        """Leave the servers that requests brought along."""
+        await self._rooms.servers.close()
+
+    async def respond(
+        self,
+        request: CreateResponse,
+        *,
+        response_id: str,
+        principal: Principal,
+        history: tuple[Item, ...],
+        emit: events.Emit,
+    ) -> None:
+        """One request: refused by an exception, or told event by event until `Ended`."""
+        rooms = self._rooms
+        model = await self._model_for(request, principal)
+        async with self._servers(request, principal) as servers:
+            table = table_of(request.tools, servers)
+            choice = choice_of(request.tool_choice, table)
+            verdicts = await rooms.approvals.read(history, request.input, principal=principal)
+            emit(events.Begun())
+            index = _tell_listings(servers, (*history, *request.input), emit)
+            ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
+            said = (*history, *request.input, *ran)
+            items = told_to_model(said, tools=table, records=await self._records(said, principal))
+            plan = RunPlan(
+                run_id=response_id,
+                model=model,
+                template=_template(request),
+                items=items,
+                tools=table,
+                choice=choice,
+                parallel=request.parallel_tool_calls,
+                limits=self._limits(request),
+                principal=principal,
+            )
+            emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
+
+    async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
+        """About how many tokens its first step would have the model read; refused as `respond` refuses."""
+        await self._model_for(request, principal)
+        async with self._servers(request, principal) as servers:
+            table = table_of(request.tools, servers)
+            choice_of(request.tool_choice, table)
+            await self._rooms.approvals.read(history, request.input, principal=principal)
+            said = (*history, *request.input)
+            items = told_to_model(said, tools=table, records=await self._records(said, principal))
+        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.definitions))
+
+    async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
+        if not principal.may(Scope.CALL):
+            raise Forbidden(f"Key '{principal.name}' may not use models. Use a key with the scope 'call'.")
+        model = await self._rooms.models.get(request.model)
+        self._check_known(request)
+        return model
+
+    async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
+        runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
+        return await Loop(plan, actor=runner, emit=emit, first_index=first_index).run()
+
+    @asynccontextmanager
+    async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[Server]]:
+        """Every label of the request with the tools behind it, while the block runs."""
+        view = self._rooms.pipeline.offered(self._rooms.catalog.view(principal).entries, principal=principal)
+        servers: list[Server] = []
+        async with AsyncExitStack() as stack:
+            for tool in request.tools:
+                if isinstance(tool, McpTool) and tool.server_url is not None:
+                    reached = await stack.enter_async_context(self._rooms.servers.reach(tool, principal=principal))
+                    servers.append(
+                        Server(
+                            label=tool.server_label,
+                            entries=reached.entries,
+                            is_private=True,
+                            asked_for=tool,
+                            error=reached.error,
+                        )
+                    )
+                elif isinstance(tool, McpTool):
+                    servers.append(Server(label=tool.server_label, entries=_behind(tool, view), asked_for=tool))
+                elif isinstance(tool, CatalogTool):
+                    servers.append(Server(label=CATALOG, entries=await chosen_of(view, tool.tools)))
+                elif isinstance(tool, ExtensionTool):
+                    label, entries = tool.type.partition(":")[0], _of_type(tool, view)
+                    servers.append(Server(label=label, entries=entries, options=tool.options))
+            yield servers
+
+    async def _act_on(
+        self, verdicts: Sequence[Verdict], *, index: int, principal: Principal, emit: events.Emit
+    ) -> list[Item]:
+        ran: list[Item] = []
+        for verdict in verdicts:
+            item = await self._rooms.approvals.act_on(verdict, index=index + len(ran), principal=principal, emit=emit)
+            if item is not None:
+                ran.append(item)
+        return ran
+
+    async def _records(self, items: Sequence[Item], principal: Principal) -> dict[str, Call]:
+        """What became of open calls, as far as this key may know: their ids come from the client."""
+        found = {}
+        for call_id in open_calls(items):
+            call = await self._rooms.store.get_call(call_id)
+            if call is not None and may_see(principal, call):
+                found[call_id] = await made_whole(self._rooms.store, call)
+        return found
+
+    def _check_known(self, request: CreateResponse) -> None:
+        """Tools that somebody else would run are left out, or refused where the config says so."""
+        unknown = [tool.type for tool in request.tools if isinstance(tool, HostedTool)]
+        if unknown and self._rooms.settings.unknown_tools == "refuse":
+            raise BadRequest(
+                f"There is no tool of the type '{unknown[0]}' here. Remove it from 'tools', or let such tools be left "
+                'out with [responses] unknown_tools = "ignore".',
+                param="tools",
+            )
+        if unknown:
+            log.info("left out of a request's tools, since they are not here: %s", ", ".join(unknown))
+
+    def _limits(self, request: CreateResponse) -> Limits:
+        settings = self._rooms.settings
+        return Limits(
+            max_steps=settings.max_steps,
+            max_tool_calls=request.max_tool_calls,
+            timeout=settings.timeout,
+            retries=settings.retries,
+        )
+
+
+def _tell_listings(servers: Sequence[Server], said: Sequence[Item], emit: events.Emit) -> int:
+    """Show which tools each server offers, once in a conversation; gives the place of the next item."""
+    known = {item.server_label for item in said if isinstance(item, McpListTools) and item.error is None}
+    index = 0
+    for server in servers:
+        if server.label in known:
+            continue
+        known.add(server.label)
+        begun = McpListTools(id=new_id("mcpl"), server_label=server.label)
+        emit(events.ItemAdded(index, begun))
+        emit(events.ToolRunning(index))
+        listed = McpListTools(id=begun.id, server_label=server.label, tools=server.listed, error=server.error)
+        emit(events.ItemDone(index, listed))
+        index += 1
+    return index
+
+
+def _behind(tool: McpTool, view: Sequence[Entry]) -> tuple[Entry, ...]:
+    """A label without a url: the catalog, or a source of the config."""
+    if tool.server_label == CATALOG:
+        return tuple(view)
+    found = tuple(entry for entry in view if entry.tool.source == tool.server_label)
+    if not found:
+        said = f"There is no source '{tool.server_label}' with tools for this key."
+        raise BadRequest(f"{said} Give the server's 'server_url', or use the label '{CATALOG}'.", param="tools")
+    return found
+
+
+def _of_type(tool: ExtensionTool, view: Sequence[Entry]) -> tuple[Entry, ...]:
+    found = tuple(entry for entry in view if entry.tool.type == tool.type)
+    if not found:
+        raise BadRequest(f"Nobody has registered the tool type '{tool.type}'. Remove it from 'tools'.", param="tools")
+    return found
+
+
+def _template(request: CreateResponse) -> ModelRequest:
+    return ModelRequest(
+        items=(),
+        instructions=request.instructions,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        max_output_tokens=request.max_output_tokens,
+        top_logprobs=request.top_logprobs,
+        reasoning_effort=None if request.reasoning is None else request.reasoning.effort,
+        text_format=request.text.format,
+        metadata=request.metadata or None,
+        user=request.user or request.safety_identifier,
+    )

@@ -1,0 +1,217 @@
+"""One response while it is being made: the engine's task, the stream it tells, and the row it is kept in.
+
+Above: the desk, which begins and stops them. Below: the engine, the writer and the store. The terminal event leaves
+after the response is on disk, so whoever has read it can continue from it at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from jackfield.errors import JackfieldError
+from jackfield.model.items import ClientCall, Item
+from jackfield.model.principal import Principal
+from jackfield.model.response_request import CreateResponse
+from jackfield.responses.compaction import opened
+from jackfield.responses.resource import Resource
+from jackfield.responses.storage import ResponseWriter
+from jackfield.responses.wire import Frame
+from jackfield.responses.writer import EventWriter
+from jackfield.runs.events import Begun, Emit, Ended, LoopEvent, RunError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+INTERRUPTED = RunError("interrupted", "The gateway stopped while it was making this response. Ask again.")
+NOT_KEPT = RunError("store_unavailable", "The response could not be kept, so it cannot be continued. Ask again later.")
+CRASHED = RunError("internal_error", "Something went wrong inside the gateway while it was making this response.")
+
+
+class Engine(Protocol):
+    """Whoever carries requests out (`responses/engine.py`)."""
+
+    async def respond(
+        self,
+        request: CreateResponse,
+        *,
+        response_id: str,
+        principal: Principal,
+        history: tuple[Item, ...],
+        emit: Emit,
+    ) -> None:
+        """Refuse by raising before the first event, `Begun`; else tell everything, `Ended` last."""
+
+    async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
+        """About how many tokens the model would read. Refuses as `respond` does."""
+
+
+class Listener(Protocol):
+    """Somebody who reads the stream as it is made."""
+
+    def put(self, frames: list[Frame]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RunningResponse:
+    """A response being made. `begun` is done as soon as it is certain that there will be one."""
+
+    def __init__(
+        self,
+        request: CreateResponse,
+        resource: Resource,
+        *,
+        principal: Principal,
+        history: tuple[Item, ...],
+        keeper: ResponseWriter,
+    ) -> None:
+        self.request = request
+        self.principal = principal
+        self.history = history
+        self._asked = msgspec.structs.replace(request, input=opened(request.input))
+        self._told_before = opened(history)
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+        self._queued = resource
+        names = request.event_names or "openai"
+        self._writer = EventWriter(resource, now=keeper.now, names=names, include=request.include)
+        self._keeper = keeper
+        self._listeners: list[Listener] = []
+        self._ended: Ended | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self._is_ending = False
+
+    @property
+    def id(self) -> str:
+        return self._writer.resource.id
+
+    @property
+    def task(self) -> "asyncio.Task[None]":
+        assert self._task is not None
+        return self._task
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is on disk as it ended."""
+        return self.over.is_set()
+
+    @property
+    def resource(self) -> Resource:
+        """The response as it is now, with what has been said so far."""
+        return self._writer.snapshot
+
+    def listen(self, listener: Listener) -> None:
+        """From the first event on, if that has not come yet."""
+        self._listeners.append(listener)
+
+    @property
+    def conversation(self) -> tuple[Item, ...]:
+        """All that was said up to now, for whoever continues from here."""
+        return (*self.history, *self.request.input, *(item for item in self.resource.output if is_whole(item)))
+
+    def start(self, engine: Engine, keep: Callable[..., "asyncio.Task[Any]"]) -> None:
+        """Begin; `keep` is what looks after the task."""
+        self._task = keep(self._make(engine), name=f"Response {self.id}")
+
+    async def queued(self) -> Resource:
+        """The response as it was before it began, once it is certain to be found again."""
+        await self._keeper.on_disk()
+        return self._queued
+
+    def cancel(self) -> None:
+        """Stop the model and its tools. What was said is kept."""
+        self._is_stopped = True
+        if not self._is_ending:
+            self.task.cancel()
+
+    def interrupt(self) -> None:
+        """The gateway stops."""
+        if not self._is_ending:
+            self.task.cancel()
+
+    async def _make(self, engine: Engine) -> None:
+        try:
+            ended = await self._engine_ends(engine)
+            self._is_ending = True
+            await to_its_end(self._finish(ended))
+        finally:
+            self.over.set()
+            for listener in self._listeners:
+                listener.close()
+
+    async def _engine_ends(self, engine: Engine) -> Ended:
+        """How the run ended, whatever became of it. Before it has begun, its refusal is the answer."""
+        try:
+            await engine.respond(
+                self._asked,
+                response_id=self.id,
+                principal=self.principal,
+                history=self._told_before,
+                emit=self._take,
+            )
+        except asyncio.CancelledError:
+            if not self.begun.done():
+                raise
+            if self._ended is None and self._is_stopped:
+                return Ended(status="cancelled")
+            return self._ended or Ended(status="failed", error=INTERRUPTED)
+        except Exception as fault:
+            if not self.begun.done():
+                raise
+            log.exception("response %s failed", self.id)
+            told = RunError(fault.code, fault.message) if isinstance(fault, JackfieldError) else CRASHED
+            return Ended(status="failed", error=told)
+        if not self.begun.done():
+            raise RuntimeError(f"The engine said nothing about response {self.id}.")
+        return self._ended or Ended(status="failed", error=CRASHED)
+
+    def _take(self, event: LoopEvent) -> None:
+        """What the engine calls with each event."""
+        if isinstance(event, Ended):
+            self._ended = event  # told when it is on disk
+            return
+        frames = self._writer.take(event)
+        if isinstance(event, Begun) and not self.begun.done():
+            self._keeper.begin(self._writer.resource)
+            self.begun.set_result(None)
+        self._tell(frames)
+
+    def _tell(self, frames: list[Frame]) -> None:
+        self._keeper.put(frames)
+        for listener in self._listeners:
+            listener.put(frames)
+
+    async def _finish(self, ended: Ended) -> None:
+        try:
+            await self._keeper.on_disk()
+        except Exception:
+            log.exception("response %s could not be kept", self.id)
+            ended = Ended(status="failed", error=NOT_KEPT, usage=ended.usage)
+        last = self._writer.take(ended)
+        try:
+            await self._keeper.end(self._writer.resource, last)
+        except Exception:
+            log.exception("the end of response %s could not be kept", self.id)
+        self.over.set()
+        for listener in self._listeners:
+            listener.put(last)
+
+
+def is_whole(item: Item) -> bool:
+    """A call whose arguments never came whole was not handed to the client, so nobody can answer it."""
+    return not isinstance(item, ClientCall) or item.status == "completed"
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do all of it, though whoever waits for it is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            log.debug("Told to stop while something was being finished; it is finished first.")
+    return task.result()

@@ -1,0 +1,285 @@
+"""Every response this gateway knows: those it makes now, and all that are kept. Who may see which.
+
+Above: the doors. Below: `making.py` for what is live, `store/responses.py` for the rest. A response that a dead gateway
+was making is found by whoever reads it next, and ends there as failed, `interrupted`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.errors import BadRequest, Conflict, PreviousResponseNotFound, ResponseNotFound
+from jackfield.http.sse import EventMessage
+from jackfield.http.streams import Streams
+from jackfield.model.ids import new_id
+from jackfield.model.items import Item, ToolSearchOutput, decode_items
+from jackfield.model.principal import Principal
+from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
+from jackfield.responses.compaction import opened
+from jackfield.responses.orphans import end_orphan, events_after
+from jackfield.responses.outstanding import check_answers, resolve_references, unknown_references
+from jackfield.responses.resource import Resource, decode_resource, new_resource
+from jackfield.responses.run import Engine, RunningResponse, is_whole
+from jackfield.responses.storage import Owner, RowWriter, UnstoredWriter
+from jackfield.responses.tools import loaded_tools
+from jackfield.responses.wire import TERMINAL
+from jackfield.settings import ResponsesSettings
+from jackfield.store import Store
+from jackfield.store.responses import KeptResponse, stop_topic
+
+STOPS_WITHIN = 5.0
+"""Seconds that a cancel waits for the response to have ended."""
+MOST_LOOKED_FOR = 200
+"""Responses that one request's references are looked for in."""
+LOOK_AGAIN = 5.0
+"""Seconds after which a reader looks whether the gateway it reads from is still there."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A response that is there, for a key that may see it."""
+
+    resource: Resource
+    input: tuple[Item, ...]
+    is_background: bool
+    is_kept: bool
+    is_finished: bool
+
+
+class ResponseService:
+    """Begins, finds, continues, stops and forgets responses."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine,
+        gateway_id: str,
+        streams: Streams,
+        settings: ResponsesSettings,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._gateway_id = gateway_id
+        self._streams = streams
+        self._event_names: EventNames = settings.event_names
+        self._longest = settings.timeout
+        self._live: dict[str, RunningResponse] = {}
+        store.bus.on_foreign(self._hear)
+
+    async def begin(
+        self, request: CreateResponse, *, principal: Principal, earlier: "Sequence[Item] | None" = None
+    ) -> RunningResponse:
+        """Begin a response. `earlier` is the conversation so far for whoever keeps it; else the store does.
+
+        Raises for what is wrong with the conversation; for the rest see `RunningResponse.begun`.
+        """
+        request, history = await self._with_history(request, principal, earlier)
+        status = "queued" if request.background else "in_progress"
+        resource = new_resource(request, id=new_id("resp"), created_at=_now(), status=status)
+        keeper = self._keeper(request, principal)
+        request = msgspec.structs.replace(
+            request,
+            tools=_with_found_tools(request, history),
+            event_names=request.event_names or self._event_names,
+        )
+        making = RunningResponse(request, resource, principal=principal, history=history, keeper=keeper)
+        self._live[making.id] = making
+        making.start(self._engine, self._streams.keep)
+        making.task.add_done_callback(lambda _: self._live.pop(making.id, None))
+        return making
+
+    async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
+        """About how many tokens the model would be given to read. Raises whatever making the response would."""
+        request, history = await self._with_history(request, principal, None)
+        tools = _with_found_tools(request, history)
+        asked = msgspec.structs.replace(request, input=opened(request.input), tools=tools)
+        return await self._engine.measure(asked, principal=principal, history=opened(history))
+
+    async def _with_history(
+        self, request: CreateResponse, principal: Principal, earlier: "Sequence[Item] | None"
+    ) -> tuple[CreateResponse, tuple[Item, ...]]:
+        """The request with every reference resolved, and what was said before it; raises for what does not fit."""
+        history = tuple(earlier) if earlier is not None else await self._history(request, principal)
+        kept = await self._kept_items(unknown_references(history, request.input), principal)
+        request = msgspec.structs.replace(request, input=resolve_references(history, request.input, kept=kept))
+        check_answers(history, request.input)
+        return request, history
+
+    async def find(self, response_id: str, principal: Principal) -> Found:
+        """The response as it is now; raises `ResponseNotFound`."""
+        making = self._live.get(response_id)
+        if making is not None and making.begun.done() and _may_see(principal, making.principal.name):
+            request = making.request
+            return Found(
+                resource=making.resource,
+                input=request.input,
+                is_background=request.background,
+                is_kept=request.store,
+                is_finished=making.is_over,
+            )
+        kept = await self._kept(response_id, principal)
+        resource = decode_resource(kept.resource)
+        return Found(
+            resource=msgspec.structs.replace(resource, output=decode_items(kept.output)),
+            input=decode_items(kept.input),
+            is_background=kept.is_background,
+            is_kept=True,
+            is_finished=kept.is_finished,
+        )
+
+    async def cancel(self, response_id: str, principal: Principal) -> Resource:
+        """Stop a response, here or at another gateway, and give it as it ended. One that has ended stays as it is."""
+        found = await self.find(response_id, principal)
+        making = self._live.get(response_id)
+        if making is not None:
+            making.cancel()
+            await asyncio.wait((making.task,), timeout=STOPS_WITHIN)
+        elif not found.is_finished:
+            await self._stop_elsewhere(response_id)
+        return making.resource if making is not None else (await self.find(response_id, principal)).resource
+
+    async def delete(self, response_id: str, principal: Principal) -> None:
+        """Forget a response; one that is being made is stopped first."""
+        found = await self.find(response_id, principal)
+        if not found.is_finished:
+            await self.cancel(response_id, principal)
+        await self._store.responses.delete(response_id)
+
+    async def again(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[EventMessage]:
+        """The stream of a background response from the event behind `after`, to its end, from the store."""
+        kept = await self._kept(response_id, principal)
+        if not kept.is_background:
+            raise BadRequest(
+                f"Response '{response_id}' was not made in the background, so its stream was not kept. Leave out "
+                "'stream', or make it with 'background': true.",
+                param="stream",
+            )
+        return self._told_again(response_id, after)
+
+    async def _told_again(self, response_id: str, after: int) -> AsyncGenerator[EventMessage]:
+        with self._store.bus.listen(response_id) as written:
+            while True:
+                written.clear()
+                kept = await self._read(response_id)
+                async for event in events_after(self._store.responses, response_id, after):
+                    yield EventMessage(event=event.type, data=Raw(event.data))
+                    after = event.sequence_number
+                    if event.type in TERMINAL:
+                        yield EventMessage(data=Raw(b"[DONE]"))
+                        return
+                if kept is None or kept.is_finished:
+                    return
+                await _within(written, LOOK_AGAIN)
+
+    def _keeper(self, request: CreateResponse, principal: Principal) -> UnstoredWriter | RowWriter:
+        if not request.store:
+            return UnstoredWriter(_now)
+        owner = Owner(principal=principal.name, gateway=self._gateway_id)
+        return RowWriter(self._store.responses, request, owner=owner, now=_now)
+
+    async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
+        """What was said before, from the first turn on."""
+        previous = request.previous_response_id
+        if previous is None:
+            return ()
+        kept = await self._read(previous)
+        if kept is None or not _may_see(principal, kept.principal):
+            raise _no_previous(previous)
+        if not kept.is_finished:
+            raise Conflict(
+                f"Response '{previous}' is still being made. Wait for its end, or cancel it.",
+                param="previous_response_id",
+            )
+        turns = await self._store.responses.conversation(previous)
+        if not turns or turns[0].previous_id is not None:
+            raise _no_previous(turns[0].previous_id or previous if turns else previous)
+        items: list[Item] = []
+        for turn in turns:
+            items += decode_items(turn.input)
+            items += filter(is_whole, decode_items(turn.output))
+        return tuple(items)
+
+    async def _kept_items(self, wanted: Sequence[str], principal: Principal) -> dict[str, Item]:
+        """Items of earlier responses of this key, by their ids; with each come the others of its response."""
+        found: dict[str, Item] = {}
+        looked = 0
+        for item_id in wanted:
+            if item_id in found or looked == MOST_LOOKED_FOR:
+                continue
+            looked += 1
+            turn = await self._store.responses.with_item(
+                item_id, principal=principal.name, within_ms=int(self._longest * 1000)
+            )
+            if turn is not None:
+                found |= {item.id: item for item in (*decode_items(turn.input), *decode_items(turn.output))}
+        return found
+
+    async def _kept(self, response_id: str, principal: Principal) -> KeptResponse:
+        kept = await self._read(response_id)
+        if kept is None or not _may_see(principal, kept.principal):
+            raise ResponseNotFound(
+                f"There is no response '{response_id}' for this key. It may have been deleted, or was made with "
+                "'store': false.",
+                param="response_id",
+            )
+        return kept
+
+    async def _read(self, response_id: str) -> KeptResponse | None:
+        """The row; what a dead gateway left unfinished is finished first."""
+        if "\x00" in response_id:
+            return None
+        kept = await self._store.responses.get(response_id)
+        if kept is None or not kept.is_orphan:
+            return kept
+        await end_orphan(self._store.responses, kept, now=_now)
+        return await self._store.responses.get(response_id)
+
+    async def _stop_elsewhere(self, response_id: str) -> None:
+        with self._store.bus.listen(response_id) as written:
+            if await self._store.responses.want_stopped(response_id):
+                deadline = time.monotonic() + STOPS_WITHIN
+                while (left := deadline - time.monotonic()) > 0:
+                    kept = await self._read(response_id)
+                    if kept is None or kept.is_finished:
+                        return
+                    written.clear()
+                    await _within(written, left)
+
+    def _hear(self, topics: Sequence[str] | None) -> None:
+        """Another gateway was asked to stop something that may be ours."""
+        for making in tuple(self._live.values()):
+            if topics is not None and stop_topic(making.id) in topics:
+                making.cancel()
+
+
+def _with_found_tools(request: CreateResponse, history: tuple[Item, ...]) -> tuple[RequestTool, ...]:
+    """The request's tools, with those that searches in this conversation have found."""
+    found = [item.tools for item in (*history, *request.input) if isinstance(item, ToolSearchOutput)]
+    return loaded_tools(found, request.tools) if found else request.tools
+
+
+def _no_previous(response_id: str) -> PreviousResponseNotFound:
+    return PreviousResponseNotFound(
+        f"There is no response '{response_id}' to continue. It may have been deleted, or was made with 'store': false "
+        "or another key. Send the whole conversation as 'input'.",
+        param="previous_response_id",
+    )
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _may_see(principal: Principal, owner: str) -> bool:
+    return principal.is_admin or principal.name == owner
+
+
+def _now() -> int:
+    return int(time.time())

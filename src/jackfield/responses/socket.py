@@ -1,0 +1,162 @@
+"""`/v1/responses` as WebSocket: one response after the other, each event one text frame.
+
+Above: `routes.py`. Below: the desk. A connection remembers the last response that was not to be stored, so that it can
+be continued here and nowhere else; a continuation that fails forgets it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Message, Send
+
+from jackfield.errors import BadRequest, Refused
+from jackfield.http.errors import ErrorBody, crash_body, error_type, http_status
+from jackfield.http.json_bodies import DEEPEST, check_depth
+from jackfield.http.request import Request
+from jackfield.http.response import encode
+from jackfield.http.streams import stop
+from jackfield.model.items import Item
+from jackfield.responses.request import EVENTS_HEADER, read_event_names, read_request
+from jackfield.responses.run import RunningResponse
+from jackfield.responses.streaming import ENDS_WITHIN, Reader
+
+CREATE = "response.create"
+GOING_AWAY = 1001
+WAITING = 8
+"""Requests that may wait for their turn; then the connection is read no further."""
+QUIET = 3600.0
+
+
+class SocketError(Struct, frozen=True, kw_only=True, tag="error", tag_field="type"):
+    """What is wrong with a request, where HTTP would have a status and a body."""
+
+    status: int
+    error: ErrorBody
+
+
+async def socket_responses(visit: Request, send: Send) -> None:
+    """Answer every request of a connection, one at a time, until either side closes it."""
+    if (await visit.receive())["type"] != "websocket.connect":
+        return
+    await send({"type": "websocket.accept", "headers": []})
+    incoming: asyncio.Queue[Message] = asyncio.Queue(WAITING)
+
+    async def receive() -> Message:
+        message = await visit.receive()
+        if message["type"] == "websocket.receive":
+            await incoming.put(message)
+        return message
+
+    gone = visit.reception.streams.watch(receive)
+    coming = asyncio.ensure_future(incoming.get())
+    talk = _Talk(visit, send, gone)
+    try:
+        while await _either(coming, gone):
+            await talk.answer(coming.result())
+            coming = asyncio.ensure_future(incoming.get())
+        if gone.cancelled():
+            await send({"type": "websocket.close", "code": GOING_AWAY})
+    finally:
+        await stop(coming)
+        await visit.reception.streams.release(gone)
+
+
+async def _either(coming: "asyncio.Future[Message]", gone: "asyncio.Future[None]") -> bool:
+    await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
+    return not gone.done()
+
+
+class _Talk:
+    """One connection."""
+
+    def __init__(self, visit: Request, send: Send, gone: "asyncio.Task[None]") -> None:
+        self._visit = visit
+        self._send = send
+        self._gone = gone
+        self._remembered: dict[str, Sequence[Item]] = {}
+
+    async def answer(self, message: Message) -> None:
+        """One request, to its last event."""
+        body: dict[str, Any] = {}
+        try:
+            body = _read(message)
+            making = await self._begin(body)
+        except Refused as refusal:
+            self._forget(body)
+            await self._tell(refused(refusal))
+            return
+        reader = Reader()
+        making.listen(reader)
+        await self._pump(making, reader)
+        await self._end(making, body)
+
+    async def _begin(self, body: dict[str, Any]) -> RunningResponse:
+        names = read_event_names(self._visit.header(EVENTS_HEADER))
+        request = read_request(body, event_names=names)
+        earlier = self._remembered.get(request.previous_response_id or "")
+        return await self._visit.reception.responses.begin(request, principal=self._visit.principal, earlier=earlier)
+
+    async def _pump(self, making: RunningResponse, reader: Reader) -> None:
+        self._gone.add_done_callback(reader.wake)
+        try:
+            while not self._gone.done() or self._gone.cancelled():
+                if (frame := reader.take()) is not None:
+                    await self._send({"type": "websocket.send", "text": frame.data.decode()})
+                elif reader.is_closed:
+                    return
+                elif self._gone.done():
+                    making.interrupt()
+                    if not (await asyncio.wait((making.task,), timeout=ENDS_WITHIN))[0]:
+                        return
+                else:
+                    await reader.wait(QUIET)
+            making.cancel()
+        finally:
+            self._gone.remove_done_callback(reader.wake)
+
+    async def _end(self, making: RunningResponse, body: dict[str, Any]) -> None:
+        if self._gone.done():
+            return
+        await asyncio.wait((making.task,))
+        fault = making.task.exception()
+        if fault is not None:
+            self._forget(body)
+            crash = SocketError(status=500, error=crash_body(fault, what="A response over WebSocket"))
+            await self._tell(refused(fault) if isinstance(fault, Refused) else crash)
+        elif making.resource.status in ("failed", "cancelled"):
+            self._forget(body)
+        elif not making.request.store:
+            self._remembered = {making.id: making.conversation}
+
+    def _forget(self, body: dict[str, Any]) -> None:
+        self._remembered.pop(str(body.get("previous_response_id")), None)
+
+    async def _tell(self, error: SocketError) -> None:
+        await self._send({"type": "websocket.send", "text": encode(error).decode()})
+
+
+def refused(refusal: Refused) -> SocketError:
+    status = http_status(refusal)
+    body = ErrorBody(type=error_type(status), code=refusal.code, message=refusal.message, param=refusal.param)
+    return SocketError(status=status, error=body)
+
+
+def _read(message: Message) -> dict[str, Any]:
+    """The body of a request in a text frame."""
+    text = message.get("text")
+    if text is None:
+        raise BadRequest("Requests are text frames with JSON. Send one.")
+    try:
+        body = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
+        raise BadRequest(f"The message is not valid JSON: {fault}.") from None
+    if not isinstance(body, dict) or body.pop("type", None) != CREATE:
+        raise BadRequest(f"The message must be an object with the type '{CREATE}'.", param="type")
+    if text.count("{") + text.count("[") > DEEPEST:
+        check_depth((body,))
+    if body.pop("background", None):
+        raise BadRequest("A response over WebSocket is not made in the background. Use HTTP.", param="background")
+    return body

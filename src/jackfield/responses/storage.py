@@ -1,0 +1,187 @@
+"""How a response gets onto disk: its row when it begins, the stream of one in the background as it grows, its end.
+
+Above: one response being made. Below: `store/responses.py`. Nobody waits for the disk while tokens come; the end waits
+for all of it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.errors import Unavailable
+from jackfield.http.response import encode
+from jackfield.model.items import Item, encode_items
+from jackfield.model.response_request import CreateResponse
+from jackfield.responses.resource import Resource
+from jackfield.responses.wire import Frame
+from jackfield.store.responses import EventChunk, KeptResponse, Responses
+
+log = logging.getLogger(__name__)
+
+EVENTS_EVERY = 0.05
+"""Seconds between two writes of a stream: readers elsewhere are so far behind at most."""
+
+
+TRY_AGAIN_AFTER = (0.1, 0.5, 2.0)
+"""Seconds after which the end of a response is written again, if the store could not."""
+
+
+class Owner(Struct, frozen=True, kw_only=True):
+    """Whose response it is, and which gateway makes it."""
+
+    principal: str
+    gateway: str
+
+
+class ResponseWriter(Protocol):
+    """Where a response goes. `now` is in whole seconds."""
+
+    now: Callable[[], int]
+
+    def begin(self, resource: Resource) -> None: ...
+
+    async def on_disk(self) -> None: ...
+
+    def put(self, frames: list[Frame]) -> None: ...
+
+    async def end(self, resource: Resource, last: list[Frame]) -> None: ...
+
+
+class UnstoredWriter:
+    """For `store: false`: nothing is kept."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.now = now
+
+    def begin(self, resource: Resource) -> None: ...
+
+    async def on_disk(self) -> None: ...
+
+    def put(self, frames: list[Frame]) -> None: ...
+
+    async def end(self, resource: Resource, last: list[Frame]) -> None: ...
+
+
+class RowWriter:
+    """Keeps a response in the store; of one in the background also every event."""
+
+    def __init__(self, responses: Responses, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
+        self.now = now
+        self._responses = responses
+        self._request = request
+        self._owner = owner
+        self._added: asyncio.Task[None] | None = None
+        self._journal: _Journal | None = None
+
+    def begin(self, resource: Resource) -> None:
+        row = KeptResponse(
+            id=resource.id,
+            principal=self._owner.principal,
+            status=resource.status,
+            previous_id=resource.previous_response_id,
+            resource=_without_output(resource),
+            input=items_as_json(self._request.input),
+            owner=self._owner.gateway,
+            is_background=self._request.background,
+        )
+        self._added = asyncio.ensure_future(self._responses.add(row))
+        if self._request.background:
+            self._journal = _Journal(self._responses, resource.id, after=self._added)
+
+    async def on_disk(self) -> None:
+        """Comes back when the response's beginning is."""
+        if self._added is not None:
+            await asyncio.shield(self._added)
+
+    def put(self, frames: list[Frame]) -> None:
+        if self._journal is not None:
+            self._journal.put(frames)
+
+    async def end(self, resource: Resource, last: list[Frame]) -> None:
+        rest = None if self._journal is None else chunk_of([*await self._journal.close(), *last])
+        for pause in (*TRY_AGAIN_AFTER, None):
+            try:
+                if not await settle(self._responses, resource, last_events=rest):
+                    log.warning("response %s was deleted, or ended by another gateway, before its end", resource.id)
+            except Unavailable as fault:
+                if pause is None:
+                    raise
+                log.warning("the end of response %s is written later: %s", resource.id, fault)
+                await asyncio.sleep(pause)
+            else:
+                return
+
+
+class _Journal:
+    """Writes a stream's events, many at once."""
+
+    def __init__(self, responses: Responses, response_id: str, *, after: "asyncio.Future[None]") -> None:
+        self._responses = responses
+        self._response_id = response_id
+        self._waiting: list[Frame] = []
+        self._filled = asyncio.Event()
+        self._after = after
+        self._closing = asyncio.Event()
+        self._writing = asyncio.ensure_future(self._write())
+
+    def put(self, frames: list[Frame]) -> None:
+        self._waiting += frames
+        self._filled.set()
+
+    async def close(self) -> list[Frame]:
+        """Stop writing; what is still to be written."""
+        self._closing.set()
+        self._filled.set()
+        await self._writing
+        return self._waiting
+
+    async def _write(self) -> None:
+        await asyncio.wait((self._after,))
+        while not self._closing.is_set():
+            self._filled.clear()
+            frames, self._waiting = self._waiting, []
+            try:
+                await self._append(frames)
+            except Unavailable as fault:
+                log.warning("the stream of response %s is written later: %s", self._response_id, fault)
+                self._waiting = frames + self._waiting
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVENTS_EVERY):
+                    await self._closing.wait()
+            await self._filled.wait()
+
+    async def _append(self, frames: list[Frame]) -> None:
+        chunk = chunk_of(frames)
+        if chunk is not None:
+            await self._responses.append_events(self._response_id, chunk)
+
+
+async def settle(responses: Responses, resource: Resource, *, last_events: EventChunk | None) -> bool:
+    """Keep a response as it ended; False if it had ended before."""
+    return await responses.settle(
+        resource.id,
+        status=resource.status,
+        resource=_without_output(resource),
+        output=items_as_json(resource.output),
+        last_events=last_events,
+    )
+
+
+def chunk_of(frames: Sequence[Frame]) -> EventChunk | None:
+    if not frames:
+        return None
+    lines = b"\n".join(frame.data for frame in frames).decode()
+    return EventChunk(frames[0].sequence_number, frames[-1].sequence_number, lines)
+
+
+def items_as_json(items: Sequence[Item]) -> str:
+    return encode_items(items).decode()
+
+
+def _without_output(resource: Resource) -> str:
+    return encode(msgspec.structs.replace(resource, output=())).decode()

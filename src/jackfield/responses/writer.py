@@ -1,0 +1,280 @@
+"""From what a run tells to what a client reads: loop events in, wire events out. No I/O and no clock of its own.
+
+Above: one response being made (`making.py`). Below: `wire.py`, the events; `drafts.py`, the items as they grow.
+Sequence numbers are given here and nowhere else, on one thread, in the order of the loop's events; so there is no gap
+and no repeat, however many tools stream at once.
+"""
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.model.items import CustomToolCall, FunctionCall, Item, McpCall, McpListTools
+from jackfield.model.response_request import EventNames
+from jackfield.responses import wire
+from jackfield.responses.drafts import Draft, PartKind, kind_of, made_part, text_in, unsaid_parts
+from jackfield.responses.resource import Resource, ended_resource
+from jackfield.responses.wire import Frame
+from jackfield.runs.events import (
+    ArgumentsDelta,
+    Begun,
+    Ended,
+    ItemAdded,
+    ItemDone,
+    LoopEvent,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolProgress,
+    ToolRunning,
+)
+
+_ERROR_TYPES = {"rate_limited": "too_many_requests", "internal_error": "server_error", "interrupted": "server_error"}
+_LAST: dict[str, Callable[..., wire.Event]] = {
+    "completed": wire.Completed,
+    "requires_action": wire.Completed,
+    "incomplete": wire.Incomplete,
+    "failed": wire.Failed,
+    "cancelled": wire.Cancelled,
+}
+
+
+class _Spelling(Struct, frozen=True):
+    """The events of one kind of part: it begins, grows, is whole, ends; and what its place is called."""
+
+    added: Callable[..., wire.Event]
+    delta: Callable[..., wire.Event]
+    whole: Callable[..., wire.Event]
+    done: Callable[..., wire.Event]
+    place: str = "content_index"
+    word: str = "text"
+
+
+_OPENAI: dict[PartKind, _Spelling] = {
+    "text": _Spelling(wire.PartAdded, wire.TextDelta, wire.TextDone, wire.PartDone),
+    "refusal": _Spelling(wire.PartAdded, wire.RefusalDelta, wire.RefusalDone, wire.PartDone, word="refusal"),
+    "reasoning": _Spelling(wire.PartAdded, wire.ReasoningTextDelta, wire.ReasoningTextDone, wire.PartDone),
+    "summary": _Spelling(
+        wire.SummaryPartAdded, wire.SummaryDelta, wire.SummaryDone, wire.SummaryPartDone, place="summary_index"
+    ),
+}
+_SPELLINGS: dict[EventNames, dict[PartKind, _Spelling]] = {
+    "openai": _OPENAI,
+    "open-responses": _OPENAI
+    | {"reasoning": _Spelling(wire.PartAdded, wire.ReasoningDelta, wire.ReasoningDone, wire.PartDone)},
+}
+PROGRESS = "jackfield.progress"
+"""What a request includes to be told how far server-run calls are."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What another writer of the same stream has told: the items that are done, and which number comes next."""
+
+    done: dict[int, Item]
+    next: int
+
+
+class EventWriter:
+    """One response's stream. `resource` is the response as it is now."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        *,
+        now: Callable[[], int],
+        told: Told | None = None,
+        names: EventNames = "openai",
+        include: Container[str] = (),
+    ) -> None:
+        self.resource = resource
+        self._spellings = _SPELLINGS[names]
+        self._tells_progress = PROGRESS in include
+        wants_summary = resource.reasoning is not None and resource.reasoning.summary is not None
+        self._thoughts: PartKind = "summary" if wants_summary else "reasoning"
+        self.is_over = False
+        self._now = now
+        self._next = 0 if told is None else told.next
+        self._drafts: dict[int, Draft] = {}
+        self._done: dict[int, Item] = {} if told is None else told.done
+        self._frames: list[Frame] = []
+        self._handlers: Mapping[type[Any], Callable[[Any], None]] = {
+            Begun: self._begun,
+            ItemAdded: self._added,
+            TextDelta: self._text,
+            RefusalDelta: self._refusal,
+            ReasoningDelta: self._reasoning,
+            ArgumentsDelta: self._arguments,
+            ToolRunning: self._running,
+            ToolProgress: self._progress,
+            ItemDone: self._item_done,
+            Ended: self._ended,
+        }
+
+    def take(self, event: LoopEvent) -> list[Frame]:
+        """What the client is sent for one event of the loop. After the end nothing is."""
+        if self.is_over:
+            return []
+        self._handlers[type(event)](event)
+        frames, self._frames = self._frames, []
+        return frames
+
+    @property
+    def snapshot(self) -> Resource:
+        """The response with what has been said by now."""
+        return self.resource if self.is_over else msgspec.structs.replace(self.resource, output=self.output)
+
+    @property
+    def output(self) -> tuple[Item, ...]:
+        """All items so far, in their order; those that are not done as far as they have come."""
+        begun = {index: draft.agreed(draft.item) for index, draft in self._drafts.items()}
+        return tuple(item for _, item in sorted((self._done | begun).items()))
+
+    def _send(self, kind: Callable[..., wire.Event], **fields: Any) -> None:
+        self._frames.append(kind(sequence_number=self._next, **fields).frame)
+        self._next += 1
+
+    def _tell(self, kind: Callable[..., wire.Event], draft: Draft, **fields: Any) -> None:
+        self._send(kind, item_id=draft.item.id, output_index=draft.index, **fields)
+
+    def _begun(self, _event: Begun) -> None:
+        self._send(wire.Created, response=self.resource)
+        if self.resource.status == "queued":
+            self._send(wire.Queued, response=self.resource)
+            self.resource = msgspec.structs.replace(self.resource, status="in_progress")
+        self._send(wire.InProgress, response=self.resource)
+
+    def _added(self, event: ItemAdded) -> None:
+        self._drafts[event.index] = Draft(event.index, event.item)
+        self._send(wire.ItemAdded, output_index=event.index, item=event.item)
+
+    def _text(self, event: TextDelta) -> None:
+        self._say("text", self._drafts[event.index], event.delta)
+
+    def _refusal(self, event: RefusalDelta) -> None:
+        self._say("refusal", self._drafts[event.index], event.delta)
+
+    def _reasoning(self, event: ReasoningDelta) -> None:
+        self._say("reasoning", self._drafts[event.index], event.delta)
+
+    def _say(self, kind: PartKind, draft: Draft, delta: str) -> None:
+        if kind == "reasoning":
+            kind = self._thoughts
+        spelling, part = self._spellings[kind], draft.open_part
+        if part is None or part.kind != kind:
+            self._close_part(draft)
+            part = draft.begin_part(kind)
+            self._tell(spelling.added, draft, **{spelling.place: draft.content_index}, part=made_part(kind, ""))
+        if delta:
+            part.pieces.append(delta)
+            self._send_delta(spelling, draft, delta)
+
+    def _send_delta(self, spelling: _Spelling, draft: Draft, delta: str) -> None:
+        """As `_tell` would; by itself, since every token comes here."""
+        number, item_id, index, place = self._next, draft.item.id, draft.index, draft.content_index
+        make = spelling.delta
+        if spelling.place == "content_index":
+            event = make(sequence_number=number, item_id=item_id, output_index=index, content_index=place, delta=delta)
+        else:
+            event = make(sequence_number=number, item_id=item_id, output_index=index, summary_index=place, delta=delta)
+        self._frames.append(event.frame)
+        self._next = number + 1
+
+    def _close_part(self, draft: Draft) -> None:
+        part, draft.open_part = draft.open_part, None
+        if part is None:
+            return
+        spelling = self._spellings[part.kind]
+        place = {spelling.place: draft.content_index}
+        self._tell(spelling.whole, draft, **place, **{spelling.word: part.text})
+        self._tell(spelling.done, draft, **place, part=part.part)
+
+    def _arguments(self, event: ArgumentsDelta) -> None:
+        self._say_arguments(self._drafts[event.index], event.delta)
+
+    def _say_arguments(self, draft: Draft, delta: str) -> None:
+        draft.arguments.append(delta)
+        is_function = isinstance(draft.item, FunctionCall)
+        self._tell(wire.FunctionArgumentsDelta if is_function else wire.McpArgumentsDelta, draft, delta=delta)
+
+    def _close_arguments(self, draft: Draft, arguments: str) -> None:
+        """Arguments that came without deltas are told by one; then that they are whole, once."""
+        if draft.has_arguments_done:
+            return
+        if arguments and not draft.arguments:
+            self._say_arguments(draft, arguments)
+        draft.has_arguments_done = True
+        is_function = isinstance(draft.item, FunctionCall)
+        kind = wire.FunctionArgumentsDone if is_function else wire.McpArgumentsDone
+        self._tell(kind, draft, arguments="".join(draft.arguments))
+
+    def _running(self, event: ToolRunning) -> None:
+        draft = self._drafts[event.index]
+        if draft.arguments:
+            self._close_arguments(draft, "")
+        self._begin_to_run(draft)
+
+    def _begin_to_run(self, draft: Draft) -> None:
+        if draft.is_running:
+            return
+        draft.is_running = True
+        if isinstance(draft.item, McpListTools):
+            self._tell(wire.McpListInProgress, draft)
+        elif isinstance(draft.item, McpCall):
+            self._tell(wire.McpCallInProgress, draft)
+
+    def _progress(self, event: ToolProgress) -> None:
+        draft = self._drafts.get(event.index)
+        if draft is not None and self._tells_progress:  # a tool may say how far it is after it was cut off
+            told = {"progress": event.progress, "total": event.total, "message": event.message}
+            self._tell(wire.ToolProgress, draft, **told)
+
+    def _item_done(self, event: ItemDone) -> None:
+        draft = self._drafts.pop(event.index, None)
+        if draft is None:
+            draft = Draft(event.index, event.item)
+            self._send(wire.ItemAdded, output_index=event.index, item=event.item)
+        self._close(draft, event.item)
+
+    def _close(self, draft: Draft, done: Item) -> None:
+        self._close_part(draft)
+        for part in unsaid_parts(draft, done):
+            if (kind := kind_of(part)) is not None:
+                self._say(kind, draft, text_in(part))
+                self._close_part(draft)
+        if isinstance(done, FunctionCall | McpCall):
+            self._close_arguments(draft, done.arguments)
+        elif isinstance(done, CustomToolCall):
+            if done.input:
+                self._tell(wire.CustomInputDelta, draft, delta=done.input)
+            self._tell(wire.CustomInputDone, draft, input=done.input)
+        item = draft.agreed(done)
+        self._tell_outcome(draft, item)
+        self._done[draft.index] = item
+        self._send(wire.ItemDone, output_index=draft.index, item=item)
+
+    def _tell_outcome(self, draft: Draft, item: Item) -> None:
+        """A server-run tool ran, whether or not anybody said that it began; one that waits has no outcome yet."""
+        if isinstance(item, McpListTools):
+            self._begin_to_run(draft)
+            self._tell(wire.McpListCompleted if item.error is None else wire.McpListFailed, draft)
+        elif isinstance(item, McpCall) and item.status in ("completed", "failed"):
+            self._begin_to_run(draft)
+            self._tell(wire.McpCallCompleted if item.status == "completed" else wire.McpCallFailed, draft)
+
+    def _ended(self, event: Ended) -> None:
+        for index in sorted(self._drafts):
+            draft = self._drafts.pop(index)
+            self._close(draft, draft.cut_short())
+        self.resource = ended_resource(self.resource, event, output=self.output, now=self._now())
+        if event.status == "failed":
+            self._send(wire.ErrorEvent, error=_error(event))
+        self._send(_LAST[event.status], response=self.resource)
+        self.is_over = True
+
+
+def _error(event: Ended) -> wire.ErrorPayload:
+    code = event.error.code if event.error is not None else "model_error"
+    message = event.error.message if event.error is not None else "The model failed."
+    return wire.ErrorPayload(type=_ERROR_TYPES.get(code, "model_error"), code=code, message=message)

@@ -1,0 +1,183 @@
+"""One run: ask the model, run the tools it calls, tell it what they said, and again, until it answers.
+
+A run ends when the model answers, when a limit is reached, when it is cancelled, or when somebody else must act: a
+client that runs its own functions, a person who has to allow a call, whoever answers a pending one.
+Above: the engine, and agents' cycles. Below: the model, and an actor, who sends every call through `calls/pipeline.py`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+
+from jackfield.llm.base import ModelFailed, ModelRequest
+from jackfield.llm.retries import is_passing
+from jackfield.model.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, Usage
+from jackfield.model.words import counted
+from jackfield.runs import events
+from jackfield.runs.events import Ended, RunError
+from jackfield.runs.outputs import Told
+from jackfield.runs.plan import RunPlan
+from jackfield.runs.step import StepAccumulator, ToolCallDraft
+from jackfield.runs.tools import Offered
+
+log = logging.getLogger("jackfield.agents")
+
+ASK_AGAIN = "You have to call one of your tools now. Call it."
+
+
+class Actor(Protocol):
+    """Does what the model asks for."""
+
+    def asks_first(self, tool: Offered) -> bool:
+        """Whether a call of this tool is shown as a question first."""
+
+    async def act(self, speech: StepAccumulator, place: Callable[[], int]) -> list[Told | None]:
+        """All calls of one step: what the model is told of each, None where the client has to run it.
+
+        `place` gives the place of an item that is added now.
+        """
+
+
+class Loop:
+    """One run, from its plan to its end."""
+
+    def __init__(self, plan: RunPlan, *, actor: Actor, emit: events.Emit, first_index: int = 0) -> None:
+        self._plan = plan
+        self._actor = actor
+        self._emit = emit
+        self._callable, visible = plan.choice.split(plan.tools)
+        """What may be called at first, by name."""
+        self._shown = tuple(plan.tools[name].definition for name in visible)
+        self._next_index = first_index
+        self._items: list[Item] = list(plan.items)
+        self._usage: Usage | None = None
+        self._called: set[str] = set()
+        """Names of tools that were called in this run."""
+        self._run_here = 0
+        self._steps = 0
+        self._was_reminded = False
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The conversation so far."""
+        return tuple(self._items)
+
+    async def run(self) -> Ended:
+        """Carry the plan out. Never raises but for cancellation; the event of the end is told by whoever called."""
+        try:
+            async with asyncio.timeout(self._plan.limits.timeout):
+                return await self._until_it_ends()
+        except TimeoutError:
+            return self._end("incomplete", reason="timeout")
+        except ModelFailed as failure:
+            return self._end("failed", error=RunError(failure.code, failure.message))
+
+    async def _until_it_ends(self) -> Ended:
+        for _ in range(self._plan.limits.max_steps):
+            speech = await self._ask()
+            self._items += speech.said
+            if speech.usage is not None:
+                self._usage = speech.usage if self._usage is None else self._usage.plus(speech.usage)
+            ended = await self._act_on(speech) if speech.calls else self._finished(speech)
+            if ended is not None:
+                return ended
+        return self._end("incomplete", reason="max_steps")
+
+    async def _ask(self) -> StepAccumulator:
+        """One step of the model. One that failed before it said anything may be asked again."""
+        for retry in range(self._plan.limits.retries + 1):
+            speech = StepAccumulator(
+                emit=self._emit,
+                admit=self._admit,
+                asks_first=self._actor.asks_first,
+                first_index=self._next_index,
+                step=self._steps,
+            )
+            try:
+                async with aclosing(self._plan.model.stream(self._request())) as deltas:
+                    async for delta in deltas:
+                        speech.take(delta)
+            except ModelFailed as failure:
+                if speech.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
+                    speech.close(status="incomplete")
+                    raise
+                log.warning("model %s failed, asked again: %s", self._plan.model.name, failure)
+            else:
+                break
+        self._next_index = speech.next_index
+        self._steps += 1
+        return speech
+
+    def _request(self) -> ModelRequest:
+        plan = self._plan
+        choice = plan.choice.for_model(frozenset(self._called))
+        return msgspec.structs.replace(
+            plan.template,
+            items=tuple(self._items),
+            tools=self._shown,
+            tool_choice="none" if self._is_spent or (self._shown and not self._callable) else choice,
+            parallel_tool_calls=plan.parallel,
+        )
+
+    @property
+    def _is_spent(self) -> bool:
+        most = self._plan.limits.max_tool_calls
+        return most is not None and self._run_here >= most
+
+    def _admit(self, name: str) -> Offered | str:
+        """The tool, if it may be called now. Asked as soon as the model names one, in the order of its calls."""
+        tool = self._plan.tools.get(name)
+        refusal = self._plan.choice.refusal(name, known=tool is not None, called=frozenset(self._called))
+        if refusal is not None or tool is None:
+            return refusal or f"There is no tool '{name}'."
+        if tool.runs_here and self._is_spent:
+            limit = counted(self._run_here, "call")
+            return f"Tool '{name}' was not called: the limit of {limit} is reached. Answer without tools."
+        self._called.add(name)
+        self._run_here += tool.runs_here
+        return tool
+
+    def _finished(self, speech: StepAccumulator) -> Ended | None:
+        """The model called nothing. If it had to, it is asked once more."""
+        if speech.finish in ("length", "content_filter"):
+            reason = "max_output_tokens" if speech.finish == "length" else "content_filter"
+            return self._end("incomplete", reason=reason)
+        if self._plan.choice.is_honoured(frozenset(self._called)):
+            return self._end("completed")
+        if self._was_reminded:
+            said = f"Model '{self._plan.model.name}' did not call a tool, though tool_choice asks for one."
+            return self._end("failed", error=RunError("tool_choice_not_honoured", f"{said} Ask again, or relax it."))
+        self._was_reminded = True
+        self._items.append(Message(role="developer", content=(InputText(text=ASK_AGAIN),)))
+        return None
+
+    async def _act_on(self, speech: StepAccumulator) -> Ended | None:
+        """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
+        told = await self._actor.act(speech, self._place)
+        self._items += [model_call(call) for call in speech.calls]  # one step: the calls together, then what they said
+        for call, output in zip(speech.calls, told, strict=True):
+            if output is not None:
+                self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.output))
+        if any(output is None for output in told):
+            return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
+        if any(output is not None and (output.waits or output.ends) for output in told):
+            return self._end("completed")
+        return None
+
+    def _place(self) -> int:
+        """The place of an item that is added now."""
+        index = self._next_index
+        self._next_index += 1
+        return index
+
+    def _end(self, status: events.EndStatus, *, reason: str | None = None, error: RunError | None = None) -> Ended:
+        return Ended(status=status, reason=reason, usage=self._usage, error=error)
+
+
+def model_call(call: ToolCallDraft) -> FunctionCall:
+    """The call as the model made it, for the conversation."""
+    return FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments)

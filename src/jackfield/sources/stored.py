@@ -1,0 +1,254 @@
+"""Tools that live in the store: made over the API by an admin, or declared by a tool server.
+
+The shelf reads them at the start and after every change, at any gateway, and hands them to the sources that list them.
+Above: the app and the doors that change tools. Below: the store for the text, settings for its meaning, the sources.
+"""
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.catalog.merge import check
+from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
+from jackfield.model.principal import Principal
+from jackfield.model.tool import ExecutionType, Tool, ToolKind
+from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
+from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
+from jackfield.sources.http import HttpSource
+from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.supervisor import SourceRegistry
+from jackfield.store import Store
+
+log = logging.getLogger("jackfield")
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+MOST_DECLARED = 100
+"""Sources that one key may declare: each is kept, and is a label of the figures."""
+OWN_SOURCES = ("http", "internal", "external", "space")
+"""What lists the tools of `[[tools]]` and of the API."""
+
+
+class StoredTools:
+    """The tools of the config's `[[tools]]` and of the store, by the source that lists them."""
+
+    def __init__(self, settings: Settings, *, store: Store, panel: SourceRegistry, outgoing: Outgoing) -> None:
+        self._configured = {tool.name: tool for tool in settings.tools}
+        self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
+        self._store = store
+        self._panel = panel
+        self._outgoing = outgoing
+        try:
+            self.http = HttpSource(self._listed_by("http", {}), outgoing)
+            self.internal = InternalSource(self._listed_by("internal", {}))
+        except ConfigError as fault:
+            raise ConfigError(f"{settings.path}: {fault}") from None
+        self.external = OthersSource("external", self._listed_by("external", {}))
+        self.space = SpaceSource("space", self._listed_by("space", {}))
+        self._declared: dict[str, OthersSource] = {}
+        self._passed_over: set[str] = set()
+        self._kept: dict[str, ToolSettings] = {}
+        self._loading = asyncio.Lock()
+
+    @property
+    def sources(self) -> tuple[HttpSource, InternalSource, OthersSource, SpaceSource]:
+        return self.http, self.internal, self.external, self.space
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The sources whose tools a tool server declared."""
+        return frozenset(name for name, source in self._declared.items() if self._panel.get(name) is source)
+
+    def keeps(self, name: str) -> bool:
+        """Whether a tool of this name was made over the API."""
+        return name in self._kept
+
+    async def load(self) -> None:
+        """Read everything anew and let the sources list it. One after another, so that the newest reading stands."""
+        async with self._loading:
+            await self._load()
+
+    async def _load(self) -> None:
+        texts = await self._store.kept_tools.all()
+        self._kept = {name: tool for name, text in texts.items() for tool in _read([msgspec.json.decode(text)], name)}
+        # Their urls are not the operator's words, so they may not reach private addresses.
+        self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
+        for source in (self.internal, self.external, self.space):
+            source.replace(self._listed_by(source.name, self._kept))
+        for name in OWN_SOURCES:
+            self._panel.request_refresh(name)
+        for declaration in await self._store.kept_tools.declarations():
+            raws = msgspec.json.decode(declaration.definitions)
+            await self._list_declared(declaration.source, _read(raws, declaration.source))
+
+    async def create(self, raw: Mapping[str, Any], *, principal: Principal) -> str:
+        """Keep a new tool; its name must be free."""
+        tool = self._parsed(raw)
+        if tool.name in self._configured:
+            raise Conflict(f"Tool '{tool.name}' stands in the config. Change it there, or choose another name.")
+        if not await self._put(tool, raw, principal, replace=False):
+            raise Conflict(f"Tool '{tool.name}' exists. Change it with PUT /api/v1/tools/{tool.name}.")
+        return tool.name
+
+    async def replace(self, name: str, raw: Mapping[str, Any], *, principal: Principal) -> str:
+        """Give a kept tool another definition."""
+        tool = self._parsed({"name": name, **raw})
+        if tool.name != name:
+            raise BadRequest(
+                f"The body names '{tool.name}', the address '{name}'. A tool keeps its name.", param="name"
+            )
+        self._check_kept(name)
+        await self._put(tool, {"name": name, **raw}, principal, replace=True)
+        return name
+
+    async def delete(self, name: str) -> None:
+        self._check_kept(name)
+        await self._store.kept_tools.delete(name)
+        await self.load()
+
+    async def declare(self, source: str, raws: Sequence[Mapping[str, Any]], *, principal: Principal) -> list[str]:
+        """A tool server's tools, all of them, replacing those it declared before."""
+        taken = self._is_taken(source)
+        if taken or not is_source_name(source):
+            why = "is taken by the gateway or its config" if taken else "is not a name for a source"
+            raise Conflict(f"'{source}' {why}. Declare under another name of letters, digits, '_' or '-'.")
+        tools = [self._parsed({"executionType": "external", **raw}, declared_by=source) for raw in raws]
+        twice = [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
+        if twice:
+            raise BadRequest(f"Two of the tools are called '{twice[0]}'. Rename one of them.", param="tools")
+        for tool in tools:
+            if tool.execution_type is not ExecutionType.EXTERNAL or tool.execution is not None:
+                raise BadRequest(
+                    f"Tool '{tool.name}' must be external and have no url: the server that declares it answers it."
+                )
+            if tool.expires_in == 0:
+                raise BadRequest(
+                    f"Tool '{tool.name}': only the operator can let calls wait for ever. Give expiresIn a time."
+                )
+            if not principal.may_serve(tool.name):
+                raise Forbidden(f"Key '{principal.name}' may not serve '{tool.name}'. It needs 'worker:{tool.name}'.")
+        text = msgspec.json.encode([{"executionType": "external", **raw} for raw in raws]).decode()
+        kept = self._store.kept_tools
+        if not principal.is_admin:
+            own = {one.source for one in await kept.declarations() if one.principal == principal.name}
+            if source not in own and len(own) >= MOST_DECLARED:
+                raise Conflict(
+                    f"Key '{principal.name}' has declared {len(own)} sources, which is the most. Use one of those."
+                )
+        if not await kept.declare(source, text, principal=principal.name, any_owner=principal.is_admin):
+            raise Forbidden(f"Source '{source}' was declared by another key.")
+        await self.load()
+        return [tool.name for tool in tools]
+
+    def _parsed(self, raw: Mapping[str, Any], *, declared_by: str | None = None) -> ToolSettings:
+        """The tool, if it can be offered; whoever brings one that cannot is told now and not by a notice later.
+
+        One that a tool server declares is judged as a foreign one.
+        """
+        try:
+            tool = parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
+        except ConfigError as fault:
+            raise BadRequest(fault.message) from None
+        if not _NAME.fullmatch(tool.name):
+            raise BadRequest("A tool's name has 1 to 255 characters and no control characters.", param="name")
+        listed = _tool(tool, source_of(tool)) if declared_by is None else _declared_tool(tool, declared_by)
+        for notice in check(listed, None).notices:
+            raise BadRequest(notice.message)
+        return tool
+
+    def _check_kept(self, name: str) -> None:
+        if name not in self._kept:
+            raise ToolNotFound(f"No tool '{name}' was made over the API, so it cannot be changed here.", param="name")
+
+    async def _put(self, tool: ToolSettings, raw: Mapping[str, Any], principal: Principal, *, replace: bool) -> bool:
+        try:
+            HttpSource(tools_of([tool], "http"), self._outgoing)  # a url that cannot be used is refused now
+        except ConfigError as fault:
+            raise BadRequest(fault.message, param="execution") from None
+        text = msgspec.json.encode(raw).decode()
+        kept = await self._store.kept_tools.put(tool.name, text, created_by=principal.name, replace=replace)
+        await self.load()
+        return kept
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a source of this name is the gateway's or the operator's: no tool server takes its place."""
+        if name in RESERVED_SOURCES or name in self._configured_sources:
+            return True
+        kept = self._panel.get(name)
+        return kept is not None and kept is not self._declared.get(name)
+
+    async def _list_declared(self, name: str, tools: Sequence[ToolSettings]) -> None:
+        if self._is_taken(name):
+            if name not in self._passed_over:
+                log.warning("what a tool server declared as '%s' is not offered: another source is called so", name)
+            self._passed_over.add(name)
+            return
+        self._passed_over.discard(name)
+        source = self._declared.get(name)
+        listed = tuple(_declared_tool(tool, name) for tool in tools)
+        if source is None or self._panel.get(name) is None:
+            self._declared[name] = DeclaredSource(name, listed)
+            await self._panel.add(self._declared[name])
+        else:
+            source.replace(listed)
+            self._panel.request_refresh(name)
+
+    def _listed_by(self, source: str, kept: Mapping[str, ToolSettings]) -> tuple[Tool, ...]:
+        return tools_of([*self._configured.values(), *kept.values()], source)
+
+
+def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:
+    """Definitions from the store. One that this version cannot read costs that tool alone, not the start."""
+    tools: list[ToolSettings] = []
+    for raw in raws:
+        try:
+            tools.append(parse_tool(raw, where=f"A tool kept in the store under '{where}'"))
+        except ConfigError as fault:
+            log.error("%s Until then it is not offered.", fault)  # noqa: TRY400 - the sentence says it all
+    return tools
+
+
+def tools_of(settings: Sequence[ToolSettings], source: str) -> tuple[Tool, ...]:
+    """Those tools that this source lists."""
+    return tuple(_tool(tool, source) for tool in settings if source_of(tool) == source)
+
+
+def source_of(tool: ToolSettings) -> str:
+    """Seed 003's decision flow: internal first, then a url whatever the type, else whoever answers."""
+    if tool.execution_type is ExecutionType.INTERNAL:
+        return "internal"
+    if tool.execution is not None:
+        return "http"
+    return "space" if tool.execution_type is ExecutionType.SPACE else "external"
+
+
+def _declared_tool(tool: ToolSettings, source: str) -> Tool:
+    """A tool server's words about its tool are not the operator's: it is foreign, and has a definition."""
+    definition = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return msgspec.structs.replace(_tool(tool, source), definition=Raw(msgspec.json.encode(definition)))
+
+
+def _tool(tool: ToolSettings, source: str) -> Tool:
+    """A tool of seed 003's shape. Only `internal` ones are invisible unless they say otherwise."""
+    visible = tool.visible if tool.visible is not None else tool.execution_type is not ExecutionType.INTERNAL
+    return Tool(
+        source=source,
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        kind=ToolKind.INTERNAL if source in ("http", "internal") else ToolKind.FUNCTION,
+        execution_type=tool.execution_type,
+        execution=tool.execution if source == "http" else None,
+        visible=visible,
+        is_async=tool.is_async,
+        timeout_ms=tool.timeout,
+        expires_in_ms=tool.expires_in,
+        category=tool.category,
+        metadata=tool.metadata,
+    )

@@ -1,0 +1,418 @@
+"""Brings sources up, keeps what they last listed, and lets each go down alone.
+
+Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
+which a call that needs the source cuts short. What a source listed before stays listed while it is down, and reading a
+listing never waits for a source.
+Above: the catalog (listings), the pipeline (execute), the doors (statuses). Below: the sources.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+from enum import Enum
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
+from jackfield.model.call import Outcome
+from jackfield.model.tool import ToolKind
+from jackfield.sources.base import (
+    About,
+    ElicitAnswer,
+    ElicitRequest,
+    Invocation,
+    Listing,
+    OperatingSource,
+    Source,
+    TalkativeSource,
+)
+
+log = logging.getLogger("jackfield.sources")
+
+OPEN_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+SAID_LINES = 10
+MOST_TOLD = 3
+NEEDED_PAUSE = 1.0
+"""The longest pause between attempts while calls come that need the source."""
+
+
+class SourceState(Enum):
+    """How a source is."""
+
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+    FAULTY = "faulty"
+    """Up, but a part of it is broken and cannot be offered."""
+
+    @property
+    def takes_calls(self) -> bool:
+        return self in (SourceState.UP, SourceState.FAULTY)
+
+
+class SourceStatus(Struct, frozen=True, kw_only=True):
+    """A source as it is shown to people."""
+
+    name: str
+    kind: str
+    status: SourceState
+    error: str | None
+    tools: int
+    faults: tuple[str, ...]
+    calls: int
+    """How many run now."""
+    doing: str | None = None
+    """What it is busy with while it is not up."""
+    last_words: tuple[str, ...] = ()
+    """The newest lines that it said on stderr; for its operator alone."""
+    since: int | None = None
+    """Since when it is as it is."""
+    checked_at: int | None = None
+    """When its tools were last read or tried to be, in milliseconds since 1970; None: not yet."""
+
+
+class SourceSupervisor:
+    """One source and its life."""
+
+    def __init__(self, source: Source, *, on_listing: Callable[[], None]) -> None:
+        self.source = source
+        self.state = SourceState.STARTING
+        self.error: str | None = None
+        self.listing = Listing()
+        self.running = 0
+        self.checked_at: int | None = None
+        self.since = _now_ms()
+        self._talkative = source if isinstance(source, TalkativeSource) else None
+        self.settled = asyncio.Event()
+        """Set when the first attempt has ended, well or badly."""
+        self._on_listing = on_listing
+        self._tried_at = time.monotonic()
+        self._wanted = asyncio.Event()
+        self._refreshed = asyncio.Event()
+        self._slots = asyncio.Semaphore(source.max_concurrency) if source.max_concurrency else None
+        self._life = asyncio.create_task(self._live(), name=f"source {source.name}")
+
+    async def execute(self, invocation: Invocation) -> Outcome:
+        """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
+        self.require_up(invocation.tool.name)
+        if not self.source.can_execute(invocation.tool):
+            self.request_refresh()
+            raise ToolNotFound(
+                f"Source '{self.source.name}' has no tool '{invocation.tool.name}' any more. List the tools anew."
+            )
+        self.running += 1
+        try:
+            if self._slots is None:
+                return await self.source.execute(invocation)
+            async with _Slot(self._slots) as slot:
+                return await self.source.execute(slot.lent_to(invocation))
+        finally:
+            self.running -= 1
+
+    def require_up(self, tool: str) -> None:
+        """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
+        if self.state is not SourceState.UP:
+            self._try_for_a_call()
+            why = self.error or "it has not come up yet"
+            raise SourceUnavailable(f"Source '{self.source.name}' of tool '{tool}' is down: {why} Try again later.")
+
+    def request_refresh(self) -> None:
+        """Read the tools anew soon; also ends a pause between attempts."""
+        self._wanted.set()
+
+    async def refresh(self) -> None:
+        """Read the tools anew and wait until that was tried."""
+        self._refreshed.clear()
+        self._wanted.set()
+        await self._refreshed.wait()
+
+    async def close(self) -> None:
+        self._life.cancel()
+        await asyncio.wait([self._life])
+        self.settled.set()  # nobody tries any more, so nobody waits for that
+        self._refreshed.set()
+        await self._close_source()
+
+    def status(self) -> SourceStatus:
+        talkative = self._talkative
+        broken = [one.why for one in self.listing.unoffered if one.is_broken]
+        is_faulty = self.state is SourceState.UP and bool(broken)
+        return SourceStatus(
+            name=self.source.name,
+            kind=self.source.kind,
+            status=SourceState.FAULTY if is_faulty else self.state,
+            error=" ".join(broken[:MOST_TOLD]) if is_faulty else self.error,
+            tools=len(self.listing.tools),
+            faults=self.listing.faults,
+            calls=self.running,
+            doing=None if talkative is None or self.state is SourceState.UP else talkative.doing(),
+            last_words=() if talkative is None else talkative.last_words(),
+            since=self.since,
+            checked_at=self.checked_at,
+        )
+
+    @property
+    def _open_seconds(self) -> float:
+        return OPEN_SECONDS if self._talkative is None else max(OPEN_SECONDS, self._talkative.open_seconds)
+
+    def _try_for_a_call(self) -> None:
+        """A source that somebody needs now does not rest for long."""
+        if time.monotonic() - self._tried_at >= NEEDED_PAUSE:
+            self._wanted.set()
+
+    async def _live(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(self._open_seconds):
+                    await self.source.open()
+                    await self._read()
+                pause = FIRST_PAUSE
+                await self._follow()
+            except Exception as fault:  # noqa: BLE001 - a border: whatever one source raises is its own fault alone
+                self._went_down(fault)
+                await self._close_source()
+            await self._rest(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _follow(self) -> None:
+        """Up: read the tools anew whenever that is wanted, until it fails."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            async with asyncio.timeout(self._open_seconds):
+                await self._read()
+
+    async def _read(self) -> None:
+        listing = of_kind(await self.source.refresh(), self.source.tool_kind)
+        changed = listing != self.listing or self.state is not SourceState.UP
+        self.listing, self.error = listing, None
+        self._is(SourceState.UP)
+        if changed:
+            for fault in listing.faults:
+                log.warning("source %s: %s", self.source.name, fault)
+            self._on_listing()
+        self._tried()
+
+    def _went_down(self, fault: Exception) -> None:
+        self._wanted.clear()  # whoever asked before has had this try; the next one waits for its time
+        self.error = _sentence(fault)
+        if self.state is not SourceState.DOWN:
+            log.warning(
+                "source %s is down: %s%s", self.source.name, self.error, self._said(), exc_info=_unexpected(fault)
+            )
+        self._is(SourceState.DOWN)
+        self._on_listing()
+        self._tried()
+
+    def _is(self, state: SourceState) -> None:
+        if state is not self.state:
+            self.state, self.since = state, _now_ms()
+
+    def _said(self) -> str:
+        """The end of what it said, for the log: the line with the cause is the last, not the first."""
+        lines = () if self._talkative is None else self._talkative.last_words()[-SAID_LINES:]
+        return "".join(f"\n    {line}" for line in lines)
+
+    def _tried(self) -> None:
+        self.checked_at = _now_ms()
+        self._tried_at = time.monotonic()
+        self.settled.set()
+        self._refreshed.set()
+
+    async def _rest(self, pause: float) -> None:
+        try:
+            async with asyncio.timeout(pause):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+        self._wanted.clear()
+
+    async def _close_source(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.source.close()
+        except Exception:
+            log.exception("source %s did not close cleanly", self.source.name)
+
+
+class _Slot:
+    """One of the places that a source has for calls; free for others while a call waits for a person's answer."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._is_held = self._is_over = False
+
+    async def __aenter__(self) -> Self:
+        await self._take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
+        self._give()
+
+    def lent_to(self, invocation: Invocation) -> Invocation:
+        ask = invocation.elicit
+        if ask is None:
+            return invocation
+
+        async def elicit(question: ElicitRequest) -> ElicitAnswer:
+            self._give()
+            try:
+                return await ask(question)
+            finally:
+                await self._take()
+
+        return msgspec.structs.replace(invocation, elicit=elicit)
+
+    async def _take(self) -> None:
+        if self._lacks_none():
+            return
+        await self._slots.acquire()
+        if self._lacks_none():  # by now
+            self._slots.release()
+        else:
+            self._is_held = True
+
+    def _lacks_none(self) -> bool:
+        return self._is_held or self._is_over
+
+    def _give(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._slots.release()
+
+
+class SourceRegistry:
+    """All sources, in config order. One that is added under a known name takes the other's place."""
+
+    def __init__(self, *, on_listing: Callable[[], None]) -> None:
+        self._on_listing = on_listing
+        self._keepers: dict[str, SourceSupervisor] = {}
+        self._lent: dict[str, SourceSupervisor] = {}
+        """Sources that somebody brought along for a while: they execute, and are listed nowhere."""
+
+    async def add(self, source: Source) -> None:
+        """Begin to keep a source. Returns at once; the source comes up by itself."""
+        before = self._keepers.get(source.name)
+        self._keepers[source.name] = SourceSupervisor(source, on_listing=self._on_listing)
+        if before is not None:
+            await before.close()
+
+    def get(self, name: str) -> Source | None:
+        """The source of this name, if one is kept."""
+        keeper = self._keepers.get(name)
+        return None if keeper is None else keeper.source
+
+    async def remove(self, name: str) -> None:
+        keeper = self._keepers.pop(name, None)
+        if keeper is not None:
+            await keeper.close()
+            self._on_listing()
+
+    async def lend(self, source: Source) -> None:
+        """Begin to keep a source for those who know its name."""
+        self._lent[source.name] = SourceSupervisor(source, on_listing=_tell_nobody)
+
+    def take_back(self, name: str) -> SourceSupervisor | None:
+        """Nobody needs a lent source any more: it is not lent from now on, and who takes it back closes it."""
+        return self._lent.pop(name, None)
+
+    async def lent(self, name: str, *, within: float) -> tuple[SourceStatus, Listing]:
+        """How a lent source is, and its tools, once it has come up or failed, or after `within` seconds.
+
+        One that was down is tried again: somebody needs it now.
+        """
+        keeper = self._lent[name]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                if keeper.state is SourceState.DOWN:
+                    await keeper.refresh()
+                await keeper.settled.wait()
+        return keeper.status(), keeper.listing
+
+    async def close(self) -> None:
+        await asyncio.gather(*(keeper.close() for keeper in (*self._keepers.values(), *self._lent.values())))
+
+    async def settled(self, *, within: float, kinds: Container[str] | None = None) -> None:
+        """Wait until every source (of these kinds) has come up or failed once, but no longer than `within` seconds."""
+        keepers = [one for one in self._keepers.values() if kinds is None or one.source.kind in kinds]
+        waits = [asyncio.ensure_future(keeper.settled.wait()) for keeper in keepers]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=within)
+            for wait in late:
+                wait.cancel()
+
+    def listings(self) -> list[tuple[str, Listing]]:
+        return [(name, keeper.listing) for name, keeper in self._keepers.items()]
+
+    def about(self, name: str) -> About:
+        """What the source says of itself, where it is a service of its own."""
+        keeper = self._keepers.get(name)
+        return (keeper.listing.about if keeper is not None else None) or About()
+
+    def statuses(self) -> list[SourceStatus]:
+        return [keeper.status() for keeper in self._keepers.values()]
+
+    def request_refresh(self, name: str) -> None:
+        """A source says that its tools may have changed."""
+        keeper = self._keepers.get(name) or self._lent.get(name)
+        if keeper is not None:
+            keeper.request_refresh()
+
+    async def refresh(self, name: str | None = None) -> None:
+        """Read one source's tools, or everybody's, anew and wait until that was tried."""
+        wanted = self._keepers.values() if name is None else [self._keepers[name]]
+        await asyncio.gather(*(keeper.refresh() for keeper in wanted))
+
+    async def execute(self, source: str, invocation: Invocation) -> Outcome:
+        return await self._keeper_of(source, invocation.tool.name).execute(invocation)
+
+    def operating(self, source: str, *, tool: str) -> OperatingSource:
+        """The source, to have work begun and followed that goes on at the owner of `tool`."""
+        keeper = self._keeper_of(source, tool)
+        keeper.require_up(tool)
+        if not isinstance(keeper.source, OperatingSource):
+            raise SourceUnavailable(f"Source '{source}' has no work of '{tool}' that could be followed.")
+        return keeper.source
+
+    def _keeper_of(self, source: str, tool: str) -> SourceSupervisor:
+        keeper = self._keepers.get(source) or self._lent.get(source)
+        if keeper is None:
+            raise SourceUnavailable(f"Source '{source}' of tool '{tool}' is gone. List the tools anew.")
+        return keeper
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def of_kind(listing: Listing, kind: ToolKind) -> Listing:
+    """The listing with every tool of the kind that its source executes (seed 001)."""
+    if all(tool.kind is kind for tool in listing.tools):
+        return listing
+    tools = tuple(tool if tool.kind is kind else msgspec.structs.replace(tool, kind=kind) for tool in listing.tools)
+    return msgspec.structs.replace(listing, tools=tools)
+
+
+def _tell_nobody() -> None:
+    return
+
+
+def _sentence(fault: Exception) -> str:
+    if isinstance(fault, TimeoutError) and not str(fault):
+        return f"It did not answer within {OPEN_SECONDS:g} s."
+    text = str(fault) or type(fault).__name__
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _unexpected(fault: Exception) -> bool:
+    """Whether a traceback says more than the sentence does."""
+    return not isinstance(fault, (JackfieldError, OSError, TimeoutError))
