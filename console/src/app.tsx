@@ -20,7 +20,7 @@ const AnswerPage = lazy(() => import("./pages/answer"));
 const ANSWER = /^\/answer\/([^/]+)$/;
 const SHIPPED_TOOLS = { by_name: SHIPPED, Fallback };
 
-/** A signed link shows its one call to whoever holds it; all else is for those who are signed in. */
+/** A signed link shows its call to anybody who has it; everything else requires signing in. */
 export function App(): ReactNode {
   const [place] = useHashLocation();
   const token = ANSWER.exec(place)?.[1];
@@ -38,19 +38,19 @@ function Console(): ReactNode {
   const identity = useIdentity();
   const tools = useOwnTools(identity.is === "known");
   if (identity.is === "asking") return <Loading what="Jackfield" />;
-  // What was read for one person is not shown to the next: signing in starts the page anew.
+  // Reload on sign-in, so that no cached data of the previous user is shown.
   if (identity.is === "unknown") return <SignIn fault={identity.fault} onSignedIn={() => location.reload()} />;
   const onError = (fault: GatewayError): void => void (fault.status === 401 && identity.refresh());
   return (
     <SWRConfig value={{ onError }}>
       <IdentityContext value={identity}>
-        <Places identity={identity} tools={tools} />
+        <Pages identity={identity} tools={tools} />
       </IdentityContext>
     </SWRConfig>
   );
 }
 
-function Places({ identity, tools }: { identity: Known; tools: ToolRegistry }): ReactNode {
+function Pages({ identity, tools }: { identity: Known; tools: ToolRegistry }): ReactNode {
   return (
     <Router hook={useHashLocation}>
       <ToolUIProvider tools={tools}>

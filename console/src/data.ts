@@ -4,7 +4,7 @@ import { Client, GatewayError } from "@jackfield/react";
 
 export const client = new Client();
 
-/** What stands at a path, kept and shown at once when one comes back, read anew in the background. */
+/** GETs a path, with a cache: shows the last known data at once and revalidates in the background. */
 export function useData<T>(path: string | null, options: { every?: number } = {}): SWRResponse<T, GatewayError> {
   return useSWR<T, GatewayError>(path, (where: string) => client.get<T>(where), {
     refreshInterval: options.every ?? 0,
@@ -19,7 +19,7 @@ export interface CallRecord {
   tool: string;
   source: string;
   arguments: Record<string, unknown>;
-  /** What was asked for; an approval may have put other arguments in its place. */
+  /** The requested arguments; an approver may have edited them. */
   asked_arguments?: Record<string, unknown>;
   principal: string;
   agent: string | null;
@@ -39,7 +39,7 @@ export interface CallRecord {
   decided_by?: string | null;
   decided_at?: string | null;
   waits_for?: "question" | null;
-  /** Where a tool file failed; only in the record of one call, for administrators. */
+  /** Traceback of a tool file; only in the record of a single call, for administrators. */
   trace?: string | null;
 }
 
@@ -56,7 +56,7 @@ export interface SourceStatus {
 export interface Readiness {
   status: string;
   store: string;
-  /** For whoever is signed in with more than a session of their own. */
+  /** Not included for session keys. */
   sources?: SourceStatus[];
 }
 
@@ -85,7 +85,7 @@ export interface AgentRecord {
   [field: string]: unknown;
 }
 
-/** Names of the tools that the gateway's own search finds for these words; empty while it looks, and without words. */
+/** Names of the tools found by the gateway's search; empty while loading and for an empty query. */
 export function useFoundTools(words: string): ReadonlySet<string> {
   const wanted = words.trim().slice(0, 1000);
   const { data } = useData<{ tools: ToolDefinition[] }>(wanted === "" ? null : `/api/v1/tools/search?q=${encodeURIComponent(wanted)}&limit=100`);

@@ -11,7 +11,7 @@ export interface Known {
 
 export type Identity = Known | { is: "asking" } | { is: "unknown"; fault: string | null; refresh: () => void };
 
-/** The code of the printed link, taken out of the address so that it stays in no history. */
+/** The one-time code of the printed link, removed from the address so that it is not kept in the history. */
 function takeCode(): string | null {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code !== null) history.replaceState(null, "", location.pathname);
@@ -38,9 +38,9 @@ export function useIdentity(): Identity {
 
 export const IdentityContext = createContext<Known | null>(null);
 
-/** Whether whoever is signed in may do this. */
+/** Whether the current user has this scope. */
 export function useMay(scope: "read" | "call" | "answer" | "admin"): boolean {
   const scopes = useContext(IdentityContext)?.scopes ?? [];
-  // Who may call may read.
+  // `call` includes `read`.
   return scopes.includes("admin") || scopes.includes(scope) || (scope === "read" && scopes.includes("call"));
 }

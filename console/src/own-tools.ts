@@ -5,14 +5,14 @@ import { client } from "./data";
 import { Fallback } from "./tools/fallback";
 import { SHIPPED } from "./tools/shipped";
 
-/** What a user's own module is given to register its components with. */
+/** A module of tool components from the config's folder. */
 export interface ToolModule {
   default: (jackfield: { React: typeof React; registerTool: (name: string, component: ToolComponent) => void }) => void;
 }
 
 const START: ToolRegistry = { by_name: SHIPPED, Fallback };
 
-/** The shipped components and those of the modules in the config's folder; the latter win. */
+/** The included components, overridden by those from the config's folder. */
 export function useOwnTools(isSignedIn: boolean): ToolRegistry {
   const [registry, setRegistry] = useState<ToolRegistry>(START);
   useEffect(() => {
@@ -33,11 +33,11 @@ async function loadModules(): Promise<Record<string, ToolComponent>> {
         const module = (await import(/* @vite-ignore */ address)) as ToolModule;
         module.default({ React, registerTool: (name, component) => (own[name] = component) });
       } catch (fault) {
-        console.error(`The tool component ${address} could not be loaded`, fault);
+        console.error(`Could not load the tool component ${address}`, fault);
       }
     }
   } catch {
-    // A gateway without such a folder has none.
+    // No folder configured.
   }
   return own;
 }

@@ -15,7 +15,7 @@ export function took(milliseconds: number): string {
   return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
 }
 
-/** `4:51`, or `3 h`: how long there still is. */
+/** The remaining time: `4:51`, or `3 h`. */
 export function left(until: string, now: number): string {
   const seconds = Math.max(0, Math.round((Date.parse(until) - now) / 1000));
   if (seconds >= 86_400) return `${Math.floor(seconds / 86_400)} d`;
@@ -23,7 +23,7 @@ export function left(until: string, now: number): string {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-/** The time, moving on every second while somebody looks. */
+/** The current time, updated every second while needed. */
 export function useNow(isNeeded: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -3,16 +3,16 @@ import { follow } from "@jackfield/react";
 import { client, type CallRecord } from "./data";
 
 export interface WaitingList {
-  /** What ends first on top. */
+  /** Nearest deadline first. */
   calls: readonly CallRecord[];
   byId: ReadonlyMap<string, CallRecord>;
-  /** How many of them this person may answer. */
+  /** How many of them the current user may answer. */
   forMe: number;
   isKnown: boolean;
   error: string | null;
 }
 
-/** Everything that waits for somebody, followed once for all who look. */
+/** All pending calls, with one shared subscription. */
 class Waiting {
   private list: WaitingList = { calls: [], byId: new Map(), forMe: 0, isKnown: false, error: null };
   private readonly listeners = new Set<() => void>();
@@ -44,7 +44,7 @@ class Waiting {
     });
   }
 
-  /** The stream says that something changed; the records say what. */
+  /** The stream only signals a change; the records have the data. */
   private read(): void {
     this.isStale = true;
     this.reading ??= this.readAll().finally(() => (this.reading = null));
@@ -70,7 +70,7 @@ class Waiting {
   }
 }
 
-/** The gateway gives the link for the answer to those who may answer. */
+/** The gateway includes the answer link only for users who may answer. */
 export function isMine(call: CallRecord | undefined): boolean {
   return call !== undefined && (call.callback_url ?? call.approval_url) !== null;
 }

@@ -39,7 +39,7 @@ describe("what is wrong with what was filled in", () => {
 
   it("is said at its place", () => {
     expect(faultsOf(schema, { trip: { nights: 0 } }).map((fault) => fault.property)).toEqual([".name", ".trip.nights"]);
-    expect(faultsOf(schema, undefined).map((fault) => fault.message)).toEqual(["This is needed."]);
+    expect(faultsOf(schema, undefined).map((fault) => fault.message)).toEqual(["Required."]);
     expect(faultsOf(schema, { name: "Ada", trip: { nights: 2 } })).toEqual([]);
   });
 

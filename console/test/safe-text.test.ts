@@ -13,7 +13,7 @@ describe("text of tools and models", () => {
   });
 
   it("has an end", () => {
-    expect(safeText("x".repeat(100), 10)).toBe(`${"x".repeat(10)}… (90 characters more)`);
+    expect(safeText("x".repeat(100), 10)).toBe(`${"x".repeat(10)}… (90 more characters)`);
     expect(inOneLine({ a: "b\nc" })).toBe('{"a":"b\\nc"}');
   });
 });

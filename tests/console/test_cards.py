@@ -29,11 +29,11 @@ def test_a_tool_without_a_component_is_shown_with_its_result_and_its_arguments(v
     husam = visit(HUSAM_KEY)
     page = husam.go("/tools/shapes")
     page.get_by_label("names*").fill('["Ada", 1]')
-    page.get_by_role("button", name="Call it").click()
+    page.get_by_role("button", name="Call tool").click()
     card = husam.page.locator(".try-it article")
-    expect(card.locator(".state-word")).to_have_text("done")
+    expect(card.locator(".state-word")).to_have_text("completed")
     expect(card).to_contain_text("names")
-    card.get_by_text("details").click()
+    card.get_by_text("Details").click()
     expect(card.get_by_role("heading", name="Arguments")).to_be_visible()
     expect(card.locator("details")).to_contain_text("Ada")
 
@@ -46,7 +46,7 @@ def test_a_chart_is_drawn_and_can_be_read_as_a_table(visit: Visit) -> None:
     card = husam.card("displayChart")
     expect(card.locator("figcaption")).to_have_text("Rain in mm")
     expect(card.locator(".recharts-bar-rectangle")).to_have_count(2)
-    card.get_by_text("as a table").click()
+    card.get_by_text("Show as table").click()
     expect(card.locator("tbody tr")).to_have_text(["Mon3", "Tue5"])
 
 
@@ -61,7 +61,7 @@ def test_yes_and_no_each_reach_the_agent(visit: Visit, stage: RunningGateway) ->
         expect(card.get_by_role("button")).to_have_text(["Reject", "Confirm"])
         expect(page).to_have_title(f"({waiting(stage)}) Spaces · Jackfield")
         card.get_by_role("button", name=button).click()
-        expect(card.locator(".state-word")).to_have_text("done")
+        expect(card.locator(".state-word")).to_have_text("completed")
         expect(page.locator(".message", has_text="came back").last).to_contain_text(f'"confirmed":{outcome}')
     left = waiting(stage)
     expect(page).to_have_title(f"({left}) Spaces · Jackfield" if left else "Spaces · Jackfield")
@@ -79,11 +79,11 @@ def test_a_form_made_from_the_schema_refuses_what_does_not_fit_and_sends_what_do
     card = husam.card("askForDetails")
     card.get_by_label("Your name*").fill("Husam")
     card.get_by_role("button", name="Send").click()
-    expect(card.get_by_text("This is needed.")).to_be_visible()
+    expect(card.get_by_text("Required.")).to_be_visible()
     card.get_by_label("Nights*").fill("3")
     card.get_by_label("Breakfast").check()
     card.get_by_role("button", name="Send").click()
-    expect(card.locator(".state-word")).to_have_text("done")
+    expect(card.locator(".state-word")).to_have_text("completed")
     told = page.locator(".message", has_text="askForDetails came back").last
     expect(told).to_contain_text('"nights":3')
     expect(told).to_contain_text('"breakfast":true')
@@ -154,11 +154,11 @@ def test_where_a_tool_file_failed_is_read_from_the_card_by_an_administrator_alon
 ) -> None:
     post(stage, "/api/v1/tools/roll/execute", {"arguments": {"sides": 0}}, key=HUSAM_KEY)
     card = visit(stage.key).go("/tools/roll").locator("article", has_text="a die without sides")
-    card.get_by_text("traceback").click()
+    card.get_by_text("Traceback").click()
     expect(card.locator("pre")).to_contain_text("in roll")
     page = visit(HUSAM_KEY).go("/tools/roll")
     expect(page.locator("article", has_text="a die without sides")).to_be_visible()
-    expect(page.get_by_text("traceback")).to_have_count(0)
+    expect(page.get_by_text("Traceback")).to_have_count(0)
 
 
 def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways_finds(visit: Visit) -> None:
@@ -168,7 +168,7 @@ def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways
         page.get_by_label("Search tools").fill(words)
         expect(page.get_by_role("region", name="Tools").get_by_role("link", name="get_weather")).to_be_visible()
     page.get_by_label("Search tools").fill("nothing like it")
-    expect(page.get_by_text("No tool has")).to_be_visible()
+    expect(page.get_by_text("No tools match")).to_be_visible()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill("city")
     expect(page.get_by_role("option").filter(has_text="get_weather")).to_be_visible()

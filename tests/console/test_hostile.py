@@ -32,8 +32,8 @@ def test_a_result_full_of_html_and_tricks_is_shown_as_it_is_written(visit: Visit
     expect(card).to_contain_text("<script>window.poisoned=2</script>")
     expect(card).to_contain_text("pay ⟨U+202E⟩001⟨U+202C⟩ me")
     expect(card).to_contain_text("<b>key</b>")
-    card.get_by_role("button", name="show all 300,000 characters").click()
-    expect(card).to_contain_text("(100,000 characters more)")
+    card.get_by_role("button", name="Show all 300,000 characters").click()
+    expect(card).to_contain_text("(100,000 more characters)")
     assert_unharmed(page)
 
 

@@ -23,9 +23,9 @@ def test_the_waiting_page_gives_the_link_as_a_qr_code(visit: Visit, stage: Runni
     page.get_by_text("Answer on a phone").click()
     expect(page.get_by_role("img", name="QR code of the link")).to_be_visible()
     husam.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the link").click()
+    page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    expect(page.get_by_role("alert")).to_contain_text("Only this machine can open it")
+    expect(page.get_by_role("alert")).to_contain_text("This link only works on this machine")
     link = husam.evaluate("() => navigator.clipboard.readText()")
     assert link == f"{stage.url}/#{answer_place(call_of(stage, call_id))}"
 
@@ -36,7 +36,7 @@ def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
     call_id = execute(stage, "send_invoice", {"customer": "ACME", "amount": 7})
     stranger = visit("", size=PHONE)
     page = stranger.go(answer_place(call_of(stage, call_id)))
-    expect(page.get_by_role("heading", name="Allow this call?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Approve this call?")).to_be_visible()
     expect(page.locator("main")).to_contain_text("admin wants to run send_invoice")
     expect(page.locator("dl.tree")).to_contain_text("ACME")
     expect(page.locator("dl.tree")).to_contain_text("7")
@@ -47,7 +47,7 @@ def test_a_call_is_approved_by_its_link_after_seeing_exactly_what_would_run(
     page.reload()
     expect(page.get_by_text("Approved. You can close this page.")).to_be_visible()
     expect(page.get_by_role("button")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Permission for a call")).to_be_visible()
+    expect(page.get_by_role("heading", name="Approval request")).to_be_visible()
     expect(page.locator("main")).to_contain_text("admin wanted to run send_invoice")
     expect(page.locator("main")).not_to_contain_text("ACME")
 
@@ -67,7 +67,7 @@ def test_nothing_of_what_would_run_is_folded_and_the_run_says_who_decided(visit:
     boss.go(f"/runs/{call_of(stage, call_id)['run_id']}")
     card = boss.card("send_invoice")
     expect(card).to_contain_text("Approved by signed link")
-    expect(card).to_contain_text("with changed arguments. It had been asked for with:")
+    expect(card).to_contain_text("with edited arguments. Original arguments:")
     expect(card.locator(".decided .tree")).to_contain_text("AAAA")
 
 

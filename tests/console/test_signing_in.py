@@ -58,14 +58,14 @@ def test_a_key_that_only_reads_is_asked_nothing_and_can_say_and_switch_nothing(
     expect(husam.go("/waiting").get_by_text("Not for everybody?").first).to_be_visible()
 
     page = reader.go("/waiting")
-    expect(page.get_by_text("Nothing waits for anybody")).to_be_visible()
+    expect(page.get_by_text("Nothing to answer")).to_be_visible()
     expect(page).to_have_title("Waiting · Jackfield")
     reader.go("/spaces/hall")
     expect(page.get_by_role("heading", name="hall")).to_be_visible()
     expect(page.get_by_label("Message", exact=True)).to_have_count(0)
     reader.go("/tools/roll")
     expect(page.get_by_text("Roll one die")).to_be_visible()
-    expect(page.get_by_role("button", name="Call it")).to_have_count(0)
+    expect(page.get_by_role("button", name="Call tool")).to_have_count(0)
     expect(page.get_by_label("enabled")).to_have_count(0)
     reader.go("/agents/ada")
     expect(page.get_by_role("heading", name="Ada")).to_be_visible()
@@ -75,7 +75,7 @@ def test_a_key_that_only_reads_is_asked_nothing_and_can_say_and_switch_nothing(
 
 def test_what_is_not_there_says_so_and_leads_back(visit: Visit) -> None:
     page = visit(HUSAM_KEY).go("/nowhere")
-    page.get_by_role("link", name="Go to the spaces").click()
+    page.get_by_role("link", name="Go to Spaces").click()
     expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
     page.goto(page.url.replace("/spaces", "/spaces/nobody-made-it"))
     expect(page.get_by_role("alert")).to_be_visible()

@@ -62,5 +62,5 @@ def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: Running
     page.get_by_role("link", name="Tools").click()
     page.get_by_label("Search tools").fill("add dice")
     page.get_by_role("link", name="roll_dice").click()
-    page.get_by_role("button", name="Call it").click()
-    expect(page.locator(".try-it article .state-word")).to_have_text("done")
+    page.get_by_role("button", name="Call tool").click()
+    expect(page.locator(".try-it article .state-word")).to_have_text("completed")

@@ -15,7 +15,7 @@ function worded(word: string): (props: IconButtonProps) => ReactNode {
   };
 }
 
-// The usual buttons show an icon of a font that this page does not have.
+// The default buttons use an icon font that this page does not have.
 const BUTTONS: Partial<TemplatesType["ButtonTemplates"]> = {
   AddButton: worded("Add"),
   RemoveButton: worded("Remove"),
@@ -38,7 +38,7 @@ export interface SchemaFormProps {
   children: ReactNode;
 }
 
-/** A form made from a JSON schema. */
+/** A form generated from a JSON Schema. */
 export function FormOf({ schema, value, isBusy, onChange, onSubmit, children }: SchemaFormProps): ReactNode {
   const shown = useMemo(() => shownSchema(schema), [schema]);
   return (

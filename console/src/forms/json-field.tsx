@@ -5,7 +5,7 @@ import { isAnything } from "./shown-schema";
 
 const Usual = getDefaultRegistry().fields.SchemaField!;
 
-/** One field of a form: by its schema, or as JSON where the schema leaves open what it is. */
+/** A form field by its schema, or a JSON editor if the schema allows anything. */
 export function FieldOrJson(props: FieldProps): ReactNode {
   const schema = props.registry.schemaUtils.retrieveSchema(props.schema, props.formData);
   const isRoot = props.fieldPathId.path.length === 0;
@@ -27,7 +27,7 @@ function JsonField({ schema, name, required, disabled, formData, fieldPathId, on
       onChange(JSON.parse(now), fieldPathId.path);
       setIsBroken(false);
     } catch {
-      // Half-written JSON is taken as what it is so far: a text.
+      // Text that is not JSON is taken as a string.
       onChange(now, fieldPathId.path);
       setIsBroken(schema.type !== undefined);
     }
@@ -40,13 +40,13 @@ function JsonField({ schema, name, required, disabled, formData, fieldPathId, on
       </label>
       <textarea id={id} className="code" rows={2} value={text} disabled={disabled === true} spellCheck={false} onChange={(event) => write(event.target.value)} />
       {schema.description !== undefined && <div className="field-description">{schema.description}</div>}
-      {isBroken && <p className="error-detail">This is not JSON yet.</p>}
+      {isBroken && <p className="error-detail">Invalid JSON.</p>}
       {!isBroken && rawErrors?.map((fault) => <p key={fault} className="error-detail">{fault}</p>)}
     </div>
   );
 }
 
 function hint(type: unknown): string {
-  if (type === "array") return "a list as JSON, like [1, 2]";
-  return type === "object" ? 'fields as JSON, like {"name": 1}' : "as JSON, or just text";
+  if (type === "array") return "JSON array, e.g. [1, 2]";
+  return type === "object" ? 'JSON object, e.g. {"name": 1}' : "JSON or plain text";
 }

@@ -15,8 +15,8 @@ const WORDS: Record<string, string> = {
 };
 
 /**
- * A schema as a form can show it: what may be null is simply left empty, and every choice between kinds has a name.
- * The gateway checks against the schema itself.
+ * Simplifies a schema for a form: nullable fields may be left empty, and alternatives get titles. The gateway validates
+ * against the original schema.
  */
 export function shownSchema(schema: unknown): RJSFSchema {
   if (schema === null || typeof schema !== "object" || Array.isArray(schema)) return {};
@@ -66,7 +66,7 @@ function named(option: RJSFSchema, list: (typeof LISTS)[number]): RJSFSchema {
   return kind === undefined ? option : { ...option, title: kind };
 }
 
-/** Whether a schema says too little for fields: then its value is written as JSON. */
+/** Whether a schema is too open for a form field; then a JSON editor is used. */
 export function isAnything(schema: RJSFSchema): boolean {
   const says = (name: string): boolean => (schema as Schema)[name] !== undefined;
   if (says("enum") || says("const") || says("anyOf") || says("oneOf") || says("allOf") || says("$ref")) return false;

@@ -1,13 +1,13 @@
 import { Validator, type OutputUnit, type Schema } from "@cfworker/json-schema";
 import { toErrorList, toErrorSchema, type RJSFSchema, type RJSFValidationError, type ValidationData, type ValidatorType } from "@rjsf/utils";
 
-// These only say that something inside them is wrong, which says it itself.
+// Keywords that only repeat an error of their children.
 const OUTER = new Set(["properties", "items", "prefixItems", "additionalProperties", "$ref", "allOf", "if", "then", "else", "patternProperties", "dependentSchemas"]);
 const MISSING = /required property "(.*)"/;
 
 /**
- * Checks by reading the schema. The usual validator writes a program for each schema, and this page's policy runs no
- * program that did not come from the gateway.
+ * Validates by interpreting the schema. The default validator compiles schemas to code, which the Content Security Policy
+ * forbids.
  */
 export const validator: ValidatorType = {
   validateFormData(formData: unknown, schema: RJSFSchema): ValidationData<unknown> {
@@ -30,7 +30,7 @@ export function faultsOf(schema: RJSFSchema, value: unknown): RJSFValidationErro
     const { errors } = new Validator(JSON.parse(JSON.stringify(schema)) as Schema, "2020-12", false).validate(value === undefined ? {} : value);
     return errors.filter((unit) => !OUTER.has(unit.keyword)).map(faultOf);
   } catch {
-    return []; // a schema that cannot be read refuses nothing here; the gateway has the last word
+    return []; // an unreadable schema is left to the gateway
   }
 }
 
@@ -38,6 +38,6 @@ function faultOf({ keyword, instanceLocation, error }: OutputUnit): RJSFValidati
   const path = instanceLocation.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
   const missing = keyword === "required" ? MISSING.exec(error)?.[1] : undefined;
   if (missing !== undefined) path.push(missing);
-  const message = missing === undefined ? error : "This is needed.";
+  const message = missing === undefined ? error : "Required.";
   return { name: keyword, message, property: path.map((part) => `.${part}`).join(""), stack: message };
 }

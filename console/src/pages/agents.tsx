@@ -37,7 +37,7 @@ interface InboxEvent {
   data: unknown;
 }
 
-/** Who there is, asleep or thinking, and what is on their mind. */
+/** All agents, or one with its inbox, state and cycles. */
 export default function AgentsPage({ id }: { id?: string | undefined }): ReactNode {
   return id === undefined ? <All /> : <One key={id} id={id} />;
 }
@@ -50,8 +50,8 @@ function All(): ReactNode {
     <div className="page">
       <h1>Agents</h1>
       {data.agents.length === 0 && (
-        <Empty title="No agent yet">
-          Write one into the config: <code>[agents.concierge]</code> with <code>model</code>, <code>instructions</code> and <code>spaces</code>.
+        <Empty title="No agents yet">
+          Add one to the config: <code>[agents.concierge]</code> with <code>model</code>, <code>instructions</code> and <code>spaces</code>.
         </Empty>
       )}
       <ul className="list">
@@ -72,8 +72,8 @@ function All(): ReactNode {
 }
 
 function word(agent: Agent): string {
-  if (!agent.enabled) return "switched off";
-  return agent.status === "awake" ? "thinking" : "asleep";
+  if (!agent.enabled) return "disabled";
+  return agent.status;
 }
 
 function One({ id }: { id: string }): ReactNode {
@@ -87,7 +87,7 @@ function One({ id }: { id: string }): ReactNode {
   return (
     <div className="page">
       <header>
-        <nav aria-label="Way back">
+        <nav aria-label="Breadcrumb">
           <Link href="/agents">Agents</Link>
         </nav>
         <h1>{safeText(agent.name, 80)}</h1>
@@ -106,7 +106,7 @@ function One({ id }: { id: string }): ReactNode {
           </p>
         )}
       </header>
-      <Section title="Inbox" count={inbox?.events.length} nothing="Nothing waits to be read.">
+      <Section title="Inbox" count={inbox?.events.length} nothing="No pending events.">
         {inbox?.events.map((event) => (
           <div key={event.eventId} className="fact">
             <span className="quiet">
@@ -116,10 +116,10 @@ function One({ id }: { id: string }): ReactNode {
           </div>
         ))}
       </Section>
-      <Mind path={path} what="goals" nothing="No goals." line={(goal) => `${String(goal["description"])} (${String(goal["status"])}, priority ${String(goal["priority"])})`} />
-      <Mind path={path} what="memories" nothing="Nothing remembered yet." line={(memory) => `${String(memory["key"])}: ${String(memory["value"])}`} />
-      <Mind path={path} what="plans" nothing="No plans." line={(plan) => `${String(plan["name"])}: ${String(plan["instruction"])} (${planned(plan)})`} />
-      <Section title="Cycles" count={cycles?.cycles.length} nothing="It has not been awake yet.">
+      <AgentState path={path} what="goals" nothing="No goals." line={(goal) => `${String(goal["description"])} (${String(goal["status"])}, priority ${String(goal["priority"])})`} />
+      <AgentState path={path} what="memories" nothing="No memories." line={(memory) => `${String(memory["key"])}: ${String(memory["value"])}`} />
+      <AgentState path={path} what="plans" nothing="No plans." line={(plan) => `${String(plan["name"])}: ${String(plan["instruction"])} (${planned(plan)})`} />
+      <Section title="Cycles" count={cycles?.cycles.length} nothing="No cycles yet.">
         {cycles?.cycles.map((cycle) => (
           <div key={cycle.id} className="fact">
             <Link href={`/runs/${encodeURIComponent(cycle.id)}`}>Cycle {cycle.number}</Link>{" "}
@@ -140,7 +140,7 @@ function planned(plan: Record<string, unknown>): string {
   return `${typeof plan["cron"] === "string" ? `cron ${plan["cron"]}, ` : ""}next ${clock(next)}`;
 }
 
-function Mind({ path, what, nothing, line }: { path: string; what: string; nothing: string; line: (one: Record<string, unknown>) => string }): ReactNode {
+function AgentState({ path, what, nothing, line }: { path: string; what: string; nothing: string; line: (one: Record<string, unknown>) => string }): ReactNode {
   const { data } = useData<Record<string, Record<string, unknown>[]>>(`${path}/${what}`, { every: 5000 });
   const found = data?.[what] ?? [];
   return (

@@ -10,14 +10,14 @@ interface Asked {
   tool: string;
   agent: string | null;
   principal: string;
-  /** Only while it can be answered. */
+  /** Null once it has been answered. */
   arguments: Record<string, unknown> | null;
   status: string;
   expires_at: string | null;
   answer_schema: Record<string, unknown> | null;
 }
 
-/** One call, for whoever holds its signed link: exactly what would run or is asked, and the answer. No sign-in. */
+/** The page of a signed link: exactly what would run or is asked, and the answer. No sign-in required. */
 export default function AnswerPage({ token }: { token: string }): ReactNode {
   const path = `/api/v1/callbacks/${encodeURIComponent(token)}`;
   const [asked, setAsked] = useState<Asked | null>(null);
@@ -78,34 +78,34 @@ export default function AnswerPage({ token }: { token: string }): ReactNode {
   );
 }
 
-/** Who made the call, and in whose name: an agent acts for the key that it belongs to or was called with. */
+/** Who made the call, and on whose behalf: an agent acts for a principal. */
 function Asker({ agent, principal }: { agent: string | null; principal: string }): ReactNode {
   if (agent === null || agent === principal) return <strong>{safeText(principal, 80)}</strong>;
   return (
     <>
-      <strong>{safeText(agent, 80)}</strong>, in the name of <strong>{safeText(principal, 80)}</strong>,
+      <strong>{safeText(agent, 80)}</strong>, on behalf of <strong>{safeText(principal, 80)}</strong>,
     </>
   );
 }
 
-/** A question while it can be answered; afterwards the page asks nothing any more. */
+/** The title asks only while the call is open. */
 function titleOf(isApproval: boolean, isOpen: boolean): string {
-  if (isOpen) return isApproval ? "Allow this call?" : "You are asked";
-  return isApproval ? "Permission for a call" : "A question";
+  if (isOpen) return isApproval ? "Approve this call?" : "Your answer is needed";
+  return isApproval ? "Approval request" : "Question";
 }
 
 function askedTo(isApproval: boolean, isOpen: boolean): string {
   if (isApproval) return isOpen ? "wants to run" : "wanted to run";
-  return isOpen ? "asks with" : "asked with";
+  return isOpen ? "asks via" : "asked via";
 }
 
 const APPROVED = ["running", "waiting", "pending", "completed", "failed"];
 const ENDS: Record<string, string> = {
   completed: "Answered. You can close this page.",
-  rejected: "Rejected. Whoever asked is told.",
-  failed: "It has failed.",
-  expired: "It is too late: nobody answered in time.",
-  cancelled: "It was cancelled.",
+  rejected: "Rejected. The caller has been notified.",
+  failed: "The call failed.",
+  expired: "Expired: nobody answered in time.",
+  cancelled: "Cancelled.",
 };
 
 function isStillOpen({ purpose, status }: Asked): boolean {

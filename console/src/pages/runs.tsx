@@ -36,7 +36,7 @@ interface WholeRun extends RunRecord {
   response?: Record<string, unknown>;
 }
 
-/** What made calls: agents' cycles and responses, each as a timeline of steps and calls. */
+/** All runs (cycles and responses), or one with its steps and calls on a timeline. */
 export default function RunsPage({ id }: { id?: string | undefined }): ReactNode {
   return id === undefined ? <All /> : <One key={id} id={id} />;
 }
@@ -48,7 +48,7 @@ function All(): ReactNode {
   return (
     <div className="page">
       <h1>Runs</h1>
-      {data.runs.length === 0 && <Empty title="Nothing has run yet">An agent's cycle or a request to /v1/responses appears here with all of its steps.</Empty>}
+      {data.runs.length === 0 && <Empty title="No runs yet">Agent cycles and requests to /v1/responses appear here with all their steps.</Empty>}
       <ul className="list">
         {data.runs.map((run) => (
           <li key={run.id}>
@@ -85,7 +85,7 @@ function One({ id }: { id: string }): ReactNode {
   return (
     <div className="page">
       <header>
-        <nav aria-label="Way back">
+        <nav aria-label="Breadcrumb">
           <Link href="/runs">Runs</Link>
         </nav>
         <h1>{title(run)}</h1>
@@ -109,7 +109,7 @@ function One({ id }: { id: string }): ReactNode {
       {run.events !== undefined && run.events.length > 0 && (
         <details>
           <summary>
-            What it woke for <span className="quiet">{run.events.length}</span>
+            Events <span className="quiet">{run.events.length}</span>
           </summary>
           <Tree value={run.events} />
         </details>
@@ -120,7 +120,7 @@ function One({ id }: { id: string }): ReactNode {
             <h2>
               Step {step.n} <span className="quiet">{tokens(step.usage)}</span>
             </h2>
-            <Said items={step.items} />
+            <StepText items={step.items} />
             {step.calls.map((call) => (
               <div key={call.id} id={call.id}>
                 <CallCard call={shownRecord(call)} />
@@ -139,7 +139,7 @@ function One({ id }: { id: string }): ReactNode {
   );
 }
 
-function Said({ items }: { items: Step["items"] }): ReactNode {
+function StepText({ items }: { items: Step["items"] }): ReactNode {
   const texts = items.flatMap((item) => {
     const content = item["content"];
     if (!Array.isArray(content)) return [];
@@ -160,7 +160,7 @@ interface Lane {
   to: number;
 }
 
-/** The model's steps and all calls on one axis of time, parallel ones below each other. */
+/** Model steps and calls on one time axis; parallel calls below each other. */
 function Timeline({ run, calls }: { run: WholeRun; calls: CallRecord[] }): ReactNode {
   if (calls.length === 0) return null;
   const start = Date.parse(run.createdAt);
@@ -183,7 +183,7 @@ function Timeline({ run, calls }: { run: WholeRun; calls: CallRecord[] }): React
   );
 }
 
-/** The model thinks from the end of what came before until it has made the calls of its step. */
+/** A step lasts from the end of the previous calls until its own calls are made. */
 function lanesOf(run: WholeRun, calls: CallRecord[], end: number): Lane[] {
   if (run.steps === undefined) return calls.slice(0, 200).map((call) => laneOf(call, end));
   let from = Date.parse(run.createdAt);

@@ -18,8 +18,8 @@ export function SpacesPage(): ReactNode {
     <div className="page">
       <h1>Spaces</h1>
       {data.spaces.length === 0 && (
-        <Empty title="No space yet">
-          Give an agent one in the config, <code>spaces = ["lobby"]</code>
+        <Empty title="No spaces yet">
+          Add one to an agent in the config, <code>spaces = ["lobby"]</code>
           {canMake && ", or create one here"}.
         </Empty>
       )}
@@ -68,7 +68,7 @@ function NewSpace({ onMade }: { onMade: () => void }): ReactNode {
 }
 
 function subtitle(space: SpaceRecord): string {
-  if (space.lastSeq === 0) return "nothing said yet";
+  if (space.lastSeq === 0) return "no messages yet";
   return space.id === space.name ? "" : space.id;
 }
 
@@ -84,13 +84,13 @@ export function SpacePage({ id }: { id: string }): ReactNode {
       <header className="space-head">
         <h1 className="one-line">{safeText(data?.space.name ?? id, 100)}</h1>
         <p aria-live="polite" className="thinking one-line">
-          {thinking.length > 0 && `${thinking.join(", ")} thinking …`}
+          {thinking.length > 0 && `${thinking.join(", ")} ${thinking.length === 1 ? "is" : "are"} thinking …`}
         </p>
         <Members path={path} />
       </header>
       {space.stream.is === "waiting" && (
         <p className="banner" role="status">
-          {space.stream.error} Trying again …
+          {space.stream.error} Reconnecting …
         </p>
       )}
       <Messages space={space} />

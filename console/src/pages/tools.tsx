@@ -19,7 +19,7 @@ export interface EffectiveTool {
   approval_override: "" | "require" | "skip";
 }
 
-/** The catalog: found by typing, grouped by source; one tool whole, to be tried, switched and understood. */
+/** The catalog with search, grouped by source; or one tool with a form, preferences, schema and calls. */
 export default function ToolsPage({ name }: { name?: string | undefined }): ReactNode {
   const { data, error, mutate } = useData<{ tools: EffectiveTool[] }>("/api/v1/tools/set", { every: 15_000 });
   if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
@@ -42,11 +42,11 @@ function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
         <input type="search" aria-label="Search tools" placeholder={`Search ${counted(tools.length, "tool")}`} value={words} onChange={(event) => setWords(event.target.value)} />
       </header>
       {tools.length === 0 && (
-        <Empty title="No tool yet">
-          Put a Python file into the config's <code>tools/</code> folder, or add a source. <code>jackfield doctor</code> says what is wrong with one.
+        <Empty title="No tools yet">
+          Add a Python file to the config's <code>tools/</code> folder, or add a source. <code>jackfield doctor</code> diagnoses sources that do not work.
         </Empty>
       )}
-      {tools.length > 0 && rows.length === 0 && <Empty title={`No tool has “${safeText(words, 60)}”`} />}
+      {tools.length > 0 && rows.length === 0 && <Empty title={`No tools match “${safeText(words, 60)}”`} />}
       {rows.length > 0 && (
         <VList className="vlist" data={rows} tabIndex={0} role="region" aria-label="Tools">
           {(row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />)}
@@ -86,8 +86,8 @@ function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
         <code className="one-line">{safeText(one.tool.name, 80)}</code>
         <span className="quiet one-line">{safeText(one.tool.description, 300)}</span>
         <span className="marks">
-          {!one.enabled && <span className="mark">off</span>}
-          {one.requires_approval && <span className="mark">asks first</span>}
+          {!one.enabled && <span className="mark">disabled</span>}
+          {one.requires_approval && <span className="mark">needs approval</span>}
         </span>
       </Link>
     </div>
@@ -100,7 +100,7 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
   return (
     <div className="page">
       <header>
-        <nav aria-label="Way back">
+        <nav aria-label="Breadcrumb">
           <Link href="/tools">Tools</Link>
         </nav>
         <h1 className="tool-name">{safeText(name, 80)}</h1>
@@ -111,16 +111,16 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
               <span>{safeText(tool.tool.source, 60)}</span>
               {tool.tool.category !== null && <span>{safeText(tool.tool.category, 60)}</span>}
               <span title={tool.tool.version}>version {tool.tool.version.slice(0, 8)}</span>
-              {tool.requires_approval && <span>asks first</span>}
-              {!tool.enabled && <span>switched off</span>}
+              {tool.requires_approval && <span>needs approval</span>}
+              {!tool.enabled && <span>disabled</span>}
             </p>
           </>
         )}
       </header>
-      <Held name={name} onChanged={onChanged} />
+      <Quarantine name={name} onChanged={onChanged} />
       {tool !== undefined && (
         <>
-          {canCall && <Switches one={tool} onChanged={onChanged} />}
+          {canCall && <Preferences one={tool} onChanged={onChanged} />}
           {canCall && (
             <section aria-labelledby="try-title">
               <h2 id="try-title">Try it</h2>
@@ -138,10 +138,10 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
           </div>
         </>
       )}
-      {tool === undefined && history?.calls.length === 0 && <Empty title="There is no such tool for you">It may be gone, switched off at its source, or not in reach of your key.</Empty>}
+      {tool === undefined && history?.calls.length === 0 && <Empty title="Tool not found">It may have been removed, or your key may not see it.</Empty>}
       <section aria-labelledby="history-title">
-        <h2 id="history-title">Its calls</h2>
-        {history?.calls.length === 0 && tool !== undefined && <p className="quiet">Nobody has called it yet.</p>}
+        <h2 id="history-title">Calls</h2>
+        {history?.calls.length === 0 && tool !== undefined && <p className="quiet">No calls yet.</p>}
         <ol className="cards">
           {history?.calls.map((call) => (
             <li key={call.id}>
@@ -154,7 +154,7 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
   );
 }
 
-function Switches({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }): ReactNode {
+function Preferences({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }): ReactNode {
   const [fault, setFault] = useState<Error | null>(null);
   const send = async (path: string, body: Record<string, unknown>): Promise<void> => {
     try {
@@ -173,9 +173,9 @@ function Switches({ one, onChanged }: { one: EffectiveTool; onChanged: () => voi
       <label>
         approval{" "}
         <select value={one.approval_override} onChange={(event) => void send("/api/v1/tools/config/approval", { approval_override: event.target.value })}>
-          <option value="">as the tool says{one.requires_approval && one.approval_override === "" ? " (ask first)" : ""}</option>
-          <option value="require">always ask first</option>
-          <option value="skip">never ask</option>
+          <option value="">default{one.requires_approval && one.approval_override === "" ? " (required)" : ""}</option>
+          <option value="require">always required</option>
+          <option value="skip">not required</option>
         </select>
       </label>
       {fault !== null && <Fault error={fault} />}
@@ -187,8 +187,8 @@ interface Diff {
   diff: string | string[];
 }
 
-/** A definition that changed is held back until somebody has seen the difference and accepts it. */
-function Held({ name, onChanged }: { name: string; onChanged: () => void }): ReactNode {
+/** A changed definition: quarantined until an administrator reviews the diff and accepts it. */
+function Quarantine({ name, onChanged }: { name: string; onChanged: () => void }): ReactNode {
   const isAdmin = useMay("admin");
   const { data, mutate } = useData<Diff>(isAdmin ? `/api/v1/tools/${encodeURIComponent(name)}/diff` : null);
   const [fault, setFault] = useState<Error | null>(null);
@@ -204,12 +204,12 @@ function Held({ name, onChanged }: { name: string; onChanged: () => void }): Rea
     }
   };
   return (
-    <section className="card requires_action" aria-labelledby="held-title">
+    <section className="card requires_action" aria-labelledby="quarantine-title">
       <header>
-        <h2 id="held-title">Its definition has changed</h2>
+        <h2 id="quarantine-title">Definition changed</h2>
       </header>
       <div className="card-body">
-        <p>Nobody is offered this tool until somebody accepts what it has become.</p>
+        <p>This tool is quarantined: it is not offered until an administrator accepts the change.</p>
         <pre className="diff">
           {lines.map((line, place) => (
             <span key={place} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : ""}>
@@ -220,7 +220,7 @@ function Held({ name, onChanged }: { name: string; onChanged: () => void }): Rea
         </pre>
         <div className="actions">
           <button type="button" className="primary" onClick={() => void accept()}>
-            Accept the change
+            Accept change
           </button>
         </div>
         {fault !== null && <Fault error={fault} />}
@@ -234,7 +234,7 @@ function AsCode({ tool }: { tool: ToolDefinition }): ReactNode {
   const python = `from jackfield.sdk import Client\n\nasync with Client("${location.origin}", key=KEY) as client:\n    result = await client.tools.call("${tool.name}")`;
   return (
     <details>
-      <summary>As curl and as Python</summary>
+      <summary>curl and Python</summary>
       <pre className="code">{curl}</pre>
       <Copy text={curl}>Copy curl</Copy>
       <pre className="code">{python}</pre>

@@ -7,20 +7,20 @@ import { Empty, Fault, Loading } from "../parts/states";
 import { safeText } from "../safe-text";
 import { isMine, useWaiting } from "../waiting-list";
 
-/** Everything that needs a person, what ends first on top, answered in place. */
+/** Calls that need an answer or an approval, nearest deadline first. */
 export default function WaitingPage({ id }: { id?: string | undefined }): ReactNode {
   return id === undefined ? <All /> : <One id={id} />;
 }
 
 function All(): ReactNode {
   const { calls, isKnown, error } = useWaiting();
-  if (!isKnown) return <Loading what="what waits" />;
+  if (!isKnown) return <Loading what="pending calls" />;
   return (
     <div className="page">
       <h1>Waiting</h1>
       {error !== null && <Fault error={new Error(error)} />}
-      {calls.length === 0 && <Empty title="Nothing waits for anybody">Calls that need an answer or an approval appear here, the most urgent first.</Empty>}
-      <ol className="cards" aria-label="Waiting calls">
+      {calls.length === 0 && <Empty title="Nothing to answer">Calls that need an answer or an approval appear here, nearest deadline first.</Empty>}
+      <ol className="cards" aria-label="Pending calls">
         {calls.map((call) => (
           <li key={call.id}>
             <Waiting call={call} />
@@ -47,7 +47,7 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
   return (
     <>
       <p className="quiet asked-by">
-        Asked by {safeText(call.agent ?? call.principal, 80)}
+        Requested by {safeText(call.agent ?? call.principal, 80)}
         {call.space_id !== null && (
           <>
             {" in "}
@@ -55,7 +55,7 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
           </>
         )}
         {" · "}
-        <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>its run</Link>
+        <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>view run</Link>
       </p>
       <CallCard call={shownRecord(call)} />
       {isMine(call) && <Phone call={call} />}

@@ -4,12 +4,12 @@ import { Tree } from "./tree";
 interface ApprovalProps {
   args: unknown;
   canAnswer: boolean;
-  /** With the arguments as they were edited, or null for those that were asked for. */
+  /** Receives the edited arguments, or null if unchanged. */
   onApprove: (args: unknown) => Promise<unknown>;
   onReject: (reason: string) => Promise<unknown>;
 }
 
-/** A call that a person has to allow: exactly what would run, and a way to change it first. */
+/** An approval: shows exactly what would run, and allows editing it first. */
 export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalProps): ReactNode {
   const id = useId();
   const [edited, setEdited] = useState<string | null>(null);
@@ -30,7 +30,7 @@ export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalP
   };
   const approve = (): void => {
     const changed = edited === null ? null : parsed(edited);
-    if (changed === undefined) setFault("The arguments are not valid JSON. Correct them first.");
+    if (changed === undefined) setFault("The arguments are not valid JSON.");
     else void send(() => onApprove(changed));
   };
 
@@ -47,11 +47,11 @@ export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalP
       {canAnswer && (
         <div className="actions">
           <label className="hidden" htmlFor={`${id}-reason`}>
-            Reason for a rejection
+            Reason for rejecting
           </label>
-          <input id={`${id}-reason`} value={reason} placeholder="Reason, if you reject it" onChange={(event) => setReason(event.target.value)} />
+          <input id={`${id}-reason`} value={reason} placeholder="Reason for rejecting (optional)" onChange={(event) => setReason(event.target.value)} />
           <button type="button" disabled={isBusy} onClick={() => setEdited(edited === null ? JSON.stringify(args, null, 2) : null)}>
-            {edited === null ? "Edit" : "Undo edits"}
+            {edited === null ? "Edit" : "Discard edits"}
           </button>
           <button type="button" disabled={isBusy} onClick={() => void send(() => onReject(reason))}>
             Reject

@@ -9,7 +9,7 @@ import { ApprovalForm } from "./approval";
 import { Tree } from "./tree";
 import { safeText } from "../safe-text";
 
-/** All that a card needs to know, wherever the call is shown. */
+/** What a card shows, wherever the call comes from. */
 export interface ShownCall extends ToolCallData {
   needsApproval?: boolean;
   tookMs?: number | null;
@@ -18,7 +18,7 @@ export interface ShownCall extends ToolCallData {
   decided?: Decided;
 }
 
-/** What a person said about it; `asked` only where they changed what was asked for. */
+/** The decision on an approval; `asked` only if the arguments were edited. */
 interface Decided {
   decision: string;
   by: string | null;
@@ -26,9 +26,9 @@ interface Decided {
   asked?: Record<string, unknown>;
 }
 
-const WORDS: Record<string, string> = { running: "running", requires_action: "waiting", complete: "done", error: "failed" };
+const WORDS: Record<string, string> = { running: "running", requires_action: "waiting", complete: "completed", error: "failed" };
 
-/** One call, one card, everywhere: its name, its state in words and colour, its time, then the component of its name. */
+/** The card of a call: name, status, time, and the component registered for its tool. */
 export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
   const record = useWaiting().byId.get(shown.toolCallId);
   const call = withRecord(shown, record);
@@ -63,7 +63,7 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
   );
 }
 
-/** Where a tool file failed: read when an administrator asks for it. */
+/** The traceback of a tool file, loaded when an administrator expands it. */
 function Traceback({ id }: { id: string }): ReactNode {
   const isAdmin = useMay("admin");
   const [isOpen, setIsOpen] = useState(false);
@@ -71,14 +71,14 @@ function Traceback({ id }: { id: string }): ReactNode {
   if (!isAdmin || id === "") return null;
   return (
     <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
-      <summary>traceback</summary>
+      <summary>Traceback</summary>
       {error !== undefined && <p className="fault">{error.message}</p>}
-      {data !== undefined && (data.call.trace ? <pre className="code">{safeText(data.call.trace)}</pre> : <p className="quiet">None is on record: no tool file raised it.</p>)}
+      {data !== undefined && (data.call.trace ? <pre className="code">{safeText(data.call.trace)}</pre> : <p className="quiet">No traceback: the error was not raised by a tool file.</p>)}
     </details>
   );
 }
 
-/** What only the list of waiting calls knows: until when, and whether somebody has to allow it. */
+/** Adds what only the list of pending calls has: the deadline, and whether approval is needed. */
 function withRecord(call: ShownCall, record: CallRecord | undefined): ShownCall {
   if (record === undefined || call.status !== "requires_action") return call;
   return { ...call, needsApproval: record.status === "pending_approval", until: record.deadline ?? record.expires_at };
@@ -96,15 +96,15 @@ function Approval({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }):
   );
 }
 
-/** Who allowed or refused it, when, and what had been asked where that was changed. */
+/** Who approved or rejected it and when, with the original arguments if they were edited. */
 function DecisionLine({ decided: { decision, by, at, asked } }: { decided: Decided }): ReactNode {
-  const who = decision === "expired" ? "Nobody decided in time" : `${decision === "approved" ? "Approved" : "Rejected"} by ${safeText(by ?? "somebody", 80)}`;
+  const who = decision === "expired" ? "Expired without a decision" : `${decision === "approved" ? "Approved" : "Rejected"} by ${safeText(by ?? "somebody", 80)}`;
   return (
     <div className="decided quiet">
       <p>
         {who}
         {at === null ? "" : `, ${clock(at)}`}
-        {asked === undefined ? "" : ", with changed arguments. It had been asked for with:"}
+        {asked === undefined ? "" : ", with edited arguments. Original arguments:"}
       </p>
       {asked !== undefined && <Tree value={asked} />}
     </div>
@@ -113,7 +113,7 @@ function DecisionLine({ decided: { decision, by, at, asked } }: { decided: Decid
 
 function waitingFor(call: ShownCall, canAnswer: boolean): string {
   if (call.needsApproval === true) return canAnswer ? "needs your approval" : "needs approval";
-  return canAnswer ? "waiting for you" : "waiting";
+  return canAnswer ? "needs your answer" : "waiting";
 }
 
 function Time({ call }: { call: ShownCall }): ReactNode {
@@ -131,7 +131,7 @@ const STATES: Record<string, ToolCallData["status"]> = {
   completed: "complete",
 };
 
-/** A record of the gateway as a card shows it. */
+/** A call record, converted for a card. */
 export function shownRecord(record: CallRecord): ShownCall {
   const shown: ShownCall = {
     type: "tool_call",

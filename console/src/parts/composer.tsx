@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState, type FormEvent, type KeyboardEvent, type ReactNode } from "react";
 import { Fault } from "./states";
 
-/** Where one writes. Enter sends, Shift and Enter begin a new line; what could not be sent stays. */
+/** The message box. Enter sends, Shift+Enter adds a line; text that could not be sent is kept. */
 export function Composer({ onSend }: { onSend: (text: string) => Promise<void> }): ReactNode {
   const [text, setText] = useState("");
   const [fault, setFault] = useState<Error | null>(null);

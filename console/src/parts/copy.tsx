@@ -1,6 +1,6 @@
 import { useState, type ReactNode } from "react";
 
-/** Puts text into the clipboard and says so. */
+/** Copies text to the clipboard. */
 export function Copy({ text, children = "Copy" }: { text: string; children?: ReactNode }): ReactNode {
   const [isDone, setIsDone] = useState(false);
   const copy = async (): Promise<void> => {
@@ -15,7 +15,7 @@ export function Copy({ text, children = "Copy" }: { text: string; children?: Rea
   );
 }
 
-/** A page that came over plain HTTP has no clipboard but the old way. */
+/** Pages on plain HTTP have no Clipboard API. */
 async function put(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");

@@ -4,7 +4,7 @@ import { safeText } from "../safe-text";
 
 const SCHEMES = /^(https?:|mailto:|#)/i;
 
-// No HTML gets through react-markdown; what is left to do is to keep images of foreign hosts and odd links out.
+// react-markdown drops HTML; this also removes remote images and unusual links.
 const COMPONENTS: Components = {
   img: ({ alt, src }) => <span className="quiet">[image{alt ? `: ${alt}` : ""} {typeof src === "string" ? host(src) : ""}]</span>,
   a: ({ href, children }) =>
@@ -17,7 +17,7 @@ const COMPONENTS: Components = {
     ),
 };
 
-/** What people and agents write: markdown without HTML, foreign images or addresses that run something. */
+/** Markdown without HTML, remote images or unsafe links. */
 export default function Markdown({ text }: { text: string }): ReactNode {
   return (
     <div className="markdown">

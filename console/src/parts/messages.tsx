@@ -15,7 +15,7 @@ const NEAR_END = 40;
 const NEAR_START = 600;
 const ONE_TURN_MS = 5 * 60_000;
 
-/** All that was said, the newest at the bottom. Who has scrolled up stays where they are, whatever arrives. */
+/** The messages, newest at the bottom. The scroll position is kept when new ones arrive. */
 export function Messages({ space }: { space: Space }): ReactNode {
   const rows = useRows(space);
   const list = useRef<VListHandle>(null);
@@ -26,9 +26,9 @@ export function Messages({ space }: { space: Space }): ReactNode {
   const [hasNew, setHasNew] = useState(false);
 
   const first = space.messages[0]?.seq ?? 0;
-  const isLonger = first < firstSeq.current; // earlier ones were put in front: the place is kept from the end
+  const isLonger = first < firstSeq.current; // earlier messages were prepended: keep the position relative to the end
   const last = rows.at(-1)?.key;
-  // At once, not by the list's own scrolling, which would go on for a while and fight with whoever scrolls up.
+  // Immediate: the list's smooth scrolling would fight with a user who scrolls up.
   const toEnd = (): void => {
     const box = frame.current?.querySelector(".vlist");
     if (box != null) box.scrollTop = box.scrollHeight;
@@ -62,7 +62,7 @@ export function Messages({ space }: { space: Space }): ReactNode {
   if (rows.length === 0) {
     return (
       <div className="messages">
-        {space.stream.is === "live" && <Empty title="Nothing was said here yet">Write something below. Agents that are members wake up and answer.</Empty>}
+        {space.stream.is === "live" && <Empty title="No messages yet">Write something below. Agents that are members will answer.</Empty>}
       </div>
     );
   }
@@ -82,7 +82,7 @@ export function Messages({ space }: { space: Space }): ReactNode {
 }
 
 function useRows({ messages, inFlight, active }: Space): Row[] {
-  // Who has been named stays named when earlier messages come before them: a row that shrank would move all below it.
+  // A row that shows its sender keeps showing it when earlier messages are loaded; otherwise the rows below would move.
   const named = useRef(new Set<string>());
   const said = useMemo(
     () =>
@@ -107,7 +107,7 @@ function isSameTurn(before: SpaceMessage | undefined, message: SpaceMessage): bo
   return Date.parse(message.createdAt) - Date.parse(before.createdAt) < ONE_TURN_MS;
 }
 
-/** Keeps the end in sight while what is there grows: text being written, a chart that was loaded. */
+/** Keeps the end in view while content grows: streaming text, a chart that was loaded. */
 function useStickyEnd(frame: { current: HTMLElement | null }, isAtEnd: { current: boolean }, toEnd: () => void, isThere: boolean): void {
   const act = useRef(toEnd);
   act.current = toEnd;
@@ -120,7 +120,7 @@ function useStickyEnd(frame: { current: HTMLElement | null }, isAtEnd: { current
   }, [frame, isAtEnd, isThere]);
 }
 
-/** Says aloud what arrives, for those who listen; what was there before is not said. */
+/** Announces new messages to screen readers. */
 function Arrivals({ messages }: { messages: readonly SpaceMessage[] }): ReactNode {
   const last = messages.at(-1);
   const before = useRef(last?.seq ?? 0);
@@ -171,10 +171,10 @@ function FlyingRow({ flying, name }: { flying: InFlight; name: string }): ReactN
           <span className="caret" aria-hidden="true" />
         </p>
       ) : (
-        <article className="card running" aria-label={`${flying.toolName ?? ""}: being written`}>
+        <article className="card running" aria-label={`${flying.toolName ?? ""}: streaming`}>
           <header>
             <code>{safeText(flying.toolName ?? "", 80)}</code>
-            <span className="state-word running">being written</span>
+            <span className="state-word running">streaming</span>
           </header>
           <div className="card-body">
             <Tree value={flying.partialArgs ?? {}} />

@@ -11,7 +11,7 @@ interface Place {
 
 const PAGES: Place[] = ["Spaces", "Tools", "Waiting", "Runs", "Agents"].map((name) => ({ name, kind: "page", path: `/${name.toLowerCase()}` }));
 
-/** ⌘K: go anywhere by typing a few letters of its name. */
+/** ⌘K: the command palette. */
 export function Palette(): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
   const [isOpen, setIsOpen] = useState(false);
@@ -89,7 +89,7 @@ function Search({ onDone }: { onDone: () => void }): ReactNode {
         onChange={(event) => (setWords(event.target.value), setChosen(0))}
         onKeyDown={move}
       />
-      <ul id="palette-list" role="listbox" aria-label="Places">
+      <ul id="palette-list" role="listbox" aria-label="Results">
         {found.map((place, number) => (
           <li key={place.path} id={`place-${number}`} role="option" aria-selected={number === chosen} onClick={() => open(place)} onMouseMove={() => setChosen(number)}>
             <span>{inOneLine(place.name, 80)}</span>

@@ -3,7 +3,7 @@ import { encode } from "uqr";
 import type { CallRecord } from "../data";
 import { Copy } from "./copy";
 
-/** A link, also as a QR code, by which this one call can be answered on a phone without signing in. */
+/** A link and QR code to answer this call on a phone without signing in. */
 export function Phone({ call }: { call: CallRecord }): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
   const link = answerLink(call.callback_url ?? call.approval_url ?? "");
@@ -14,14 +14,14 @@ export function Phone({ call }: { call: CallRecord }): ReactNode {
         <div className="phone">
           <QrCode text={link} />
           <div>
-            <p>Whoever has this link can answer this one call, once. It shows exactly what is asked.</p>
+            <p>Anybody with this link can answer this call, once. It shows exactly what is asked.</p>
             {isLoopback(link) && (
               <p className="fault" role="alert">
-                Only this machine can open it: {new URL(link).hostname} is every device's name for itself. For other devices, set <code>host = "0.0.0.0"</code> and{" "}
+                This link only works on this machine: {new URL(link).hostname} is a loopback address. For other devices, set <code>host = "0.0.0.0"</code> and{" "}
                 <code>public_url</code> to an address of this machine, both under <code>[server]</code> in jackfield.toml, and restart the gateway.
               </p>
             )}
-            <Copy text={link}>Copy the link</Copy>
+            <Copy text={link}>Copy link</Copy>
           </div>
         </div>
       )}
@@ -30,8 +30,8 @@ export function Phone({ call }: { call: CallRecord }): ReactNode {
 }
 
 /**
- * The page for one call; the signed token stays behind the `#`, so that no server's log has it. A gateway that knows only
- * its own loopback address is reached by the one that this page came from.
+ * The answer page of a call. The signed token is in the fragment, so it appears in no server log. If the gateway only knows
+ * its loopback address, the origin of this page is used.
  */
 export function answerLink(callback: string, here: string = location.origin): string {
   const token = callback.slice(callback.lastIndexOf("/") + 1);
@@ -39,7 +39,7 @@ export function answerLink(callback: string, here: string = location.origin): st
   return `${isLoopback(gateway) && !isLoopback(here) ? here : gateway}/#/answer/${token}`;
 }
 
-/** Whether a url leads every device to itself. */
+/** Whether a URL is a loopback address. */
 export function isLoopback(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { hostname } = new URL(url);

@@ -6,7 +6,7 @@ import { Palette } from "./palette";
 import { inOneLine, safeText } from "../safe-text";
 import { useWaiting } from "../waiting-list";
 
-const PLACES = [
+const PAGES = [
   { path: "/spaces", name: "Spaces" },
   { path: "/tools", name: "Tools" },
   { path: "/waiting", name: "Waiting" },
@@ -14,13 +14,13 @@ const PLACES = [
   { path: "/agents", name: "Agents" },
 ] as const;
 
-/** The frame of every page: where one can go, what the sources are doing, who one is. */
+/** The frame of every page: navigation, source status, current user. */
 export function Shell({ identity, children }: { identity: Known; children: ReactNode }): ReactNode {
   const [location] = useLocation();
   const [isOpen, setIsOpen] = useState(false);
   const waiting = useWaiting();
   const { data: ready } = useData<Readiness>("/readyz", { every: 5000 });
-  const here = PLACES.find(({ path }) => location.startsWith(path))?.name;
+  const here = PAGES.find(({ path }) => location.startsWith(path))?.name;
   useEffect(() => {
     document.title = `${waiting.forMe > 0 ? `(${waiting.forMe}) ` : ""}${here === undefined ? "" : `${here} · `}Jackfield`;
   }, [waiting.forMe, here]);
@@ -32,7 +32,7 @@ export function Shell({ identity, children }: { identity: Known; children: React
   return (
     <div className={isOpen ? "shell open" : "shell"}>
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
-        Skip to the page
+        Skip to content
       </a>
       <header className="top">
         <button type="button" className="menu" aria-expanded={isOpen} aria-controls="side" onClick={() => setIsOpen(!isOpen)}>
@@ -45,7 +45,7 @@ export function Shell({ identity, children }: { identity: Known; children: React
         <strong className="brand">Jackfield</strong>
         <nav aria-label="Pages">
           <ul>
-            {PLACES.map(({ path, name }) => (
+            {PAGES.map(({ path, name }) => (
               <li key={path}>
                 <Link href={path} aria-current={location.startsWith(path) ? "page" : undefined}>
                   <span>{name}</span>
@@ -59,7 +59,7 @@ export function Shell({ identity, children }: { identity: Known; children: React
         <footer>
           <Palette />
           <div className="who">
-            <span className="one-line" title={`may: ${identity.scopes.join(", ")}`}>
+            <span className="one-line" title={`scopes: ${identity.scopes.join(", ")}`}>
               {identity.principal}
             </span>
             <button type="button" className="plain" onClick={() => void signOut()}>
@@ -69,7 +69,7 @@ export function Shell({ identity, children }: { identity: Known; children: React
         </footer>
       </aside>
       <p className="hidden" role="status">
-        {waiting.forMe > 0 && `${waiting.forMe} ${waiting.forMe === 1 ? "call waits" : "calls wait"} for an answer`}
+        {waiting.forMe > 0 && `${waiting.forMe} ${waiting.forMe === 1 ? "call is" : "calls are"} waiting for an answer`}
       </p>
       <main id="main" tabIndex={-1}>
         {children}
@@ -83,7 +83,7 @@ function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
   if (shown.length === 0) return null;
   return (
     <section className="sources" aria-labelledby="sources-title">
-      <h2 id="sources-title">sources</h2>
+      <h2 id="sources-title">Sources</h2>
       <ul>
         {shown.map((source) => (
           <li key={source.name}>
@@ -95,7 +95,7 @@ function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
   );
 }
 
-/** One source: a line, and behind it why it is not up. */
+/** One source; if it is not up, the reason can be expanded. */
 function Source({ source }: { source: SourceStatus }): ReactNode {
   const line = (
     <>

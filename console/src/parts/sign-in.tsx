@@ -1,7 +1,7 @@
 import { useState, type FormEvent, type ReactNode } from "react";
 import { Client } from "@jackfield/react";
 
-/** By the link that the gateway printed, or with a key. The key goes into a cookie of the gateway's, nowhere else. */
+/** Signs in with a key, which is exchanged for a cookie and not kept. */
 export function SignIn({ fault, onSignedIn }: { fault: string | null; onSignedIn: () => void }): ReactNode {
   const [key, setKey] = useState("");
   const [said, setSaid] = useState(fault);
@@ -21,7 +21,7 @@ export function SignIn({ fault, onSignedIn }: { fault: string | null; onSignedIn
   return (
     <main className="sign-in">
       <h1>Jackfield</h1>
-      <p>Open the link that the gateway printed when it started, or paste a key.</p>
+      <p>Open the link that the gateway printed at startup, or paste a key.</p>
       <form onSubmit={(event) => void send(event)}>
         <label htmlFor="key">Key</label>
         <input id="key" type="password" autoComplete="off" value={key} onChange={(event) => setKey(event.target.value)} required />

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { GatewayError } from "@jackfield/react";
 
-/** Something is on its way. Shown late, so that what comes at once does not flicker. */
+/** Shown with a delay, so that fast loads do not flicker. */
 export function Loading({ what }: { what: string }): ReactNode {
   return (
     <div className="state loading" role="status">
@@ -10,7 +10,7 @@ export function Loading({ what }: { what: string }): ReactNode {
   );
 }
 
-/** There is nothing yet; the children say how to get the first one. */
+/** An empty list; the children say how to add the first entry. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }): ReactNode {
   return (
     <div className="state">
@@ -24,7 +24,7 @@ export function Fault({ error, onRetry }: { error: Error; onRetry?: () => void }
   if (isForbidden(error)) {
     return (
       <div className="state" role="status">
-        <h2>Your key does not reach this</h2>
+        <h2>Permission denied</h2>
         <p className="quiet">{error.message}</p>
       </div>
     );
@@ -47,8 +47,8 @@ function isForbidden(error: Error): boolean {
 
 export function NotHere(): ReactNode {
   return (
-    <Empty title="There is nothing here">
-      <a href="#/spaces">Go to the spaces</a>
+    <Empty title="Page not found">
+      <a href="#/spaces">Go to Spaces</a>
     </Empty>
   );
 }

@@ -6,7 +6,7 @@ const LONG = 600;
 const MOST = 200_000;
 const PIECE = 1_000;
 
-/** A value of JSON, readable: short ones at once, long ones folded unless it is shown whole. All of it is text. */
+/** A readable JSON value, rendered as text. Long values are folded, unless `whole`. */
 export function Tree({ value, depth = 0, whole = false }: { value: unknown; depth?: number; whole?: boolean }): ReactNode {
   if (value === null) return <span className="json-word">null</span>;
   if (typeof value === "string") return whole ? <span className="text">{pieces(safeText(value, Infinity))}</span> : <LongText text={value} />;
@@ -49,7 +49,7 @@ function isBranch(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length > 0;
 }
 
-/** Text that somebody else wrote: as it is, folded when it is long, with its direction marks made visible. */
+/** Untrusted text: folded if long, with hidden characters made visible. */
 export function LongText({ text, most = LONG }: { text: string; most?: number }): ReactNode {
   const [isWhole, setIsWhole] = useState(false);
   if (text.length <= most) return <span className="text">{safeText(text)}</span>;
@@ -59,14 +59,14 @@ export function LongText({ text, most = LONG }: { text: string; most?: number })
       {!isWhole && "… "}
       {!isWhole && (
         <button type="button" className="plain" onClick={() => setIsWhole(true)}>
-          show all {text.length.toLocaleString()} characters
+          Show all {text.length.toLocaleString()} characters
         </button>
       )}
     </span>
   );
 }
 
-/** With places to break a line: to lay out one word of a hundred thousand letters takes a browser many seconds. */
+/** Adds break opportunities: laying out one word of 100,000 characters takes a browser many seconds. */
 function pieces(text: string): ReactNode[] {
   const parts: ReactNode[] = [];
   for (let at = 0; at < text.length; at += PIECE) parts.push(text.slice(at, at + PIECE), <wbr key={at} />);

@@ -4,7 +4,7 @@ import { FormOf } from "../forms/form";
 import { CallCard, shownRecord } from "./call-card";
 import { Fault } from "./states";
 
-/** A form made from the tool's schema, or its arguments as JSON; then the call's card. */
+/** Calls a tool: a form generated from its schema, or JSON; then the card of the call. */
 export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCalled: () => void }): ReactNode {
   const id = useId();
   const [asJson, setAsJson] = useState(false);
@@ -32,7 +32,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
     try {
       void run(JSON.parse(json));
     } catch {
-      setFault(new Error("The arguments are not valid JSON. Correct them first."));
+      setFault(new Error("The arguments are not valid JSON."));
     }
   };
   return (
@@ -43,22 +43,22 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
           <textarea id={id} className="code" rows={6} value={json} spellCheck={false} onChange={(event) => setJson(event.target.value)} />
           <div className="actions">
             <button type="button" className="plain" onClick={() => setAsJson(false)}>
-              as a form
+              Edit as form
             </button>
             <button type="button" className="primary" disabled={isBusy} onClick={runJson}>
-              Call it
+              Call tool
             </button>
           </div>
         </>
       ) : (
         <FormOf schema={tool.parameters} value={values} isBusy={isBusy} onChange={setValues} onSubmit={(given) => void run(given)}>
-          {Object.keys((tool.parameters["properties"] as object | undefined) ?? {}).length === 0 && <p className="quiet">It needs no arguments.</p>}
+          {Object.keys((tool.parameters["properties"] as object | undefined) ?? {}).length === 0 && <p className="quiet">No arguments.</p>}
           <div className="actions">
             <button type="button" className="plain" onClick={() => (setJson(JSON.stringify(values ?? {}, null, 2)), setAsJson(true))}>
-              as JSON
+              Edit as JSON
             </button>
             <button type="submit" className="primary" disabled={isBusy}>
-              Call it
+              Call tool
             </button>
           </div>
         </FormOf>
@@ -69,7 +69,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
   );
 }
 
-/** The call that was made, until it has come to its end. */
+/** The card of the call, refreshed until it ends. */
 function Made({ id }: { id: string }): ReactNode {
   const { data } = useData<{ call: CallRecord }>(`/api/v1/calls/${id}`, { every: 1000 });
   return data === undefined ? null : <CallCard call={shownRecord(data.call)} />;

@@ -16,7 +16,7 @@ interface Drawing {
   series: string[];
 }
 
-/** What tools call the data of a chart; else it is the first list. */
+/** Argument names for the data; otherwise the first list is used. */
 const NAMES = ["data", "values", "points", "bars", "lines", "slices", "series"];
 
 /** `displayChart`: line, bar or pie, from plain data. */
@@ -30,7 +30,7 @@ export default function Chart({ call }: ToolProps): ReactNode {
         {drawn(drawing)}
       </ResponsiveContainer>
       <details>
-        <summary>as a table</summary>
+        <summary>Show as table</summary>
         <Table columns={[drawing.label, ...drawing.series]} rows={drawing.rows.map((row) => [row[drawing.label], ...drawing.series.map((name) => row[name])])} />
       </details>
     </figure>

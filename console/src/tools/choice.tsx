@@ -9,7 +9,7 @@ interface Option {
   description: string;
 }
 
-/** `chooseOption`: a question with the answers to choose from, one or, with `multiple`, several. */
+/** `chooseOption`: a question with options; with `multiple`, several can be chosen. */
 export function Choice({ call, canAnswer, submit, isSending }: ToolProps): ReactNode {
   const name = useId();
   const [chosen, setChosen] = useState<readonly number[]>([]);

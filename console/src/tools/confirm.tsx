@@ -31,7 +31,7 @@ export function Confirm({ call, canAnswer, submit, isSending }: ToolProps): Reac
 }
 
 function answered(call: ToolProps["call"]): string {
-  if (call.status === "error") return call.error ?? "It was not answered.";
+  if (call.status === "error") return call.error ?? "Not answered.";
   if (call.status !== "complete") return "Waiting for an answer.";
   return (call.result as { confirmed?: unknown } | null)?.confirmed === true ? "Confirmed" : "Rejected";
 }

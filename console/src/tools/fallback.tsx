@@ -8,7 +8,7 @@ import { rowsOf, Table } from "./table";
 
 const SchemaForm = lazy(() => import("./schema-form"));
 
-/** Any tool without a component of its own: arguments and result as they are, and a form where somebody is asked. */
+/** For tools without a registered component: arguments and result, and a form if an answer is needed. */
 export function Fallback(props: ToolProps): ReactNode {
   const { call, canAnswer } = props;
   if (canAnswer) {
@@ -29,7 +29,7 @@ export function Fallback(props: ToolProps): ReactNode {
       {call.status === "complete" && <Outcome value={call.result} />}
       <details>
         <summary>
-          details <span className="quiet">{inOneLine(call.args, 80)}</span>
+          Details <span className="quiet">{inOneLine(call.args, 80)}</span>
         </summary>
         <h4>Arguments</h4>
         <Tree value={call.args} />
@@ -42,7 +42,7 @@ export function Fallback(props: ToolProps): ReactNode {
   );
 }
 
-/** Where the arguments are one question, that is read as one. */
+/** Shows a `question` argument as text. */
 function Asked({ args }: { args: unknown }): ReactNode {
   const { question, ...rest } = (args ?? {}) as Record<string, unknown>;
   if (typeof question !== "string") return <Tree value={args} />;
@@ -56,7 +56,7 @@ function Asked({ args }: { args: unknown }): ReactNode {
   );
 }
 
-/** What a call came to: text as text, images as images, the rest as a tree. */
+/** The result of a call: text, images, a table or a tree. */
 export function Outcome({ value }: { value: unknown }): ReactNode {
   const images = imagesIn(value);
   if (images.length > 0) return <Images images={images} />;
@@ -66,7 +66,7 @@ export function Outcome({ value }: { value: unknown }): ReactNode {
   return table === null ? <Tree value={value} /> : <Table {...table} />;
 }
 
-/** The texts of MCP content, where a result is that. */
+/** The text of MCP content blocks, if the result consists of them. */
 function textIn(value: unknown): string | null {
   if (typeof value === "string") return value;
   const content = (value as { content?: unknown } | null)?.content;

@@ -4,7 +4,7 @@ import { LongText, Tree } from "../parts/tree";
 import { inOneLine, safeText } from "../safe-text";
 
 interface Picture {
-  /** The picture itself, as a data address; null where it is at another host. */
+  /** The image as a data URL; null for a remote one. */
   inline: string | null;
   address: string;
   label: string;
@@ -13,7 +13,7 @@ interface Picture {
 const SHOWABLE = /^image\/(png|jpeg|gif|webp)$/;
 const BASE64 = /^[A-Za-z0-9+/\s]+=*$/;
 
-/** Pictures in a result: blocks of MCP. */
+/** The images in a result: MCP image blocks. */
 export function imagesIn(value: unknown): Picture[] {
   const content = (value as { content?: unknown } | null)?.content;
   const blocks = Array.isArray(content) ? content : Array.isArray(value) ? value : [value];
@@ -30,9 +30,9 @@ export function Images({ images }: { images: Picture[] }): ReactNode {
   return images.map((image, place) => <Shown key={place} picture={image} />);
 }
 
-/** A picture that came along is shown. One at another host is not loaded: that host would learn who looks. */
+/** Remote images are not loaded: their host would learn who looks at them. */
 function Shown({ picture }: { picture: Picture }): ReactNode {
-  if (picture.inline !== null) return <img src={picture.inline} alt={`Picture of the tool: ${picture.label}`} className="picture" />;
+  if (picture.inline !== null) return <img src={picture.inline} alt={`Image: ${picture.label}`} className="picture" />;
   return (
     <a href={picture.address} target="_blank" rel="noopener noreferrer nofollow">
       Open {picture.label}
@@ -40,7 +40,7 @@ function Shown({ picture }: { picture: Picture }): ReactNode {
   );
 }
 
-/** `displayImage`: `data` with `mimeType`, or an http `url`, which opens in a page of its own. */
+/** `displayImage`: `data` with `mimeType`, or an http `url`, which opens in a new page. */
 export function DisplayImage({ call }: ToolProps): ReactNode {
   const { title, alt, caption, ...rest } = (call.args ?? {}) as Record<string, unknown>;
   const words = [title, caption, alt].find((text) => typeof text === "string");
@@ -75,5 +75,5 @@ export function DisplayFile({ call }: ToolProps): ReactNode {
 function linkTo(address: unknown): Picture | null {
   if (typeof address !== "string" || !URL.canParse(address)) return null;
   const { protocol, host, href } = new URL(address);
-  return protocol === "https:" || protocol === "http:" ? { inline: null, address: href, label: safeText(`it at ${host}`, 120) } : null;
+  return protocol === "https:" || protocol === "http:" ? { inline: null, address: href, label: safeText(host, 120) } : null;
 }

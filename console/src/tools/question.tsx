@@ -4,7 +4,7 @@ import { LongText, Tree } from "../parts/tree";
 
 const FormOf = lazy(async () => ({ default: (await import("../forms/form")).FormOf }));
 
-/** `elicitation`: an MCP server asks something while one of its tools runs. It may be declined. */
+/** `elicitation`: a question asked by an MCP server while one of its tools runs. It can be declined. */
 export function Question({ call, canAnswer, submit, isSending }: ToolProps): ReactNode {
   const [value, setValue] = useState<unknown>(undefined);
   const { message, schema, url, tool } = (call.args ?? {}) as Record<string, unknown>;
@@ -12,9 +12,9 @@ export function Question({ call, canAnswer, submit, isSending }: ToolProps): Rea
   return (
     <>
       <p className="question">
-        <LongText text={typeof message === "string" ? message : "You are asked."} />
+        <LongText text={typeof message === "string" ? message : "An answer is needed."} />
       </p>
-      {typeof tool === "string" && <p className="quiet">while {tool} runs</p>}
+      {typeof tool === "string" && <p className="quiet">Asked by {tool}</p>}
       {typeof url === "string" && <LongText text={url} />}
       {canAnswer && (
         <Suspense fallback={<p className="quiet">Loading the form …</p>}>

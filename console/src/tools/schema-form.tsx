@@ -6,10 +6,10 @@ import { isAnything } from "../forms/shown-schema";
 
 const FREE = { type: "object", properties: { answer: { type: "string", title: "Answer" } }, required: ["answer"] };
 
-/** A form for whoever is asked: by what the tool says a result is, else free text. */
+/** A form generated from the tool's output schema; free text without one. */
 export default function SchemaForm({ call, submit, isSending }: ToolProps): ReactNode {
   const [value, setValue] = useState<unknown>(undefined);
-  // A signed link brings the schema along; whoever is signed in reads the call's record.
+  // A signed link includes the schema; otherwise it is in the call's record.
   const { data, isLoading } = useData<{ call: CallRecord }>(call.toolCallId === "" ? null : `/api/v1/calls/${encodeURIComponent(call.toolCallId)}`);
   if (isLoading) return <p className="quiet">Loading the form …</p>;
   const said = call.answerSchema ?? data?.call.answer_schema ?? null;

@@ -16,7 +16,7 @@ function Chart(props: ToolProps): ReactNode {
   );
 }
 
-/** The components that come along, by the name of their tool. */
+/** The included components, by tool name. */
 export const SHIPPED: Record<string, ToolComponent> = {
   confirmAction: Confirm,
   chooseOption: Choice,

@@ -11,7 +11,7 @@ export interface Rows {
   rows: unknown[][];
 }
 
-/** `displayTable`: `rows` of objects or lists, `columns` where the rows do not name them. */
+/** `displayTable`: `rows` of objects or lists, `columns` for rows that are lists. */
 export function DisplayTable({ call }: ToolProps): ReactNode {
   const { title, rows, data, columns } = (call.args ?? {}) as Record<string, unknown>;
   const found = rowsOf(rows ?? data, columns);
@@ -23,7 +23,7 @@ export function DisplayTable({ call }: ToolProps): ReactNode {
   );
 }
 
-/** What can be read as a table: records that are flat and alike. */
+/** A list of flat records as a table; null for anything else. */
 export function rowsOf(data: unknown, columns?: unknown): Rows | null {
   if (!Array.isArray(data) || data.length === 0) return null;
   if (Array.isArray(columns) && data.every(Array.isArray)) return { columns: columns.map(String), rows: data as unknown[][] };

@@ -1,13 +1,13 @@
 import { GatewayError } from "./types";
 
 export interface ClientOptions {
-  /** Where the gateway is; empty for the page's own origin. */
+  /** The gateway's address; empty for the page's own origin. */
   url?: string;
-  /** A key, where no cookie of the same origin says who asks. */
+  /** A key, if there is no login cookie for this origin. */
   key?: string;
 }
 
-/** Asks the gateway. A refusal is a `GatewayError` with the gateway's own sentence. */
+/** The HTTP client. Errors are `GatewayError`s with the gateway's message. */
 export class Client {
   readonly url: string;
   private readonly key: string | undefined;

@@ -6,7 +6,7 @@ import { GatewayError, type SpaceEvent, type SpaceMessage } from "./types";
 
 const ClientContext = createContext<Client>(new Client());
 
-/** Says which gateway the hooks below it ask. */
+/** Sets the gateway for the hooks below it. */
 export function JackfieldProvider({ children, url, apiKey }: { children: ReactNode; url?: string; apiKey?: string }): ReactNode {
   const client = useMemo(() => {
     const options: ClientOptions = {};
@@ -31,7 +31,7 @@ function changed(state: SpaceState, change: Change): SpaceState {
 
 export interface Space extends SpaceState {
   stream: StreamState;
-  /** Whether there may be messages before the first one here. */
+  /** Whether there may be earlier messages. */
   hasEarlier: boolean;
   loadEarlier: () => Promise<void>;
   send: (content: string, as?: string) => Promise<void>;
@@ -39,7 +39,7 @@ export interface Space extends SpaceState {
 
 const PAGE = 100;
 
-/** A space, live: its messages, what is being written, who is at work; resumed by itself, nothing twice. */
+/** A live space: messages, streaming text, active agents. Resumes by itself without duplicates. */
 export function useSpace(spaceId: string): Space {
   const client = useClient();
   const [state, change] = useReducer(changed, EMPTY);
@@ -100,7 +100,7 @@ export function useSpace(spaceId: string): Space {
 
   const send = useCallback(
     async (content: string, as?: string) => {
-      // A second try of what failed has the same id, so it is the same message, also if the first one did arrive.
+      // A retry reuses the id, so the message is posted once even if the first attempt arrived.
       if (unsent.current?.content !== content) unsent.current = { content, id: newMessageId() };
       const { id } = unsent.current;
       await client.post(`${path}/messages`, as === undefined ? { id, content } : { id, content, entityId: as });
@@ -112,13 +112,13 @@ export function useSpace(spaceId: string): Space {
   return { ...state, stream, hasEarlier, loadEarlier, send };
 }
 
-/** An id of the sender's own; `msg_…` is the gateway's. Not `crypto.randomUUID`: a page over plain HTTP has none. */
+/** A client-side message id. Not `crypto.randomUUID`, which is missing on plain HTTP. */
 function newMessageId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(14));
   return `web_${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Pieces come many a second: what arrives between two frames of the screen is taken together. */
+/** Batches events per animation frame: deltas arrive many times a second. */
 function followGathered(
   client: Client,
   path: string,
@@ -154,7 +154,7 @@ export interface ToolResult {
   error: Error | null;
 }
 
-/** Answers a call that waits for its result. The first answer stands; a second one is told as what it is. */
+/** Answers a pending call. The first answer wins; a later one gets an error. */
 export function useToolResult(call: { toolCallId: string; runId: string | null }): ToolResult {
   const client = useClient();
   const [isSending, setIsSending] = useState(false);

@@ -1,12 +1,12 @@
 import { createContext, useContext, useMemo, type ComponentType, type ReactNode } from "react";
 import type { ToolCallData } from "./types";
 
-/** What the component of a tool gets. Its text comes from tools and models: show it, never run it. */
+/** Props of a tool component. All text is untrusted: render it as text. */
 export interface ToolProps {
   call: ToolCallData;
-  /** Whether this person may answer it now. */
+  /** Whether the current user may answer it now. */
   canAnswer: boolean;
-  /** Gives the tool's result; anything JSON can hold, `null` too. */
+  /** Submits the result: any JSON value, including `null`. */
   submit: (result: unknown) => Promise<void>;
   isSending: boolean;
 }
@@ -21,14 +21,14 @@ export interface ToolRegistry {
 const Nothing: ToolComponent = () => null;
 const RegistryContext = createContext<ToolRegistry>({ by_name: {}, Fallback: Nothing });
 
-/** The components that tools are shown by: `tools.by_name[toolName]`, else `tools.Fallback`. */
+/** Provides the components: `tools.by_name[toolName]`, else `tools.Fallback`. */
 export function ToolUIProvider({ tools, children }: { tools: ToolRegistry; children: ReactNode }): ReactNode {
   const above = useContext(RegistryContext);
   const all = useMemo(() => ({ by_name: { ...above.by_name, ...tools.by_name }, Fallback: tools.Fallback }), [above, tools]);
   return <RegistryContext.Provider value={all}>{children}</RegistryContext.Provider>;
 }
 
-/** A call, shown by the component that is registered for its tool's name. */
+/** Renders a call with the component registered for its tool. */
 export function ToolUI(props: ToolProps): ReactNode {
   const { by_name, Fallback } = useContext(RegistryContext);
   const Component = Object.hasOwn(by_name, props.call.toolName) ? by_name[props.call.toolName]! : Fallback;

@@ -1,6 +1,6 @@
 import type { ActiveAgent, SpaceEvent, SpaceMessage, ToolCallData } from "./types";
 
-/** Something that is being written right now. */
+/** A message or call that is being streamed. */
 export interface InFlight {
   streamId: string;
   kind: "message" | "tool";
@@ -11,17 +11,17 @@ export interface InFlight {
 }
 
 export interface SpaceState {
-  /** In the order of the space. */
+  /** In order of `seq`. */
   messages: readonly SpaceMessage[];
   inFlight: readonly InFlight[];
   active: readonly ActiveAgent[];
-  /** The last durable event that is in here. */
+  /** The last durable event included. */
   seq: number;
 }
 
 export const EMPTY: SpaceState = { messages: [], inFlight: [], active: [], seq: 0 };
 
-/** The state after a page of messages was read. What is known already stays, in its newer form. */
+/** The state with a page of messages added. Newer versions of known messages are kept. */
 export function withPage(state: SpaceState, page: readonly SpaceMessage[], lastSeq: number): SpaceState {
   const known = new Map(page.map((message) => [message.id, message]));
   for (const message of state.messages) known.set(message.id, message);
@@ -29,7 +29,7 @@ export function withPage(state: SpaceState, page: readonly SpaceMessage[], lastS
   return { ...state, messages, seq: Math.max(state.seq, lastSeq) };
 }
 
-/** The state after one frame. A durable event that is in it already changes nothing. */
+/** The state after one event. Durable events are applied once. */
 export function withEvent(state: SpaceState, event: SpaceEvent): SpaceState {
   if (event.type === "connected") {
     const live = new Set((event["streams"] as string[] | undefined) ?? []);
@@ -68,7 +68,7 @@ function withDurable(state: SpaceState, event: SpaceEvent): SpaceState {
   }
 }
 
-/** `text = text[:offset] + delta`: a piece that comes twice, or a snapshot, comes to the same. */
+/** `text = text[:offset] + delta`: repeated deltas and snapshots have the same effect. */
 function withPiece(state: SpaceState, event: SpaceEvent): SpaceState {
   const id = event.streamId;
   if (id === undefined) return state;

@@ -8,7 +8,7 @@ export interface Frame {
 }
 
 export interface FollowOptions {
-  /** The id of the last frame that is known; the stream goes on after it. */
+  /** The id of the last known event; the stream resumes after it. */
   after?: string | number | null;
   onFrame: (frame: Frame) => void;
   onState?: (state: StreamState) => void;
@@ -17,11 +17,11 @@ export interface FollowOptions {
 export type StreamState = { is: "connecting" | "live" } | { is: "waiting"; error: string } | { is: "refused"; error: GatewayError };
 
 const PAUSES = [250, 500, 1000, 2000, 5000];
-const SILENT_MS = 75_000; // the gateway says something, if only a ping, every 30 s
+const SILENT_MS = 75_000; // the gateway sends at least a ping every 30 s
 
 /**
- * Follows a stream of server-sent events until it is stopped, and takes it up again after the last frame whenever it
- * breaks: a gateway that restarts, a network that goes, a laptop that slept.
+ * Follows a stream of server-sent events until stopped. Reconnects and resumes after the last event whenever the connection
+ * breaks: a gateway restart, a lost network, a suspended laptop.
  */
 export function follow(client: Client, path: string, { after = null, onFrame, onState }: FollowOptions): () => void {
   const stopped = new AbortController();
@@ -80,7 +80,7 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
   return () => stopped.abort();
 }
 
-/** Takes text as it comes and gives whole frames. */
+/** Parses a chunked text stream into complete events. */
 export function frames(onFrame: (frame: Frame) => void): (text: string) => void {
   let rest = "";
   return (text) => {

@@ -1,4 +1,4 @@
-/** What a gateway says, in its own spelling. */
+/** Records as the gateway sends them. */
 
 export type CallState = "running" | "requires_action" | "complete" | "error";
 
@@ -11,7 +11,7 @@ export interface ToolCallData {
   status: CallState;
   runId: string | null;
   error?: string;
-  /** What an answer has to be, where the tool says so and whoever shows the call knows it. */
+  /** The schema of the answer, if known. */
   answerSchema?: Record<string, unknown>;
 }
 
@@ -35,7 +35,7 @@ export interface ActiveAgent {
   runId: string;
 }
 
-/** One frame of a space's stream. Durable ones carry a `seq`; pieces of what is in flight an `offset`. */
+/** One event of a space's stream. Durable events have a `seq`, deltas an `offset`. */
 export interface SpaceEvent {
   type: string;
   seq?: number;
@@ -56,7 +56,7 @@ export class GatewayError extends Error {
     this.name = "GatewayError";
   }
 
-  /** Whether asking again would come to the same. */
+  /** Whether a retry would fail the same way. */
   get isFinal(): boolean {
     return [400, 401, 403, 404].includes(this.status);
   }
