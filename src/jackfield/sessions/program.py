@@ -162,7 +162,7 @@ class Program:
         if code == 0:
             self._on_end(SessionStatus.COMPLETED, None)
         else:
-            self._on_end(SessionStatus.FAILED, f"The program failed: {self._plan.words_for(code)}")
+            self._on_end(SessionStatus.FAILED, f"The program failed: {self._plan.describe_exit(code)}")
 
     async def _hear(
         self, reader: asyncio.StreamReader, take: Callable[[str], None], pace: Pace, *, left_over: float = math.inf

@@ -299,7 +299,7 @@ class Worker:
         if not flight.answer.done():
             outcome = outcome_of(message)
             if isinstance(outcome, Failed):
-                outcome = msgspec.structs.replace(outcome, message=self._launch.plan.explained(outcome.message))
+                outcome = msgspec.structs.replace(outcome, message=self._launch.plan.explain_failure(outcome.message))
                 if message.trace:
                     flight.hooks.trace(message.trace)
             flight.answer.set_result(outcome)
@@ -355,7 +355,7 @@ class Worker:
             self._idle_timer.cancel()
         stderr.close()
         meant = self._is_retired and self._reason is None
-        reason = self._reason or self._launch.plan.words_for(code)
+        reason = self._reason or self._launch.plan.describe_exit(code)
         self._fail_all(reason)
         self._on_end(self, None if meant else reason)
 

@@ -83,7 +83,7 @@ class Booth:
         async with asyncio.timeout(BOUND):
             printed = await output.read()
             ended = await child.wait()
-        return Ended(ended, printed.decode(), plan.words_for(ended))
+        return Ended(ended, printed.decode(), plan.describe_exit(ended))
 
     async def close(self) -> None:
         await self.supervisor.close()
@@ -93,4 +93,5 @@ def settings_of(kind: str, **more: Any) -> SandboxSettings:
     return SandboxSettings(kind=kind, **more)  # type: ignore[arg-type]
 
 
-KINDS = ["namespaces", "bubblewrap"] if shutil.which("bwrap") else ["namespaces"]
+KINDS = ["bubblewrap", "namespaces"] if shutil.which("bwrap") else ["namespaces"]
+"""All that this machine has; in the order in which they are chosen."""

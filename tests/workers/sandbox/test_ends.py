@@ -28,11 +28,10 @@ async def test_its_end_is_told_as_it_was(kind: str, last: str, says: str, booth:
     assert ended.words == says
 
 
-async def test_a_program_that_is_asked_to_end_may_end_in_its_own_way(booth: Booth) -> None:
-    await booth.need("namespaces")
-    plan = await booth.plan(
-        settings_of("namespaces"), "import signal\nsignal.signal(15, lambda *_: sys.exit(5))\n" + STAY
-    )
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_program_that_is_asked_to_end_may_end_in_its_own_way(kind: str, booth: Booth) -> None:
+    await booth.need(kind)
+    plan = await booth.plan(settings_of(kind), "import signal\nsignal.signal(15, lambda *_: sys.exit(5))\n" + STAY)
     child, output = await booth.start(plan)
     async with asyncio.timeout(BOUND):
         assert await output.readline() == b"here\n"
@@ -64,17 +63,18 @@ async def test_nothing_is_left_whoever_is_killed(kind: str, victim: str, booth: 
     await eventually(lambda: not marked(mark), what=lambda: f"left: {marked(mark)}")
 
 
-async def test_what_a_program_leaves_behind_ends_with_it(booth: Booth) -> None:
-    await booth.need("namespaces")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_a_program_leaves_behind_ends_with_it(kind: str, booth: Booth) -> None:
+    await booth.need(kind)
     mark = f"{MARK}-{os.getpid()}-left"
     code = "subprocess.Popen(['sleep', '600'], start_new_session=True)\nprint('{}')"
-    ended = await booth.run(settings_of("namespaces"), code, env={"MARK": mark})
+    ended = await booth.run(settings_of(kind), code, env={"MARK": mark})
     assert ended.said == {}
     assert marked(mark) == set()
 
 
 async def test_its_output_ends_when_it_closes_it(booth: Booth) -> None:
-    """Nobody else holds the pipe: neither the process that holds the sandbox nor the first one in it."""
+    """Nobody else holds the pipe: neither the holder nor init. (bubblewrap's own processes keep it open.)"""
     await booth.need("namespaces")
     plan = await booth.plan(settings_of("namespaces"), "os.closerange(0, 3)\ntime.sleep(60)")
     child, output = await booth.start(plan)

@@ -1,6 +1,7 @@
 """Which sandbox is taken, and what is said where there is none: it is never a weaker one than was asked for."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,36 @@ import pytest
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import cure_for
-from tests.workers.sandbox.inside import PYTHON, Booth, settings_of
+from tests.workers.sandbox.inside import KINDS, PYTHON, Booth, settings_of
 
 ECHO = ("sh", "-c", 'echo "$@"', "runtime")
 
 
-async def test_by_itself_the_strictest_is_taken(booth: Booth) -> None:
+async def test_bubblewrap_is_used_where_it_is_installed_and_our_own_where_it_is_not(booth: Booth) -> None:
     await booth.need("namespaces")
+    assert await booth.sandboxes.choose(SandboxSettings()) == KINDS[0]
+    assert (await booth.plan(SandboxSettings(), "pass")).kind == KINDS[0]
+
+
+async def test_a_bubblewrap_that_does_not_work_is_not_used(booth: Booth, monkeypatch: pytest.MonkeyPatch) -> None:
+    await booth.need("namespaces")
+    old = booth.folder / "bwrap"
+    old.write_text("#!/bin/sh\necho 'Unknown option --disable-userns' >&2\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{booth.folder}:{os.environ['PATH']}")
     assert await booth.sandboxes.choose(SandboxSettings()) == "namespaces"
-    assert (await booth.plan(SandboxSettings(), "pass")).kind == "namespaces"
+    assert await booth.sandboxes.fault(settings_of("bubblewrap")) == (
+        "This machine has no sandbox of kind 'bubblewrap': Unknown option --disable-userns. "
+        "Install bubblewrap, 0.8 or newer."
+    )
+
+
+async def test_a_limit_on_processes_is_left_to_the_kind_that_keeps_it(
+    booth: Booth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await booth.need("namespaces")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    assert await booth.sandboxes.choose(SandboxSettings(processes=6)) == "namespaces"
 
 
 async def test_without_a_sandbox_a_program_runs_as_any_other(booth: Booth) -> None:
@@ -71,8 +93,9 @@ async def test_a_machine_that_forbids_namespaces_is_told_of_and_nothing_weaker_i
     ).replace("'python'", f"'{Path(PYTHON[0]).name}'")
     assert namespaces == f"This machine has no sandbox of kind 'namespaces': {why}"
     assert auto == (
-        f"This machine has no sandbox. namespaces: {why} bubblewrap: The program bwrap is not installed. "
-        'Install bubblewrap, 0.8 or newer. To run without one, say so: sandbox = { kind = "none" }.'
+        "This machine has no sandbox. bubblewrap: The program bwrap is not installed. "
+        f"Install bubblewrap, 0.8 or newer. namespaces: {why} "
+        'To run without one, say so: sandbox = { kind = "none" }.'
     )
     assert none is None
 
@@ -135,4 +158,4 @@ async def test_a_container_is_run_by_the_operators_command(booth: Booth) -> None
         "image agent --go\n"
     )
     assert (plan.env["JACKFIELD_TOKEN"], plan.env["JACKFIELD_SOCKET"]) == ("hush", "/data/s")
-    assert plan.words_for(137) == "it was killed by SIGKILL"
+    assert plan.describe_exit(137) == "it was killed by SIGKILL"

@@ -149,6 +149,18 @@ async def test_it_has_no_rights_and_gets_none(kind: str, booth: Booth) -> None:
     assert ended.said == [none, none, "1", True, [], -1, []]
 
 
+async def test_the_machines_users_and_keys_are_not_seen(kind: str, booth: Booth) -> None:
+    await booth.need(kind)
+    ended = await booth.run(
+        settings_of(kind),
+        "names = ['kcore', 'keys', 'timer_list', 'sched_debug']\n"
+        "print(json.dumps([open('/etc/passwd').read().split(':')[0], open('/etc/passwd').read().count('\\n'),\n"
+        "    open('/etc/group').read().count('\\n'),\n"
+        "    [n for n in names if os.path.exists(f'/proc/{n}') and not os.path.samefile(f'/proc/{n}', '/dev/null')]]))",
+    )
+    assert ended.said == ["user", 1, 1, []]
+
+
 async def test_a_given_socket_is_there_and_leads_out(kind: str, booth: Booth) -> None:
     await booth.need(kind)
     path = booth.folder / "s"

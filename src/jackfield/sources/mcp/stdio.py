@@ -151,7 +151,7 @@ class StdioTransport:
     def _how_it_ended(self, code: int) -> str:
         if self._plan is None or self._plan.confinement is None:
             return f"The server's process exited ({_manner(code)})."
-        return f"The server's process is gone: {self._plan.words_for(code)}."
+        return f"The server's process is gone: {self._plan.describe_exit(code)}."
 
     def _gone(self, why: str) -> None:
         fault = UpstreamLost(why)

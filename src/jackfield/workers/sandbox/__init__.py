@@ -14,7 +14,7 @@ is noticed and nothing of it is left, whatever happens to it or to the gateway.
     )
     child = await launch.start(workshop.supervisor, stdin=fd, stdout=fd, stderr=fd)
     code = await child.wait()                         # when nothing of it is left
-    launch.words_for(code)                            # "it was killed: it used more than the 5 s of CPU time …"
+    launch.describe_exit(code)                            # "it was killed: it used more than the 5 s of CPU time …"
     child.kill(grace=1.0)                             # SIGTERM to the program now, SIGKILL to all after a second
 
 `plan` raises `SandboxUnavailable` (a `CouldNotStart`) with a sentence when the machine lacks what the settings ask

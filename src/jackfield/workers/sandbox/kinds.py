@@ -1,6 +1,6 @@
-"""The kinds of sandbox: how a program that is to see a certain view is started in each of them.
+"""The kinds of sandbox: how each starts a program with a given view, and how its end reads.
 
-Above: `sandboxes.py`. Below: `view.py`, `words.py`; the supervisor starts what comes out.
+Above: `sandboxes.py`. Below: `view.py`; the supervisor starts the resulting `LaunchPlan`.
 """
 
 import math
@@ -15,34 +15,46 @@ from msgspec import Struct
 from jackfield.errors import CouldNotStart
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox.view import TEMPORARY
-from jackfield.workers.supervision.messages import Confinement, Mount, Namespaces, ResourceLimits
-from jackfield.workers.supervision.namespaces import HOST_NAME, READ_ONLY_IN_PROC, USER_FOR_ROOT
+from jackfield.workers.supervision.messages import (
+    FIRST_TEXT_FD,
+    Confinement,
+    Mount,
+    Namespaces,
+    ResourceLimits,
+    Wrapper,
+)
+from jackfield.workers.supervision.namespaces import (
+    HIDDEN_IN_PROC,
+    HOST_NAME,
+    READ_ONLY_IN_PROC,
+    USER_FOR_ROOT,
+)
 from jackfield.workers.supervisor import Child, Supervisor
 
 Kind = Literal["bubblewrap", "namespaces", "container", "none"]
 CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER_", "PODMAN_")
 CLIENT_NAMES = frozenset({"PATH", "HOME", "LANG", "TMPDIR"})
 SIGNALLED = 128
-"""As shells do, bubblewrap and containers end with this and the signal's number."""
+"""Like shells, bubblewrap and containers exit with this plus the signal's number."""
 
 
 class SandboxUnavailable(CouldNotStart):
-    """The machine, or the config, does not allow the sandbox that was asked for."""
+    """The machine or the config does not allow the requested sandbox."""
 
     code = "sandbox_unavailable"
 
 
 class SandboxCommand(Struct, frozen=True, kw_only=True):
-    """What is to run."""
+    """What to run."""
 
     command: tuple[str, ...]
     env: dict[str, str]
     folder: Path
-    """Where it starts, by its path inside."""
+    """Its working directory, by the path inside."""
 
 
 class LaunchPlan(Struct, frozen=True, kw_only=True):
-    """A start that the supervisor can make, and how to speak of its end."""
+    """How the supervisor starts a program, sandboxed or not."""
 
     kind: Kind
     command: tuple[str, ...]
@@ -63,13 +75,13 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
             confinement=self.confinement,
         )
 
-    def words_for(self, code: int) -> str:
+    def describe_exit(self, code: int) -> str:
         """How it ended, as part of a sentence: `it exited with code 3`."""
-        told_as_code = self.kind in ("bubblewrap", "container") and code > SIGNALLED
-        return describe_exit(SIGNALLED - code if told_as_code else code, self.limits)
+        is_signal = self.kind in ("bubblewrap", "container") and code > SIGNALLED
+        return describe_exit(SIGNALLED - code if is_signal else code, self.limits)
 
-    def explained(self, message: str) -> str:
-        """What a program said of its own failure, with the limit it ran into if it did."""
+    def explain_failure(self, message: str) -> str:
+        """The program's error message, with the limit that may have caused it."""
         return explain_failure(message, self.limits)
 
 
@@ -79,7 +91,7 @@ def plain(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Launc
 
 
 def unconfined(program: SandboxCommand, settings: SandboxSettings) -> LaunchPlan:
-    """`none`: limits, if there are any, and nothing else."""
+    """`none`: only the limits, if any."""
     confinement = Confinement(limits=_limits(settings), gains_privileges=True)
     return LaunchPlan(
         kind="none",
@@ -104,15 +116,17 @@ def in_namespaces(program: SandboxCommand, settings: SandboxSettings, *, view: l
 
 
 def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> LaunchPlan:
-    """It may be installed setuid, so it keeps its right to that and gives it away for the program itself."""
+    """`bwrap` may be setuid, so it may gain privileges; it takes them from the program."""
     words = [bwrap, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if settings.network else ["--unshare-net"]
     words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", HOST_NAME]
     if os.geteuid() == 0:
         words += ["--uid", str(USER_FOR_ROOT), "--gid", str(USER_FOR_ROOT)]
     words += ["--disable-userns", "--dev", "/dev"]
+    texts: list[str] = []
     for mount in view:
-        words += _bubblewrap_words(mount, scratch=settings.scratch)
+        words += _bubblewrap_options(mount, scratch=settings.scratch, text_fd=FIRST_TEXT_FD + len(texts))
+        texts += [mount["source"]] if mount["kind"] == "text" else []
     for at in ("/dev", *(mount["at"] for mount in view if mount["kind"] == "empty"), "/"):
         words += ["--remount-ro", at]
     return LaunchPlan(
@@ -120,7 +134,7 @@ def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: l
         command=(*words, "--chdir", str(program.folder), "--", *program.command),
         env=program.env,
         cwd=Path("/"),
-        confinement=Confinement(limits=_limits(settings), gains_privileges=True),
+        confinement=Confinement(limits=_limits(settings), gains_privileges=True, wrapper=Wrapper(texts=texts)),
         limits=settings,
     )
 
@@ -128,7 +142,7 @@ def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: l
 def in_container(
     program: SandboxCommand, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
 ) -> LaunchPlan:
-    """By the operator's template. What the template does not say cannot be kept, so that is refused."""
+    """From the operator's command. Settings that it has no placeholder for are refused."""
     template = settings.container
     values = {"{name}": name, "{socket}": "" if socket is None else str(socket)} | _container_limits(settings)
     required = {
@@ -158,26 +172,30 @@ def in_container(
     return LaunchPlan(kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
 
 
-def _bubblewrap_words(mount: Mount, *, scratch: int) -> list[str]:
+def _bubblewrap_options(mount: Mount, *, scratch: int, text_fd: int) -> list[str]:
     at, source = mount["at"], mount["source"]
     if at.startswith("/dev/") and mount["kind"] != "private":
-        return []  # its own --dev has made them
-    words = {
+        return []  # made by --dev
+    options = {
         "read": ["--ro-bind", source, at],
         "write": ["--bind", source, at],
         "private": ["--perms", "0700", "--size", str(scratch), "--tmpfs", at],
         "empty": ["--tmpfs", at],
         "device": ["--dev-bind", source, at],
-        "proc": ["--proc", at, *(word for name in READ_ONLY_IN_PROC for word in _read_only(f"{at}/{name}"))],
-        "text": ["--ro-bind-try", at, at],
+        "text": ["--perms", "0644", "--ro-bind-data", str(text_fd), at],
         "link": ["--symlink", source, at],
     }
-    return words[mount["kind"]]
+    return _proc_options(at) if mount["kind"] == "proc" else options[mount["kind"]]
 
 
-def _read_only(part: str) -> tuple[str, ...]:
-    """Of /proc. bubblewrap itself leaves those writable that root may write without any capability."""
-    return ("--ro-bind-try", part, part)
+def _proc_options(at: str) -> list[str]:
+    """Bubblewrap alone leaves parts writable that root may write even without any capability."""
+    options = ["--proc", at]
+    for name in READ_ONLY_IN_PROC:
+        options += ["--ro-bind-try", f"/proc/{name}", f"{at}/{name}"]
+    for name in HIDDEN_IN_PROC:
+        options += ["--dev-bind", "/dev/null", f"{at}/{name}"] if Path("/proc", name).exists() else []
+    return options
 
 
 def _limits(settings: SandboxSettings) -> ResourceLimits:
@@ -194,7 +212,7 @@ def _container_limits(settings: SandboxSettings) -> dict[str, str]:
 
 
 def start_folder(folder: Path | None) -> Path:
-    """Where a program starts that was told no place: nobody else's."""
+    """Where a program starts; without a folder of its own in a private one."""
     return Path(TEMPORARY) if folder is None else folder.absolute()
 
 
@@ -204,7 +222,7 @@ _OUT_OF_PROCESSES = ("Resource temporarily unavailable", "[Errno 11]", "can't st
 
 
 def describe_exit(code: int, limits: SandboxSettings) -> str:
-    """Part of a sentence, `it …`. A code below 0 is minus the number of the signal."""
+    """How a process ended, as part of a sentence: `it exited with code 3`. A negative code is a signal."""
     if code >= 0:
         return f"it exited with code {code}"
     if code == -signal.SIGXCPU and limits.cpu:
@@ -221,7 +239,7 @@ def describe_exit(code: int, limits: SandboxSettings) -> str:
 
 
 def explain_failure(message: str, limits: SandboxSettings) -> str:
-    """A program's own words for a failure, and which limit of its sandbox they may come from."""
+    """A program's error message, and the limit of its sandbox that may have caused it."""
     if limits.memory and any(mark in message for mark in _OUT_OF_MEMORY):
         return f"{message} (its sandbox allows it {_size(limits.memory)} of memory)"
     if limits.file_size and any(mark in message for mark in _OUT_OF_FILE):

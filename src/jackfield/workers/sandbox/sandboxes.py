@@ -1,7 +1,7 @@
 """Chooses a sandbox that works on this machine and plans how a program is started in it.
 
-What an operator asks for is kept or refused: nothing here makes a sandbox weaker than the config says.
-Above: the pool of workers, the sessions, `jackfield doctor`. Below: `kinds.py`, `view.py`, `programs.py`.
+A setting is kept or refused: no sandbox is ever weaker than the config says.
+Above: the pool of workers, the sessions, `jackfield doctor`. Below: `kinds.py`, `view.py`.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from jackfield.workers.sandbox.view import ViewSpec, build_view, home_of, needs_
 from jackfield.workers.supervision.namespaces import USER_FOR_ROOT
 from jackfield.workers.supervisor import Supervisor
 
-BY_STRENGTH: tuple[Kind, ...] = ("namespaces", "bubblewrap")
-"""Ours first: it also forbids further namespaces. Some systems allow them to bubblewrap alone."""
+AUTOMATIC: tuple[Kind, ...] = ("bubblewrap", "namespaces")
+"""In order of preference: bubblewrap where it is installed, our own where it is not."""
 TRY_SECONDS = 10.0
 SOCKETS = "/run/jackfield"
 PROC_SYS = Path("/proc/sys")
@@ -31,7 +31,7 @@ SHOWS_ALL = "A sandbox that shows '/' hides nothing. Name the folders that are n
 
 
 class SandboxRequest(Struct, frozen=True, kw_only=True):
-    """What is to run, as the caller said it."""
+    """What to run, as the caller asked for it."""
 
     command: tuple[str, ...]
     env: dict[str, str]
@@ -39,12 +39,12 @@ class SandboxRequest(Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     sockets: dict[str, Path] = {}
-    """By the environment variable that tells the program where its socket is."""
+    """By the environment variable that holds the socket's path inside."""
     name: str = "jackfield"
 
 
 class Sandboxes:
-    """`base`: where relative folders of the config start; `hidden`: what no sandboxed program ever sees."""
+    """`base`: what relative folders of the config are relative to; `hidden`: what no sandboxed program sees."""
 
     def __init__(self, supervisor: Supervisor, *, base: Path, hidden: Sequence[Path]) -> None:
         self._supervisor = supervisor
@@ -66,7 +66,7 @@ class Sandboxes:
         name: str = "jackfield",
         with_jackfield: bool = False,
     ) -> LaunchPlan:
-        """How to start this in the sandbox that the settings ask for. Raises `SandboxUnavailable`."""
+        """How to start this command in the configured sandbox. Raises `SandboxUnavailable`."""
         kind = await self.choose(settings)
         wanted = SandboxRequest(
             command=tuple(command),
@@ -80,14 +80,14 @@ class Sandboxes:
         try:
             return await asyncio.to_thread(self._plan, kind, settings, wanted)
         except OSError as error:
-            said = f"What the sandbox is to show cannot be looked at: {error.strerror}."
-            raise SandboxUnavailable(f"{said} See that the gateway may read it.") from error
+            said = f"The sandbox's folders cannot be read: {error.strerror}."
+            raise SandboxUnavailable(f"{said} Give the gateway permission to read them.") from error
 
     async def choose(self, settings: SandboxSettings) -> Kind:
-        """The kind that will be used. Raises `SandboxUnavailable`."""
+        """The kind to use. Raises `SandboxUnavailable`."""
         kind = await self._choose(settings)
         self._check_folders(settings)
-        if settings.processes and kind != "container" and (kind != "namespaces" or os.geteuid() == 0):
+        if settings.processes and not _counts_processes(kind):
             whose = "root's" if os.geteuid() == 0 else "the whole user's"
             said = f"With a sandbox of kind '{kind}' the kernel would not count this program's processes but {whose}."
             cure = "Run the gateway as an ordinary user and with namespaces, or leave processes out."
@@ -109,7 +109,8 @@ class Sandboxes:
                 raise SandboxUnavailable(f"This machine has no sandbox of kind '{settings.kind}': {fault}")
             return settings.kind
         faults = []
-        for kind in BY_STRENGTH:
+        able = [kind for kind in AUTOMATIC if not settings.processes or _counts_processes(kind)]
+        for kind in able or AUTOMATIC:
             fault = await self.try_out(kind)
             if fault is None:
                 return kind
@@ -129,7 +130,7 @@ class Sandboxes:
                 )
 
     async def fault(self, settings: SandboxSettings) -> str | None:
-        """Why the settings cannot be kept here; None if they can."""
+        """Why the settings do not work here; None if they do."""
         try:
             await self.choose(settings)
         except SandboxUnavailable as fault:
@@ -137,7 +138,7 @@ class Sandboxes:
         return None
 
     async def try_out(self, kind: Kind) -> str | None:
-        """What is wrong with this kind here; None if a program ran in it. What worked once is not tried again."""
+        """Why this kind does not work here; None if a program ran in it, which is then not tried again."""
         async with self._trying:
             if kind not in self._proven:
                 fault = await self._try_out(kind)
@@ -170,10 +171,10 @@ class Sandboxes:
         finally:
             for descriptor in (null, reading, writing):
                 os.close(descriptor)
-        return f"{said or plan.words_for(code)}. {cure_for(kind, PROC_SYS)}".strip() if code else None
+        return f"{said or plan.describe_exit(code)}. {cure_for(kind, PROC_SYS)}".strip() if code else None
 
     def _plan(self, kind: Kind, settings: SandboxSettings, wanted: SandboxRequest) -> LaunchPlan:
-        """Looks at the file system, so it runs in a thread."""
+        """Reads the file system, so it runs in a thread."""
         if kind in ("none", "container"):
             env = wanted.env | {variable: str(path) for variable, path in wanted.sockets.items()}
             program = SandboxCommand(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
@@ -214,13 +215,18 @@ class Sandboxes:
         return Path(os.path.normpath(self._base / Path(word).expanduser()))
 
 
+def _counts_processes(kind: Kind) -> bool:
+    """Whether the kernel counts the processes of one program for the limit, not those of a whole user."""
+    return kind == "container" or (kind == "namespaces" and os.geteuid() != 0)
+
+
 def _with_jackfield(env: Mapping[str, str]) -> dict[str, str]:
     ours = str(Path(sys.executable).parent)
     return dict(env) | {"PATH": os.pathsep.join((env.get("PATH", os.defpath), ours))}
 
 
 def cure_for(kind: Kind, proc_sys: Path) -> str:
-    """What an operator can do about it, from what the kernel says of itself."""
+    """What an operator can do about it, from the kernel's own settings."""
     if kind == "bubblewrap":
         return "Install bubblewrap, 0.8 or newer."
     if sys.platform != "linux":

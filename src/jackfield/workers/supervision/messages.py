@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, NotRequired, TypedDict
 
+FIRST_TEXT_FD = 100
+
 
 class Mount(TypedDict):
     """One path in a sandbox's file system."""
@@ -36,6 +38,13 @@ class ResourceLimits(TypedDict):
     processes: int
 
 
+class Wrapper(TypedDict):
+    """The command is a sandbox program (bubblewrap), which starts the real one. SIGTERM goes to the real one."""
+
+    texts: list[str]
+    """Contents of files that it gets as descriptors, from `FIRST_TEXT_FD` on."""
+
+
 class Confinement(TypedDict):
     """What a command may not do."""
 
@@ -43,6 +52,7 @@ class Confinement(TypedDict):
     gains_privileges: bool
     """Whether setuid programs work."""
     namespaces: NotRequired[Namespaces]
+    wrapper: NotRequired[Wrapper]
 
 
 class Start(TypedDict):

@@ -13,12 +13,13 @@ import socket
 import sys
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from . import kernel
-from .messages import Confinement, MessageReader, Order, ResourceLimits, Start, StatusReport, encode
+from .messages import FIRST_TEXT_FD, Confinement, MessageReader, Order, ResourceLimits, Start, StatusReport, encode
 from .namespaces import SetupFailed, enter_namespaces
 from .processes import (
     GIVE_UP,
@@ -54,6 +55,7 @@ class Monitor:
         self._start_result: int | None = None
         """A pipe that closes when the program runs; before that it may carry an error."""
         self._child = 0
+        self._is_wrapped = False
         self._code: int | None = None
         self._kill_at: float | None = None
         """When SIGKILL is due; None while the command may run."""
@@ -62,6 +64,7 @@ class Monitor:
     def run(self, start: Start, *, fds: list[int]) -> None:
         """Start the command; returns when nothing of it is left."""
         self._set_up(fds)
+        self._is_wrapped = "wrapper" in start.get("confinement", {})
         try:
             self._child, self._start_result = fork_command(start, fds=fds)
         except OSError as error:
@@ -128,7 +131,8 @@ class Monitor:
 
     def _signal(self, what: signal.Signals) -> None:
         if self._exact:
-            signal_all(descendants(os.getpid()), what)
+            spared = self._child if self._is_wrapped and what is signal.SIGTERM else None
+            signal_all(descendants(os.getpid()), what, spared_group=spared)
         elif self._code is None:
             signal_group(self._child, what)
 
@@ -230,9 +234,22 @@ def _exec(start: Start, *, fds: list[int], parent: int, error_pipe: int) -> NoRe
 def _confine(confinement: Confinement, *, error_pipe: int) -> None:
     if "namespaces" in confinement:
         enter_namespaces(confinement["namespaces"], error_pipe=error_pipe)
+    if "wrapper" in confinement:
+        with suppress(OSError):  # not every kernel keeps keys
+            kernel.leave_keyring()
+        for number, text in enumerate(confinement["wrapper"]["texts"], FIRST_TEXT_FD):
+            _put_text(text, number)
     if not confinement["gains_privileges"]:
         kernel.gain_no_privileges()
     apply_limits(confinement["limits"])
+
+
+def _put_text(text: str, number: int) -> None:
+    fd = os.memfd_create("text")
+    os.write(fd, text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, number, inheritable=True)
+    os.close(fd)
 
 
 def _reset_signals() -> None:

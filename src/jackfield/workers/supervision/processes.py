@@ -107,7 +107,7 @@ def cpu_seconds(root: int) -> float:
     return max(ticks) / os.sysconf("SC_CLK_TCK")
 
 
-def signal_all(pids: Iterable[int], what: signal.Signals) -> None:
+def signal_all(pids: Iterable[int], what: signal.Signals, *, spared_group: int | None = None) -> None:
     """Signal these processes by their groups: a group cannot escape by forking while it is signalled.
 
     A descendant's group never holds a stranger, because each command has a session of its own and a group cannot
@@ -122,7 +122,7 @@ def signal_all(pids: Iterable[int], what: signal.Signals) -> None:
                 os.kill(pid, what)
             else:
                 groups.add(group)
-    for group in groups:
+    for group in groups - {spared_group}:
         signal_group(group, what)
 
 
