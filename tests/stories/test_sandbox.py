@@ -97,7 +97,7 @@ def test_a_sandboxed_tool_is_called_like_any_other_and_sees_nothing_of_the_gatew
 def test_a_sandbox_and_all_in_it_are_gone_with_the_gateway(tmp_path: Path, mark: str, how: signal.Signals) -> None:
     with start(tmp_path, mark) as gateway:
         assert call(gateway, "breed")["result"] == 3
-        assert len(marked(mark)) == 4
+        assert len(marked(mark)) >= 4
         os.kill(gateway.pid, how)
         gateway.process.wait(15)
         eventually(lambda: not marked(mark), within=2)
