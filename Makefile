@@ -10,7 +10,7 @@ PYTHON ?=
 ARGS ?=
 WORKERS ?= 2
 BIN := .venv/bin
-CODE := src tests bench stress conformance examples
+CODE := src tests bench stress conformance examples make/sync_sdk.py
 
 export PYTHON
 
@@ -31,16 +31,18 @@ test: dev-env ## every test; ARGS="tests/model" runs a part, which needs neither
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/browser)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: dev-env ## format, lint, types, import layers; the console's types where npm has been
+check: dev-env ## format, lint, types, import rules, the generated SDK; the console's types where npm has been
+	$(BIN)/python make/sync_sdk.py --check
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@make/console check
 
-format: dev-env ## put the code into the house's format
+format: dev-env ## format the code, generate the blocking SDK
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/python make/sync_sdk.py
 
 bench: dev-env ## the benchmark table: ratios measured in one run
 	@$(BIN)/python -m bench $(ARGS)

@@ -2,7 +2,7 @@ import asyncio
 import threading
 
 from jackfield.sdk import GatewayUnreachable, Progress, progress
-from jackfield.sdk.progress import Reporter
+from jackfield.sdk.progress import ProgressReporter
 
 
 def said(number: float) -> Progress:
@@ -19,8 +19,8 @@ async def test_reports_are_sent_in_order_one_at_a_time_and_the_newest_of_those_t
         sending.set()
         await release.wait()
 
-    reporter = Reporter("call_1", send)
-    with reporter.listening():
+    reporter = ProgressReporter("call_1", send)
+    with reporter.active():
         progress(1, total=3, message="first")
         await asyncio.wait_for(sending.wait(), 10)
         progress(2)
@@ -37,8 +37,8 @@ async def test_a_thread_reports_too_and_the_last_word_is_waited_for() -> None:
         await asyncio.sleep(0)
         sent.append(news)
 
-    reporter = Reporter("call_1", send)
-    with reporter.listening():
+    reporter = ProgressReporter("call_1", send)
+    with reporter.active():
         await asyncio.to_thread(progress, 1)
         progress(2)
     await reporter.close()
@@ -52,8 +52,8 @@ async def test_a_report_that_is_lost_does_not_stop_the_next() -> None:
         sent.append(news)
         raise GatewayUnreachable("away")
 
-    reporter = Reporter("call_1", send)
-    with reporter.listening():
+    reporter = ProgressReporter("call_1", send)
+    with reporter.active():
         for number in (1, 2):
             progress(number)
             await reporter.close()
@@ -68,7 +68,7 @@ def test_a_thread_that_outlives_the_server_may_still_report() -> None:
     release = threading.Event()
     faults: list[BaseException] = []
 
-    def late(reporter: Reporter) -> None:
+    def late(reporter: ProgressReporter) -> None:
         release.wait(10)
         try:
             reporter.report(said(1))
@@ -79,7 +79,7 @@ def test_a_thread_that_outlives_the_server_may_still_report() -> None:
         async def send(_news: Progress) -> None:
             raise AssertionError
 
-        thread = threading.Thread(target=late, args=(Reporter("call_1", send),))
+        thread = threading.Thread(target=late, args=(ProgressReporter("call_1", send),))
         thread.start()
         return thread
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from jackfield.sdk import AlreadyResolved, Client, Conflict, GatewayFault
-from jackfield.sdk.results import large_result
+from jackfield.sdk.calls import large_result
 from tests.sdk.server import Handler, ScriptedGateway, refuses, says, streams
 
 RECORD = "/api/v1/calls/call_1"

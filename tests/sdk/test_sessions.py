@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from jackfield.sdk import Client, lending
-from jackfield.sdk.sessions import SessionFailed
+from jackfield.sdk import Client, SessionFailed, sessions
 from tests.sdk.server import ScriptedGateway, refuses, says
 
 SESSION = {
@@ -25,7 +24,7 @@ OPENED = {"session_id": "ses_1", "spawned": True, "last_event_index": -1, "sessi
 async def test_who_waits_in_a_session_whose_gateway_stays_away_is_told_so(
     scripted: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "AWAY_SECONDS", 0.2)
+    monkeypatch.setattr(sessions, "AWAY_SECONDS", 0.2)
     scripted.on("/api/sessions", says(OPENED, status=201))
     scripted.on("/api/sessions/ses_1/messages", says(OPENED))
     scripted.on("/api/sessions/ses_1/events", refuses(503, "unavailable"))

@@ -12,7 +12,7 @@ from jackfield.cli.show import clock, columns, harmless, paint, put, put_json, p
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.model.words import counted
 from jackfield.sdk import Client
-from jackfield.sdk.workers import WorkerInfo, WorkerLine
+from jackfield.sdk.sources import WorkerInfo, WorkerLine
 
 FOLLOW_SECONDS = 0.5
 MOST_LINES = 1000

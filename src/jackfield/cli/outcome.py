@@ -7,7 +7,7 @@ import sys
 
 from jackfield.cli.show import harmless, note, paint, put, put_result
 from jackfield.sdk import CallAnswer, CallRecord
-from jackfield.sdk.results import large_result
+from jackfield.sdk.calls import large_result
 
 DONE = 0
 FAILED = 1

@@ -11,7 +11,7 @@ from jackfield.cli.reach import gateway
 from jackfield.cli.show import columns, harmless, paint, put, put_json
 from jackfield.cli.usage import add_gateway_arguments
 from jackfield.model.words import counted
-from jackfield.sdk.pins import SourceInfo
+from jackfield.sdk.sources import SourceInfo
 from jackfield.sdk.types import ScenarioState
 
 DESCRIPTION = """\

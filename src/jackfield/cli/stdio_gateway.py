@@ -18,8 +18,7 @@ from msgspec import Struct
 from jackfield.mcp.param_headers import header_text, headers_for
 from jackfield.mcp.revisions import VERSION_KEY
 from jackfield.mcp.wire import HEADER_MISMATCH, INITIALIZE, RpcError, RpcRequest, notification
-from jackfield.protocol.sse import EventParser
-from jackfield.sdk.streams import read
+from jackfield.sdk.connection import read_events
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ class McpGateway:
                 self._handshake = line
                 self._keep_session(response.headers, await response.aread())
             if response.headers.get("content-type", "").startswith("text/event-stream"):
-                async for event in read(response, EventParser()):
+                async for event in read_events(response):
                     yield event.data.encode()
             else:
                 yield await response.aread()
@@ -116,7 +115,7 @@ class McpGateway:
             if response.is_error:
                 return
             yield None
-            async for event in read(response, EventParser()):
+            async for event in read_events(response):
                 yield event.data.encode()
 
     async def renew_session(self) -> bool:

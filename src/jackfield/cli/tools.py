@@ -20,7 +20,7 @@ from jackfield.cli.tokens import cost_lines, costs_of
 from jackfield.cli.usage import UsageError, add_gateway_arguments
 from jackfield.model.words import counted
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
-from jackfield.sdk.workers import WorkerInfo
+from jackfield.sdk.sources import WorkerInfo
 from jackfield.settings.parsing import nearest
 
 SEARCH_LIMIT = 100

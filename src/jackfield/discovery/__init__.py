@@ -20,6 +20,6 @@ from jackfield.discovery.mounting import mount
 from jackfield.discovery.provider import Provider, ToolProvider, ToolSet, manifest
 from jackfield.discovery.replies import Reply
 from jackfield.model.tool import Category
-from jackfield.sdk.functions import ServedTool
+from jackfield.protocol.functions import ServedTool
 
 __all__ = ["Category", "Manifest", "Provider", "Reply", "ServedTool", "ToolProvider", "ToolSet", "manifest", "mount"]

@@ -1,6 +1,6 @@
 """Seed 004's endpoints in a Starlette or FastAPI app. Above: the service. Below: `provider.py`, Starlette's routes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -10,14 +10,14 @@ from starlette.routing import Route
 
 from jackfield.discovery.provider import MAX_BODY, PATH, Provider, ToolProvider
 from jackfield.model.tool import Category
-from jackfield.sdk.functions import Servable
+from jackfield.protocol.functions import Servables
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def mount(
     app: Starlette,
-    tools: Mapping[str, Servable] | Iterable[Servable] = (),
+    tools: Servables = (),
     *,
     name: str,
     version: str = "1.0.0",

@@ -31,7 +31,7 @@ from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
 from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.model.trace_context import TIMEOUT_HEADER
-from jackfield.sdk.functions import Callee, Servable, callees_of
+from jackfield.protocol.functions import Servables, ToolFunction, tool_functions
 from jackfield.settings import ScenarioSettings
 from jackfield.settings.parsing import is_semver, nearest
 
@@ -64,7 +64,7 @@ class Executed(Struct, frozen=True, kw_only=True):
 class _Offered(Struct, frozen=True, kw_only=True):
     """One tool, ready."""
 
-    callee: Callee
+    callee: ToolFunction
     tool: Tool
     shown: bytes
     arguments: ArgumentChecker
@@ -77,7 +77,7 @@ class ToolProvider(Protocol):
     def name(self) -> str:
         """Which part it is, among those of the service."""
 
-    def tools(self) -> Mapping[str, Servable] | Iterable[Servable]:
+    def tools(self) -> Servables:
         """What it offers now."""
 
     def categories(self) -> Iterable[Category]:
@@ -90,14 +90,14 @@ class ToolSet:
     def __init__(
         self,
         name: str,
-        tools: Mapping[str, Servable] | Iterable[Servable],
+        tools: Servables,
         categories: Iterable[Category] = (),
     ) -> None:
         self.name = name
         self._tools = dict(tools) if isinstance(tools, Mapping) else list(tools)
         self._categories = tuple(categories)
 
-    def tools(self) -> Mapping[str, Servable] | Iterable[Servable]:
+    def tools(self) -> Servables:
         return self._tools
 
     def categories(self) -> Iterable[Category]:
@@ -108,7 +108,7 @@ _decode_body = msgspec.json.Decoder(ExecuteBody).decode
 
 
 def manifest(
-    tools: Mapping[str, Servable] | Iterable[Servable],
+    tools: Servables,
     *,
     name: str,
     version: str = "1.0.0",
@@ -133,7 +133,7 @@ class Provider:
 
     def __init__(
         self,
-        tools: Mapping[str, Servable] | Iterable[Servable] = (),
+        tools: Servables = (),
         *,
         name: str,
         version: str = "1.0.0",
@@ -154,7 +154,7 @@ class Provider:
         self._providers: dict[str, ToolProvider] = {}
         self._publish(self._own, self._providers)
 
-    def replace(self, tools: Mapping[str, Servable] | Iterable[Servable]) -> None:
+    def replace(self, tools: Servables) -> None:
         """From now on, these are all of the service's own. Raises `TypeError` for what cannot be a tool."""
         self._publish(ToolSet(name=self._own.name, tools=tools, categories=self._own.categories()), self._providers)
 
@@ -270,9 +270,9 @@ class Provider:
         return offered
 
 
-def _callees(tools: Mapping[str, Servable] | Iterable[Servable]) -> Mapping[str, Callee]:
+def _callees(tools: Servables) -> Mapping[str, ToolFunction]:
     given = dict(tools) if isinstance(tools, Mapping) else list(tools)
-    return callees_of(given) if given else {}
+    return tool_functions(given) if given else {}
 
 
 def _parts(path: str) -> list[str]:
@@ -281,7 +281,7 @@ def _parts(path: str) -> list[str]:
     return below.strip("/").split("/") if below.strip("/") else []
 
 
-def _offered(callee: Callee, *, source: str) -> _Offered:
+def _offered(callee: ToolFunction, *, source: str) -> _Offered:
     """The function as a tool. Raises `TypeError` with a sentence."""
     name = callee.name
     if not _NAME.fullmatch(name):

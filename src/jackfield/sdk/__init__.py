@@ -1,4 +1,4 @@
-"""For programs that use a gateway, or serve tools to one: its tools, calls and agents, from Python.
+"""The Python SDK: use a gateway's tools, calls and agents, or serve functions to it as tools.
 
     async with Client() as client:
         total = await client.tools.call("add", a=1, b=2)
@@ -9,9 +9,8 @@
     def add(a: int, b: int) -> int: return a + b
     SyncClient().tools.serve([add], declare="maths")        # answers calls of `add` until Ctrl-C
 
-Without arguments a client finds the gateway by `JACKFIELD_URL` and `JACKFIELD_KEY`, else the local one and its
-key file. May import: `errors`, whose classes it raises again by their codes. Never: any other room of ours, so
-that a program needs no gateway code to talk to one.
+Without arguments a client uses `JACKFIELD_URL` and `JACKFIELD_KEY`, else the gateway of this machine and its key file.
+Imports `jackfield.protocol` and `jackfield.errors` only, so that no server code is loaded.
 """
 
 from jackfield.errors import (
@@ -43,28 +42,29 @@ from jackfield.errors import (
     Unavailable,
     WrongMediaType,
 )
-from jackfield.sdk.agent_types import (
+from jackfield.protocol.functions import ServedTool
+from jackfield.sdk.agents import (
     AgentInfo,
     CycleInfo,
     CyclePage,
     Goal,
+    InboxEvent,
+    InboxPage,
     Memory,
     Plan,
     RunEvent,
     RunInfo,
     RunPage,
     RunStep,
+    Triggered,
 )
 from jackfield.sdk.client import Client
-from jackfield.sdk.failures import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, ToolFailed
-from jackfield.sdk.functions import ServedTool
-from jackfield.sdk.lending import SessionEvent
-from jackfield.sdk.pins import DefinitionDiff
+from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.progress import progress
-from jackfield.sdk.sessions import Session, SessionFailed, SessionInfo
-from jackfield.sdk.space_types import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
-from jackfield.sdk.sync import SyncClient
-from jackfield.sdk.sync_sessions import SyncSession
+from jackfield.sdk.sessions import Session, SessionEvent, SessionInfo
+from jackfield.sdk.sources import DefinitionDiff
+from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
+from jackfield.sdk.sync import SyncClient, SyncSession
 from jackfield.sdk.types import (
     CallAnswer,
     CallError,
@@ -73,8 +73,6 @@ from jackfield.sdk.types import (
     CallRecord,
     EffectiveTool,
     Identity,
-    InboxEvent,
-    InboxPage,
     LargeResult,
     Notice,
     Progress,
@@ -85,7 +83,6 @@ from jackfield.sdk.types import (
     ToolInfo,
     ToolMetadata,
     ToolsChanged,
-    Triggered,
 )
 
 __all__ = [

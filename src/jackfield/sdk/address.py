@@ -1,7 +1,4 @@
-"""Where the gateway is and which key opens it, when the program does not say.
-
-Above: the client. Below: the environment and the local gateway's key file.
-"""
+"""The gateway's url and key: as given, from the environment, or from the local gateway's data folder."""
 
 import ipaddress
 import os
@@ -19,14 +16,14 @@ KEY_FILE = "admin.key"
 URL_FILE = "gateway.json"
 
 
-class _RunningNote(Struct, frozen=True):
-    """What a running gateway leaves in its data folder."""
+class _RunFile(Struct, frozen=True):
+    """The file that a running gateway keeps in its data folder."""
 
     url: str
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """A gateway's url, without a slash at its end, and the key for it. The key never shows in a repr."""
+    """A gateway's url, without a trailing slash, and the key for it. The repr never shows the key."""
 
     url: str
     key: str | None
@@ -40,9 +37,9 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 def find_address(url: str | None, key: str | None, *, environment: Mapping[str, str] | None = None) -> Address:
-    """What was given, else `JACKFIELD_URL` and `JACKFIELD_KEY`, else the local gateway and its own key.
+    """The given url and key, else `JACKFIELD_URL` and `JACKFIELD_KEY`, else the local gateway and its own key.
 
-    The local gateway's key is only ever offered to this machine.
+    The local gateway's key is only ever sent to this machine.
     """
     env = os.environ if environment is None else environment
     data = Path(env.get("JACKFIELD_DATA", ".jackfield"))
@@ -54,7 +51,7 @@ def find_address(url: str | None, key: str | None, *, environment: Mapping[str, 
 
 
 def checked_url(url: str) -> str:
-    """The url without a slash at its end; a `ConfigError` when it is none."""
+    """The url without a trailing slash. Raises `ConfigError` for an invalid one."""
     try:
         parts = urlsplit(url)
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -66,7 +63,7 @@ def checked_url(url: str) -> str:
 
 
 def read_key(data: Path) -> str | None:
-    """The key that the gateway with this data folder made for itself, or None when it made none."""
+    """The key that the gateway with this data folder generated; None when it has none."""
     try:
         lines = (data / KEY_FILE).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -75,15 +72,15 @@ def read_key(data: Path) -> str | None:
 
 
 def read_url(data: Path) -> str | None:
-    """Where the gateway with this data folder says it runs, or None when it runs not."""
+    """The url of the gateway with this data folder; None when it is not running."""
     try:
-        return msgspec.json.decode((data / URL_FILE).read_bytes(), type=_RunningNote).url
+        return msgspec.json.decode((data / URL_FILE).read_bytes(), type=_RunFile).url
     except (OSError, msgspec.DecodeError):
         return None
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the url names this machine itself."""
+    """Whether the url names this machine."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -1,119 +1,288 @@
-"""`client.agents`: who there is, what they did and have in mind, and waking one with an event of one's own.
+"""`client.agents` and `client.runs`: durable agents, what they did and what they remember, and the runs of calls."""
 
-Above: the client. Below: `connection.py`.
-"""
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
-
-import msgspec
 from msgspec import Struct
 
-from jackfield.sdk.agent_types import AgentInfo, CyclePage, Goal, Memory, Plan
-from jackfield.sdk.connection import Connection, Message, get, part
-from jackfield.sdk.types import InboxPage, Triggered
-
-T = TypeVar("T")
+from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, segment, send_json
+from jackfield.sdk.types import CallRecord
 
 
-class _OneAgent(Struct, frozen=True):
-    agent: AgentInfo
+class InboxEvent(Struct, frozen=True, kw_only=True, rename={"event_id": "eventId"}):
+    """An event in an agent's inbox: `tool_result`, `space_message`, `plan` or `service`."""
+
+    event_id: str
+    type: str
+    timestamp: str | None = None
+    status: str | None = None
+    data: dict[str, Any] = {}
 
 
-class _Agents(Struct, frozen=True):
-    agents: tuple[AgentInfo, ...]
+class InboxPage(Struct, frozen=True, kw_only=True):
+    """Events of one inbox, oldest first, and the cursor of the next page."""
+
+    events: tuple[InboxEvent, ...] = ()
+    next_cursor: str | None = None
 
 
-class _Memories(Struct, frozen=True):
-    memories: tuple[Memory, ...]
+class Triggered(Struct, frozen=True, kw_only=True, rename={"agent": "agentEntityId", "event_id": "eventId"}):
+    """The event that a trigger put into an agent's inbox."""
+
+    success: bool = True
+    agent: str | None = None
+    event_id: str | None = None
 
 
-class _Goals(Struct, frozen=True):
-    goals: tuple[Goal, ...]
+class CycleInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One cycle of an agent: `open`, `done` or `failed`; `consumed` are the events it handled."""
+
+    id: str
+    number: int = 0
+    status: str = ""
+    summary: str | None = None
+    reason: str | None = None
+    """Why it failed."""
+    consumed: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    created_at: str | None = None
+    finished_at: str | None = None
 
 
-class _Plans(Struct, frozen=True):
-    plans: tuple[Plan, ...]
+class CyclePage(Struct, frozen=True, kw_only=True):
+    """Cycles of one agent, newest first, and the cursor of the next page."""
+
+    cycles: tuple[CycleInfo, ...] = ()
+    next_cursor: str | None = None
+
+
+class AgentInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An agent. `origin` is `config` or `api`; `status` is `asleep` or `awake`."""
+
+    id: str
+    entity_id: str = ""
+    name: str = ""
+    description: str = ""
+    model: str | None = None
+    instructions: str = ""
+    tools: tuple[str, ...] = ()
+    spaces: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout: float | None = None
+    context_tokens: int | None = None
+    max_exchanges: int | None = None
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    origin: str = ""
+    enabled: bool = True
+    status: str = ""
+    last_cycle: CycleInfo | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+    @property
+    def is_awake(self) -> bool:
+        return self.status == "awake"
+
+
+class Memory(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that an agent remembers."""
+
+    key: str
+    value: str
+    updated_at: str | None = None
+
+
+class Goal(Struct, frozen=True, kw_only=True):
+    """A goal of an agent. A new one has no id."""
+
+    description: str
+    id: str | None = None
+    status: str | None = None
+    priority: int | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instruction for later: once (`run_after`, `scheduled_at`) or by `cron`. A new one has no id.
+
+    The gateway sets `next_run_at`, `last_run_at`, `is_recurring` and `status`.
+    """
+
+    name: str
+    instruction: str | None = None
+    id: str | None = None
+    run_after: str | None = None
+    scheduled_at: str | None = None
+    cron: str | None = None
+    time_zone: str | None = None
+    next_run_at: str | None = None
+    last_run_at: str | None = None
+    is_recurring: bool | None = None
+    status: str | None = None
+
+
+class RunStep(Struct, frozen=True, kw_only=True):
+    """One model response of a cycle, and the calls it asked for."""
+
+    n: int
+    items: tuple[dict[str, Any], ...] = ()
+    usage: dict[str, Any] | None = None
+    calls: tuple[CallRecord, ...] = ()
+
+
+class RunInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What made calls: a `cycle`, a `response`, or the bare `calls` of a run id.
+
+    `client.runs.get` also fills in `events` and `steps` of a cycle, the `response`, and `calls`.
+    """
+
+    id: str
+    kind: str = ""
+    agent_entity_id: str | None = None
+    status: str = ""
+    cycle_number: int | None = None
+    summary: str | None = None
+    reason: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    created_at: str | None = None
+    finished_at: str | None = None
+    events: tuple[InboxEvent, ...] = ()
+    steps: tuple[RunStep, ...] = ()
+    response: dict[str, Any] | None = None
+    calls: tuple[CallRecord, ...] = ()
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    """Runs, newest first, and the cursor of the next page."""
+
+    runs: tuple[RunInfo, ...] = ()
+    next_cursor: str | None = None
+
+
+class RunEvent(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An event of a run: `tool.started`, `tool.ready`, `tool.done`, `tool.error`, `run.completed`, `run.failed`."""
+
+    type: str
+    run_id: str = ""
+    stream_id: str | None = None
+    """The call's id."""
+    agent_entity_id: str | None = None
+    tool_name: str | None = None
+    args: dict[str, Any] | None = None
+    result: Any = None
+    error: str | None = None
+    status: str | None = None
+
+    @property
+    def is_end(self) -> bool:
+        return self.type in ("run.completed", "run.failed")
 
 
 class Agents:
-    """The agents of the gateway, by id."""
+    """The gateway's agents, by id."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: GatewayConnection) -> None:
         self._connection = connection
 
     async def list(self) -> tuple[AgentInfo, ...]:
         """Every agent that this key may see."""
-        return (await self._ask(get("/api/agents"), _Agents)).agents
+        return await self._connection.fetch(get("/api/agents"), tuple[AgentInfo, ...], "agents")
 
     async def get(self, name: str) -> AgentInfo:
         """One agent. Raises `AgentNotFound`."""
-        return (await self._ask(get(_path_of(name)), _OneAgent)).agent
+        return await self._connection.fetch(get(_agent_path(name)), AgentInfo, "agent")
 
     async def create(self, id: str | None = None, **settings: Any) -> AgentInfo:  # noqa: A002 - the field's name
-        """Make an agent: `model`, `name`, `description`, `instructions`, `tools`, `spaces`, `max_steps`, `timeout`,
+        """Create an agent: `model`, `name`, `description`, `instructions`, `tools`, `spaces`, `max_steps`, `timeout`,
         `context_tokens`, `max_exchanges`, `mcp`, as in the config. Raises `Conflict` when the id is taken.
         """
         body = settings if id is None else {"id": id, **settings}
-        return (await self._ask(_send("POST", "/api/agents", body), _OneAgent)).agent
+        return await self._connection.fetch(send_json("POST", "/api/agents", body), AgentInfo, "agent")
 
     async def update(self, name: str, **settings: Any) -> AgentInfo:
-        """Change what is given, from its next cycle on. Raises `Conflict` for an agent of the config."""
-        return (await self._ask(_send("PATCH", _path_of(name), settings), _OneAgent)).agent
+        """Change these settings from the next cycle on. Raises `Conflict` for an agent of the config."""
+        return await self._connection.fetch(send_json("PATCH", _agent_path(name), settings), AgentInfo, "agent")
 
     async def delete(self, name: str) -> None:
-        """Delete an agent with all that it has in mind. Raises `Conflict` for an agent of the config."""
-        await self._connection.ask(Message(method="DELETE", path=_path_of(name)))
+        """Delete an agent with its memories, goals and plans. Raises `Conflict` for an agent of the config."""
+        await self._connection.send(ApiRequest(method="DELETE", path=_agent_path(name)))
 
     async def trigger(self, name: str, service: str, payload: Any = None) -> Triggered:
-        """Put an event of `service` into the agent's inbox; `payload` is anything that JSON holds."""
+        """Put an event of `service` into the agent's inbox; `payload` is any JSON value."""
         body = {"serviceName": service, "payload": payload}
-        return await self._ask(_send("POST", f"{_path_of(name)}/trigger", body), Triggered)
+        return await self._connection.fetch(send_json("POST", f"{_agent_path(name)}/trigger", body), Triggered)
 
     async def inbox(
         self, name: str, status: str | None = None, *, limit: int | None = None, cursor: str | None = None
     ) -> InboxPage:
-        """Events in the order they came: all of them, or those that are `pending`, `processing` or `processed`."""
+        """Events of the inbox, oldest first: all, or those that are `pending`, `processing` or `processed`."""
         params = {"status": status, "limit": limit, "cursor": cursor}
-        return await self._ask(get(f"{_path_of(name)}/inbox", params), InboxPage)
+        return await self._connection.fetch(get(f"{_agent_path(name)}/inbox", params), InboxPage)
 
     async def cycles(self, name: str, *, limit: int | None = None, cursor: str | None = None) -> CyclePage:
-        """What the agent did each time it woke, newest first."""
-        return await self._ask(get(f"{_path_of(name)}/cycles", {"limit": limit, "cursor": cursor}), CyclePage)
+        """One page of the agent's cycles, newest first."""
+        params = {"limit": limit, "cursor": cursor}
+        return await self._connection.fetch(get(f"{_agent_path(name)}/cycles", params), CyclePage)
 
     async def memories(self, name: str) -> tuple[Memory, ...]:
         """What the agent remembers, by key."""
-        return (await self._ask(get(f"{_path_of(name)}/memories"), _Memories)).memories
+        return await self._connection.fetch(get(f"{_agent_path(name)}/memories"), tuple[Memory, ...], "memories")
 
     async def set_memories(self, name: str, memories: Mapping[str, str]) -> tuple[Memory, ...]:
-        """Make it remember these, by key, and nothing else."""
+        """Replace all memories with these, by key."""
         body = {"memories": [{"key": key, "value": value} for key, value in memories.items()]}
-        return (await self._ask(_send("PUT", f"{_path_of(name)}/memories", body), _Memories)).memories
+        request = send_json("PUT", f"{_agent_path(name)}/memories", body)
+        return await self._connection.fetch(request, tuple[Memory, ...], "memories")
 
     async def goals(self, name: str) -> tuple[Goal, ...]:
-        """What the agent wants, the most important first."""
-        return (await self._ask(get(f"{_path_of(name)}/goals"), _Goals)).goals
+        """The agent's goals, the most important first."""
+        return await self._connection.fetch(get(f"{_agent_path(name)}/goals"), tuple[Goal, ...], "goals")
 
     async def set_goals(self, name: str, goals: Iterable[Goal]) -> tuple[Goal, ...]:
-        """Give it these goals and no others; those with an id stay the same ones."""
-        return (await self._ask(_send("PUT", f"{_path_of(name)}/goals", {"goals": [*goals]}), _Goals)).goals
+        """Replace all goals with these; a goal with an id keeps its identity."""
+        request = send_json("PUT", f"{_agent_path(name)}/goals", {"goals": [*goals]})
+        return await self._connection.fetch(request, tuple[Goal, ...], "goals")
 
     async def plans(self, name: str) -> tuple[Plan, ...]:
-        """What the agent will be told later, the oldest plan first."""
-        return (await self._ask(get(f"{_path_of(name)}/plans"), _Plans)).plans
+        """The agent's plans, oldest first."""
+        return await self._connection.fetch(get(f"{_agent_path(name)}/plans"), tuple[Plan, ...], "plans")
 
     async def set_plans(self, name: str, plans: Iterable[Plan]) -> tuple[Plan, ...]:
-        """Give it these plans and no others; those with an id stay the same ones, and due when they were."""
-        return (await self._ask(_send("PUT", f"{_path_of(name)}/plans", {"plans": [*plans]}), _Plans)).plans
-
-    async def _ask(self, message: Message, into: type[T]) -> T:
-        response = await self._connection.ask(message)
-        return self._connection.decode(response.content, into)
+        """Replace all plans with these; a plan with an id keeps its identity and its due time."""
+        request = send_json("PUT", f"{_agent_path(name)}/plans", {"plans": [*plans]})
+        return await self._connection.fetch(request, tuple[Plan, ...], "plans")
 
 
-def _send(method: str, path: str, body: Mapping[str, Any]) -> Message:
-    return Message(method=method, path=path, body=msgspec.json.encode(body))
+class Runs:
+    """The runs that this key may see."""
+
+    def __init__(self, connection: GatewayConnection) -> None:
+        self._connection = connection
+
+    async def list(self, *, agent: str | None = None, limit: int | None = None, cursor: str | None = None) -> RunPage:
+        """One page of cycles and responses, newest first; with `agent`, only its cycles."""
+        params = {"agent": agent, "limit": limit, "cursor": cursor}
+        return await self._connection.fetch(get("/api/runs", params), RunPage)
+
+    async def get(self, run_id: str) -> RunInfo:
+        """One run with everything recorded of it. Raises `RunNotFound`."""
+        return await self._connection.fetch(get(f"/api/runs/{segment(run_id)}"), RunInfo, "run")
+
+    async def stream(self, run_id: str) -> AsyncGenerator[RunEvent, None]:
+        """Past and future events of the run, each once, across reconnects; the run's end is the last one."""
+        seen: set[tuple[str, str | None]] = set()
+        async with aclosing(self._connection.follow(get(f"/api/runs/{segment(run_id)}/stream"))) as events:
+            async for raw in events:
+                event = self._connection.decode(raw.data, RunEvent)
+                if (event.type, event.stream_id) in seen:
+                    continue  # a reopened stream starts over
+                seen.add((event.type, event.stream_id))
+                yield event
+                if event.is_end:
+                    return
 
 
-def _path_of(agent: str) -> str:
-    return f"/api/agents/{part(agent)}"
+def _agent_path(agent: str) -> str:
+    return f"/api/agents/{segment(agent)}"

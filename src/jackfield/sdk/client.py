@@ -1,7 +1,4 @@
-"""The asynchronous client: one gateway, its tools, its calls and its agents.
-
-Above: programs, and our own command line. Below: `tools.py`, `calls.py`, `agents.py` and the connection they share.
-"""
+"""The asynchronous client of one gateway; `sync.py` has the blocking one."""
 
 from types import TracebackType
 from typing import Self
@@ -9,27 +6,26 @@ from typing import Self
 import httpx2
 
 from jackfield.sdk.address import find_address
-from jackfield.sdk.agents import Agents
+from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
-from jackfield.sdk.connection import Connection, Patience, get
-from jackfield.sdk.pins import Sources
-from jackfield.sdk.runs import Runs
+from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.sessions import Sessions
+from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Identity, Readiness
-from jackfield.sdk.workers import Workers
 
 NOT_READY = 503
 
 
 class Client:
-    """A gateway, for `async` programs. Use it in `async with`, or `close()` it.
+    """A gateway. Use it in a `with` block, or `close()` it.
 
     `url` and `key` default to `JACKFIELD_URL` and `JACKFIELD_KEY`, then to the gateway of this machine and the key
-    in its data folder. `retries`: how often a request is sent again after a lost connection; only GETs and calls
-    with an idempotency key are. `retry_after`: up to how many seconds a busy gateway may ask us to wait before the
-    next try. `transport`: another way to the gateway than the network.
+    in its data folder. `timeout`: seconds until a response must arrive; calls and streams are not limited by it.
+    `retries`: how often a request is sent again after a lost connection; only GETs and calls with an idempotency key
+    are. `retry_after`: up to how many seconds a `Retry-After` is waited for before a retry; 0: such errors are final.
+    `transport`: an httpx2 transport in place of the network.
     """
 
     def __init__(
@@ -42,8 +38,9 @@ class Client:
         retry_after: float = 0.0,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        patience = Patience(timeout=timeout, retries=retries, retry_after=retry_after)
-        self._connection = Connection(find_address(url, key), patience=patience, transport=transport)
+        self._connection = GatewayConnection(
+            find_address(url, key), timeout=timeout, retries=retries, retry_after=retry_after, transport=transport
+        )
         self.tools = Tools(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
@@ -58,14 +55,13 @@ class Client:
         return self._connection.url
 
     async def ready(self) -> Readiness:
-        """Whether the gateway takes calls, and the state of its store; with a key, that of its sources too."""
-        response = await self._connection.ask(get("/readyz", also=(NOT_READY,)))
-        return self._connection.decode(response.content, Readiness)
+        """Whether the gateway is ready, and the state of its store; with a key, of its sources too."""
+        request = ApiRequest(method="GET", path="/readyz", repeatable=True, accepted=(NOT_READY,))
+        return await self._connection.fetch(request, Readiness)
 
     async def identity(self) -> Identity:
-        """Whose key this is, and what it is good for."""
-        response = await self._connection.ask(get("/api/login"))
-        return self._connection.decode(response.content, Identity)
+        """Who this key belongs to, and what it may do."""
+        return await self._connection.fetch(get("/api/login"), Identity)
 
     async def close(self) -> None:
         await self._connection.close()

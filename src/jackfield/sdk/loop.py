@@ -1,7 +1,4 @@
-"""An event loop on a thread of its own, so that blocking code can use the asynchronous client.
-
-Above: `sync.py`. Below: asyncio and one thread.
-"""
+"""An event loop on a thread of its own, on which the blocking client runs the asynchronous one."""
 
 import asyncio
 import threading
@@ -12,7 +9,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines to their end for callers on other threads. Many threads may share one."""
+    """Runs coroutines for callers on other threads. Many threads may share one."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -37,7 +34,7 @@ class LoopThread:
             raise
 
     def run_to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for work that tidies up: an interrupt cancels it and waits until it is over; a second one leaves."""
+        """`run` for work that cleans up: an interrupt cancels it and waits for its end; a second one does not wait."""
         task = self.run(_started(work))
         try:
             return self.run(_outcome(task))
@@ -47,7 +44,7 @@ class LoopThread:
             raise
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """The items one by one; leaving the iteration ends the asynchronous one."""
+        """The items one by one; leaving the iteration closes the generator."""
         try:
             while (item := self.run(_next(items))) is not None:
                 yield item[0]
@@ -56,15 +53,15 @@ class LoopThread:
                 self.run(items.aclose())
 
     def close(self) -> None:
-        """End the loop and its thread. Harmless the second time."""
+        """Stop the loop and its thread. Idempotent."""
         if self.is_running:
-            self.run(self._wind_up())
+            self.run(self._shut_down())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    async def _wind_up(self) -> None:
-        """Cancel what still runs, as `asyncio.run` would at its end."""
+    async def _shut_down(self) -> None:
+        """Cancel remaining tasks, as `asyncio.run` does."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -1,40 +1,43 @@
-"""`client.sessions`: an agent that works for this program, and may call functions that this program lends it.
+"""`client.sessions`: agents that work for this program and may call functions of it (caller tools).
 
     async with client.sessions.open(agent="helper", tools=[send_response]) as session:
         print(await session.ask("Tell Ada that dinner is ready."))
 
-Above: `client.py`. Below: `lending.py`, which listens and answers as long as a session is open.
+While a session is open, `CallerTools` reads its events, which also shows the gateway that the caller is present; when
+it stops, the agent's unanswered requests fail at once.
 """
 
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, contextmanager
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
-from jackfield.errors import JackfieldError
+from jackfield.errors import AlreadyResolved, BadRequest, EventsPurged, Expired, JackfieldError, NotFound, TooLarge
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.functions import Servables, ToolAnswer, ToolFunction, tool_functions
 from jackfield.protocol.sse import EventParser
-from jackfield.sdk.connection import Connection, Message, get
-from jackfield.sdk.functions import Callee, Servable, callees_of
-from jackfield.sdk.lending import OVER, Lender, SessionEvent
-from jackfield.sdk.streams import read
+from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, read_events, segment, send_json
+from jackfield.sdk.errors import AWAY, SessionFailed
 
 CALLER_ID = "caller"
 CONCURRENCY = 10
-
-Lendable = Mapping[str, Servable] | Iterable[Servable]
-
-
-class SessionFailed(JackfieldError):
-    """The agent in the session could not do what it was told, or the session is over."""
-
-    code = "session_failed"
+ENDED = ("completed", "failed", "timed_out")
+AWAY_SECONDS = 60.0
+"""A session lives in one gateway process: one that is unreachable for so long has most likely lost it."""
+REMEMBERED = 10_000
+"""Requests that are remembered as started; none is run twice."""
+_NO_CONTENT = 204
+_log = logging.getLogger("jackfield.sdk")
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session as the gateway has it."""
+    """A session as the gateway reports it."""
 
     id: str
     agent: str
@@ -52,38 +55,196 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     token: str | None = None
 
 
-class _Opened(Struct, frozen=True, kw_only=True):
-    session_id: str
-    last_event_index: int
-    session: SessionInfo
+class SessionEvent(Struct, frozen=True, kw_only=True):
+    """One event of a session."""
+
+    index: int
+    type: str
+    session_id: str = ""
+    at: str = ""
+    text: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    tool_name: str | None = None
+    request_id: str | None = None
+    arguments: dict[str, Any] | None = None
+    status: str | None = None
+    error: str | None = None
 
 
-class _One(Struct, frozen=True, kw_only=True):
-    session: SessionInfo
+class CallerTools:
+    """Reads the events of one session and answers the agent's requests, each once."""
+
+    def __init__(
+        self,
+        connection: GatewayConnection,
+        session_id: str,
+        functions: Mapping[str, ToolFunction],
+        *,
+        concurrency: int,
+    ) -> None:
+        self.functions = functions
+        self._connection = connection
+        self._path = _session_path(session_id)
+        self._slots = asyncio.Semaphore(concurrency)
+        self._started: OrderedDict[str, None] = OrderedDict()
+        self._queued: set[str] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._subscribers: set[asyncio.Queue[SessionEvent | None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._is_over = False
+        self._was_connected = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"jackfield {self._path}")
+
+    async def stop(self) -> None:
+        """Stop reading, and cancel what runs."""
+        tasks = [*self._running, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @contextmanager
+    def subscribed(self) -> Generator[AsyncGenerator[SessionEvent, None], None, None]:
+        """The events from now on, inside the block."""
+        queue: asyncio.Queue[SessionEvent | None] = asyncio.Queue()
+        self._subscribers.add(queue)
+        if self._is_over:
+            queue.put_nowait(None)
+        try:
+            yield _drain(queue)
+        finally:
+            self._subscribers.discard(queue)
+
+    async def _run(self) -> None:
+        try:
+            await self._listen_to_the_end()
+        except JackfieldError as fault:
+            _log.error("Session %s cannot be listened to any more. %s", self._path, fault.message)
+        finally:
+            self._is_over = True
+            for queue in self._subscribers:
+                queue.put_nowait(None)
+
+    async def _listen_to_the_end(self) -> None:
+        parser, attempt, away_since = EventParser(), 0, time.monotonic()
+        while True:
+            self._was_connected = False
+            try:
+                if await self._listen(parser):
+                    return
+                attempt = 0
+            except EventsPurged:
+                parser, self._was_connected = EventParser(), True
+            except AWAY as fault:
+                if not self._was_connected and time.monotonic() - away_since > AWAY_SECONDS:
+                    raise
+                _log.warning("The session's stream is not there. %s Trying again.", fault.message)
+            if self._was_connected:
+                away_since = time.monotonic()
+            parser.restart()
+            await asyncio.sleep(backoff(attempt))
+            attempt += 1
+
+    async def _listen(self, parser: EventParser) -> bool:
+        """Read one stream. True: the session has ended."""
+        async with self._connection.stream(get(f"{self._path}/events"), last_id=parser.last_id) as response:
+            if response.status_code == _NO_CONTENT:
+                return True
+            self._was_connected = True
+            async with aclosing(read_events(response, parser)) as events:
+                async for event in events:
+                    self._take(self._connection.decode(event.data, SessionEvent))
+        return False
+
+    def _take(self, event: SessionEvent) -> None:
+        for queue in self._subscribers:
+            queue.put_nowait(event)
+        if event.request_id is None:
+            return
+        if event.type == "caller_tool_settled":
+            self._queued.discard(event.request_id)
+        if event.type != "caller_tool_request" or event.request_id in self._started:
+            return
+        self._started[event.request_id] = None
+        self._queued.add(event.request_id)
+        if len(self._started) > REMEMBERED:
+            self._started.popitem(last=False)
+        task = asyncio.create_task(self._answer(event, event.request_id))
+        self._running.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _log.error("A request of the session could not be answered.", exc_info=fault)
+
+    async def _answer(self, event: SessionEvent, request_id: str) -> None:
+        async with self._slots:
+            if request_id not in self._queued:
+                return  # settled while it waited: the agent may have moved on
+            self._queued.discard(request_id)
+            function = self.functions.get(event.tool or "")
+            if function is None:
+                answer = ToolAnswer(error=f"This caller does not lend '{event.tool}' any more.")
+            else:
+                answer = await function.run(event.arguments or {})
+        await self._deliver(request_id, answer)
+
+    async def _deliver(self, request_id: str, answer: ToolAnswer) -> None:
+        """Send the answer until the gateway has accepted or rejected it."""
+        attempt = 0
+        while True:
+            try:
+                await self._submit(request_id, answer)
+            except AWAY as fault:
+                if self._is_over:
+                    raise
+                _log.warning("The answer to %s is not delivered yet. %s", request_id, fault.message)
+                await asyncio.sleep(backoff(attempt))
+                attempt += 1
+            else:
+                return
+
+    async def _submit(self, request_id: str, answer: ToolAnswer) -> None:
+        body = {"request_id": request_id, **answer.fields()}
+        try:
+            await self._connection.send(send_json("POST", f"{self._path}/tool-responses", body))
+        except (AlreadyResolved, Expired, NotFound) as fault:
+            _log.info("Request %s needs no answer any more. %s", request_id, fault.message)
+        except (BadRequest, TooLarge) as fault:
+            if answer.error is not None:
+                raise
+            await self._submit(request_id, ToolAnswer(error=f"The result was not taken: {fault.message}"))
 
 
-class _Many(Struct, frozen=True, kw_only=True):
-    sessions: list[SessionInfo]
+async def _drain(queue: "asyncio.Queue[SessionEvent | None]") -> AsyncGenerator[SessionEvent, None]:
+    while (event := await queue.get()) is not None:
+        yield event
 
 
 class Session:
-    """An open session. Functions that were lent run while it is open; end it, or leave the `async with`."""
+    """An open session, whose agent may call the caller tools while it is open. End it with `end()`."""
 
-    def __init__(self, connection: Connection, opened: SessionInfo, *, caller_id: str, lender: Lender) -> None:
-        self.id = opened.id
-        self.info = opened
+    def __init__(
+        self, connection: GatewayConnection, info: SessionInfo, *, caller_id: str, caller_tools: CallerTools
+    ) -> None:
+        self.id = info.id
+        self.info = info
         """As it was when it was opened."""
         self._connection = connection
         self._caller_id = caller_id
-        self._lender = lender
+        self._caller_tools = caller_tools
 
     async def message(self, text: str) -> int:
-        """Say something to the agent. Gives the index after which its events come."""
+        """Send a message to the agent. Returns the index after which its events come."""
         return await self._post({"message": text})
 
     async def ask(self, text: str) -> str:
-        """Say something and wait for what the agent has to say to it. A program's first line is its answer."""
-        with self._lender.listening() as events:
+        """Send a message and wait for the agent's answer; of a program, that is its first line."""
+        with self._caller_tools.subscribed() as events:
             after = await self._post({"message": text})
             async for event in events:
                 if event.index <= after:
@@ -94,56 +255,63 @@ class Session:
                     return event.text or ""
         raise SessionFailed(f"Session '{self.id}' was over before the agent had answered.")
 
-    async def lend(self, tools: Lendable) -> None:
-        """Lend these functions from now on, in place of those before."""
-        callees = callees_of(tools)
-        self._lender.callees = callees
-        await self._post({"caller_id": self._caller_id, "caller_tools": declared(callees)})
+    async def lend(self, tools: Servables) -> None:
+        """Replace the caller tools with these functions."""
+        functions = tool_functions(tools)
+        self._caller_tools.functions = functions
+        await self._post({"caller_id": self._caller_id, "caller_tools": _definitions(functions)})
 
     async def events(self, after: int = -1) -> AsyncGenerator[SessionEvent, None]:
-        """What happened after an index, then each event as it comes, to the session's end."""
-        parser = EventParser()
-        message = get(f"{_path(self.id)}/events", {"since_index": after})
-        async with self._connection.stream(message) as response:
-            async for event in read(response, parser):
-                told = self._connection.decode(event.data, SessionEvent)
-                yield told
-                if told.type == "status" and told.status in OVER:
+        """Events after an index, past and future, to the end of the session."""
+        request = get(f"{_session_path(self.id)}/events", {"since_index": after})
+        async with self._connection.stream(request) as response:
+            async for raw in read_events(response):
+                event = self._connection.decode(raw.data, SessionEvent)
+                yield event
+                if event.type == "status" and event.status in ENDED:
                     return
 
     async def show(self) -> SessionInfo:
         """The session as it is now."""
-        response = await self._connection.ask(get(_path(self.id)))
-        return self._connection.decode(response.content, _One).session
+        return await self._connection.fetch(get(_session_path(self.id)), SessionInfo, "session")
 
     async def end(self) -> None:
-        """End it and everything in it. Harmless when it is over."""
+        """End the session and its agent. Does nothing when it is over."""
         try:
-            await self._connection.ask(Message(method="DELETE", path=_path(self.id), repeatable=True))
+            await self._connection.send(ApiRequest(method="DELETE", path=_session_path(self.id), repeatable=True))
         finally:
-            await self._lender.stop()
+            await self._caller_tools.stop()
 
     async def _post(self, body: dict[str, Any]) -> int:
-        message = Message(method="POST", path=f"{_path(self.id)}/messages", body=msgspec.json.encode(body))
-        response = await self._connection.ask(message)
-        return self._connection.decode(response.content, _Opened).last_event_index
+        request = send_json("POST", f"{_session_path(self.id)}/messages", body)
+        return await self._connection.fetch(request, int, "last_event_index")
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
 
 
-class Opening:
-    """A session to be: `await` it, or use it in `async with`, which ends it at the end of the block."""
+class SessionOpener:
+    """A session to open: `await` it, or use it in `async with`, which ends it at the end of the block."""
 
-    def __init__(self, open_it: "_OpenIt") -> None:
-        self._open_it = open_it
+    def __init__(
+        self,
+        connection: GatewayConnection,
+        *,
+        body: dict[str, Any],
+        functions: Mapping[str, ToolFunction],
+        concurrency: int,
+    ) -> None:
+        self._connection = connection
+        self._body = body
+        self._functions = functions
+        self._concurrency = concurrency
         self._session: Session | None = None
 
     def __await__(self) -> Generator[Any, None, Session]:
-        return self._open_it().__await__()
+        return self.opened().__await__()
 
     async def __aenter__(self) -> Session:
-        self._session = await self._open_it()
+        self._session = await self.opened()
         return self._session
 
     async def __aexit__(
@@ -152,84 +320,58 @@ class Opening:
         if self._session is not None:
             await self._session.end()
 
-
-class _OpenIt(Struct, frozen=True, kw_only=True):
-    connection: Connection
-    agent: str | None
-    callees: dict[str, Callee]
-    caller_id: str
-    message: str | None
-    session_id: str | None
-    concurrency: int
-
-    async def __call__(self) -> Session:
-        body: dict[str, Any] = {"caller_id": self.caller_id, "caller_tools": declared(self.callees)}
-        if self.agent is not None:
-            body["agent"] = self.agent
-        if self.message is not None:
-            body["message"] = self.message
-        if self.session_id is not None:
-            body["session_id"] = self.session_id
-        request = Message(method="POST", path="/api/sessions", body=msgspec.json.encode(body))
-        response = await self.connection.ask(request)
-        opened = self.connection.decode(response.content, _Opened).session
-        lender = Lender(self.connection, opened.id, self.callees, concurrency=self.concurrency)
-        lender.start()
-        return Session(self.connection, opened, caller_id=self.caller_id, lender=lender)
+    async def opened(self) -> Session:
+        connection = self._connection
+        info = await connection.fetch(send_json("POST", "/api/sessions", self._body), SessionInfo, "session")
+        caller_tools = CallerTools(connection, info.id, self._functions, concurrency=self._concurrency)
+        caller_tools.start()
+        return Session(connection, info, caller_id=self._body["caller_id"], caller_tools=caller_tools)
 
 
 class Sessions:
-    """The sessions of this key on one gateway."""
+    """The sessions of this key."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: GatewayConnection) -> None:
         self._connection = connection
 
     def open(
         self,
         agent: str | None = None,
         *,
-        tools: Lendable = (),
+        tools: Servables = (),
         message: str | None = None,
         session_id: str | None = None,
         caller_id: str = CALLER_ID,
         concurrency: int = CONCURRENCY,
-    ) -> Opening:
-        """A session with `agent`, which sees these functions as `{caller_id}_{name}`.
+    ) -> SessionOpener:
+        """Open a session with `agent`, which sees these functions as `{caller_id}_{name}`.
 
-        `agent` names an entry of the gateway's `[agents]` or `[sessions]`; it may be left out where there is one only.
-        `session_id` is that of a session of this key which is over or was lost with its gateway: it is opened again
-        under this id, and begins anew. Raises `Conflict` while it is open.
+        `agent` names an entry of the gateway's `[agents]` or `[sessions]`; it may be omitted when there is only one.
+        `session_id` reopens a session of this key that has ended, or was lost with its gateway, under the same id; it
+        starts afresh. Raises `Conflict` while it is open. Use the session in a `with` block, or `end()` it.
         """
-        given = tools if isinstance(tools, Mapping) else list(tools)
-        callees = callees_of(given) if given else {}
-        return Opening(
-            _OpenIt(
-                connection=self._connection,
-                agent=agent,
-                callees=callees,
-                caller_id=caller_id,
-                message=message,
-                session_id=session_id,
-                concurrency=concurrency,
-            )
-        )
+        chosen = tools if isinstance(tools, Mapping) else list(tools)
+        functions = tool_functions(chosen) if chosen else {}
+        body = {
+            "caller_id": caller_id,
+            "caller_tools": _definitions(functions),
+            **given({"agent": agent, "message": message, "session_id": session_id}),
+        }
+        return SessionOpener(self._connection, body=body, functions=functions, concurrency=concurrency)
 
     async def list(self) -> "list[SessionInfo]":
-        """Those of this key, the newest first, with those that ended lately."""
-        response = await self._connection.ask(get("/api/sessions"))
-        return self._connection.decode(response.content, _Many).sessions
+        """Sessions, newest first, including those that ended recently."""
+        return await self._connection.fetch(get("/api/sessions"), list[SessionInfo], "sessions")
 
     async def get(self, session_id: str) -> SessionInfo:
         """One session. Raises `SessionNotFound`."""
-        response = await self._connection.ask(get(_path(session_id)))
-        return self._connection.decode(response.content, _One).session
+        return await self._connection.fetch(get(_session_path(session_id)), SessionInfo, "session")
 
 
-def declared(callees: Mapping[str, Callee]) -> "list[dict[str, Any]]":
-    """Functions as a caller declares them."""
-    shown = [callee.definition() for callee in callees.values()]
-    return [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in shown]
+def _definitions(functions: Mapping[str, ToolFunction]) -> list[dict[str, Any]]:
+    definitions = [function.definition() for function in functions.values()]
+    return [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in definitions]
 
 
-def _path(session_id: str) -> str:
-    return f"/api/sessions/{quote(session_id, safe='')}"
+def _session_path(session_id: str) -> str:
+    return f"/api/sessions/{segment(session_id)}"

@@ -1,7 +1,7 @@
-"""What a gateway answers, as frozen objects. Fields that this version does not know are ignored, and fields that
-an older gateway does not send have a default, so that the two sides may differ in age.
+"""Records of tools, calls and the gateway's state, as the API returns them.
 
-Words that may grow (a status, a cost estimate) stay strings for the same reason.
+Unknown fields are ignored and fields that an older gateway does not send have a default, so that the SDK and the
+gateway may differ in version. Enumerations that may grow (a status, a cost estimate) are strings for the same reason.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval"})
-"""The statuses of a call that has no outcome yet; every other one is final."""
+"""Statuses of a call without an outcome; every other one is final."""
 FOR_OTHERS = ("pending_approval", "pending", "waiting")
-"""The statuses of a call that somebody outside the gateway must allow or answer."""
+"""Statuses of a call that waits for an approval or an answer from outside."""
 
 
 class ToolMetadata(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class ToolInfo(Struct, frozen=True, kw_only=True):
 
 
 class EffectiveTool(Struct, frozen=True, kw_only=True):
-    """A tool as it stands for this key: everywhere, or in one chat."""
+    """A tool with this key's preferences applied, everywhere or in one chat."""
 
     tool: ToolInfo
     scenario: str = ""
@@ -56,7 +56,7 @@ class EffectiveTool(Struct, frozen=True, kw_only=True):
 
 
 class ScenarioState(Struct, frozen=True, kw_only=True):
-    """How one source of tools is."""
+    """The state of one source of tools."""
 
     scenario: str
     available: bool = False
@@ -66,7 +66,7 @@ class ScenarioState(Struct, frozen=True, kw_only=True):
 
 
 class Refreshed(Struct, frozen=True, kw_only=True):
-    """What there is after every source was read anew; no success when one of them could not be."""
+    """The result of refreshing every source; no success when one of them failed."""
 
     success: bool = False
     scenarios_count: int = 0
@@ -74,7 +74,7 @@ class Refreshed(Struct, frozen=True, kw_only=True):
 
 
 class ToolsChanged(Struct, frozen=True, kw_only=True):
-    """What is different in the catalog as this key sees it; names only."""
+    """A change of the catalog as this key sees it; names only."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class CallError(Struct, frozen=True, kw_only=True):
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):
-    """What execute answers: the outcome, or that there is none yet."""
+    """The response to an execute: the outcome, or that the call is pending."""
 
     success: bool = False
     call_id: str
@@ -106,7 +106,7 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
-    """One call as the gateway keeps it. Times are ISO 8601, UTC."""
+    """One call. Times are ISO 8601, UTC."""
 
     id: str
     tool: str
@@ -116,7 +116,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     tool_version: str | None = None
     arguments: dict[str, Any] = {}
     asked_arguments: dict[str, Any] = {}
-    """What was asked for; an approval may have put other `arguments` in its place."""
+    """The arguments of the caller; an approval may have replaced them with `arguments`."""
     principal: str | None = None
     agent: str | None = None
     space_id: str | None = None
@@ -126,7 +126,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     delivery: str | None = None
     attempt: int = 0
     callback_url: str | None = None
-    """While the call waits for an answer: who posts to this url answers it, once and without a key."""
+    """While the call waits for an answer: a POST to this url answers it, once and without a key."""
     created_at: str | None = None
     finished_at: str | None = None
     deadline: str | None = None
@@ -134,13 +134,13 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     execution_time_ms: float | None = None
 
     decision: str | None = None
-    """What became of a call that a person had to allow: `approved`, `rejected` or `expired`."""
+    """Of a call that needed approval: `approved`, `rejected` or `expired`."""
     decided_by: str | None = None
     decided_at: str | None = None
     waits_for: str | None = None
-    """`question`: its tool has asked something, and goes on when that is answered."""
+    """`question`: its tool asked something and continues once that is answered."""
     trace: str | None = None
-    """Where a tool file failed; from `calls.get`, for administrators alone."""
+    """Traceback of a tool file that failed; only from `calls.get`, for administrators."""
 
     @property
     def is_settled(self) -> bool:
@@ -148,21 +148,21 @@ class CallRecord(Struct, frozen=True, kw_only=True):
 
 
 class LargeResult(Struct, frozen=True, kw_only=True):
-    """What stands in place of a result that is too large to travel; `client.calls.result(call_id)` reads it whole."""
+    """A notice in place of a result that is too large to inline; `client.calls.result(call_id)` reads the whole."""
 
     call_id: str
     size: int
-    """Bytes of its JSON text in UTF-8."""
+    """Size of its JSON text in bytes."""
     digest: str
     """`sha256:…` of that text."""
     preview: str = ""
     """Its beginning."""
     url: str = ""
-    """The path where its pages are."""
+    """The path of its pages."""
 
 
 class ResultPage(Struct, frozen=True, kw_only=True):
-    """A piece of the JSON text of a result. Offsets are bytes; `size` and `digest` are those of the whole."""
+    """A part of a result's JSON text. Offsets are bytes; `size` and `digest` are those of the whole."""
 
     text: str
     size: int
@@ -170,18 +170,18 @@ class ResultPage(Struct, frozen=True, kw_only=True):
     call_id: str = ""
     offset: int = 0
     next_offset: int | None = None
-    """Where the next page begins; None: this was the last."""
+    """Where the next page starts; None for the last page."""
 
 
 class CallPage(Struct, frozen=True, kw_only=True):
-    """Some calls, newest first, and where the next ones begin."""
+    """Calls, newest first, and the cursor of the next page."""
 
     calls: tuple[CallRecord, ...] = ()
     next_cursor: str | None = None
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far a running call has come."""
+    """The progress of a running call."""
 
     progress: float
     total: float | None = None
@@ -189,7 +189,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class LogNote(Struct, frozen=True, kw_only=True):
-    """Something that a tool's server said while the call ran."""
+    """A log message of a tool's server during the call."""
 
     level: str = "info"
     message: str = ""
@@ -197,7 +197,7 @@ class LogNote(Struct, frozen=True, kw_only=True):
 
 
 class CallEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened to a call: `call.started`, `call.progress`, `call.settled` and the like."""
+    """An event of a call: `call.started`, `call.progress`, `call.settled` and others."""
 
     type: str
     call_id: str = ""
@@ -207,45 +207,20 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     status: str | None = None
     progress: Progress | None = None
     log: LogNote | None = None
-    """What the tool's server said, for `call.log`."""
+    """Of `call.log`."""
     execution_time_ms: float | None = None
     error: CallError | str | None = None
-    """Why a settled call has no result; some gateways send only the sentence."""
+    """Why a settled call has no result; some gateways send only the message."""
     at: str | None = None
 
 
 class Receipt(Struct, frozen=True, kw_only=True, rename={"call_id": "callId", "agent": "agentEntityId"}):
-    """What the gateway says to an answer: it is on disk, and how it reaches whoever made the call."""
+    """Confirms that an answer is persisted, and says how it reaches the caller."""
 
     call_id: str
     agent: str | None = None
     delivery: str | None = None
-    """`inline`: somebody waits for it; `inbox`: an agent finds it there. None: the record alone has it."""
-
-
-class InboxEvent(Struct, frozen=True, kw_only=True, rename={"event_id": "eventId"}):
-    """Something that waits for an agent: `tool_result`, `space_message`, `plan` or `service`."""
-
-    event_id: str
-    type: str
-    timestamp: str | None = None
-    status: str | None = None
-    data: dict[str, Any] = {}
-
-
-class InboxPage(Struct, frozen=True, kw_only=True):
-    """Some events of one inbox, oldest first, and where the next ones begin."""
-
-    events: tuple[InboxEvent, ...] = ()
-    next_cursor: str | None = None
-
-
-class Triggered(Struct, frozen=True, kw_only=True, rename={"agent": "agentEntityId", "event_id": "eventId"}):
-    """What a trigger put into an agent's inbox."""
-
-    success: bool = True
-    agent: str | None = None
-    event_id: str | None = None
+    """`inline`: a caller waits for it; `inbox`: it is in an agent's inbox. None: only the record has it."""
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
@@ -258,14 +233,14 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     tools: int = 0
     faults: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    """Its tools that wait for a person to accept their new definition."""
+    """Its tools whose new definition must be accepted first."""
     doing: str | None = None
     stderr: tuple[str, ...] = ()
-    """For administrators: the last lines that the process of a source that is not up said."""
+    """For administrators: the last stderr lines of a source that is not up."""
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """Something about a tool's name that its owner should know, with the cure."""
+    """A warning about a tool's name, and how to fix it."""
 
     name: str = ""
     sources: tuple[str, ...] = ()
@@ -273,7 +248,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who one is, by one's key."""
+    """Who this key belongs to, and what it may do."""
 
     principal: str
     scopes: tuple[str, ...] = ()
@@ -284,7 +259,7 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """What `/readyz` says."""
+    """The state of the gateway, from `/readyz`."""
 
     status: str
     store: str = ""

@@ -113,7 +113,7 @@ async def test_a_request_that_is_called_off_before_its_turn_is_not_run(client: C
             await inside.hear()
             inside.ask(1, "slow", {"number": 1})
             await began.wait()
-            with session._lender.listening() as events:
+            with session._caller_tools.subscribed() as events:
                 inside.ask(2, "slow", {"number": 2})
                 assert (await anext(events)).type == "caller_tool_request"
                 inside.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})

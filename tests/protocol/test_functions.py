@@ -11,8 +11,7 @@ import jsonschema_rs
 import pytest
 from msgspec import Meta
 
-from jackfield.sdk.answers import Answer
-from jackfield.sdk.functions import Callee, Servable, ServedTool, callees_of
+from jackfield.protocol.functions import Servable, ServedTool, ToolAnswer, ToolFunction, tool_functions
 
 
 @dataclass
@@ -26,12 +25,12 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-def one(function: Any, **more: Any) -> Callee:
-    (callee,) = callees_of([ServedTool(function=function, **more)]).values()
+def one(function: Any, **more: Any) -> ToolFunction:
+    (callee,) = tool_functions([ServedTool(function=function, **more)]).values()
     return callee
 
 
-def result_of(answer: Answer) -> bytes | None:
+def result_of(answer: ToolAnswer) -> bytes | None:
     assert answer.error is None, answer.error
     return None if answer.result is None else bytes(answer.result)
 
@@ -92,7 +91,7 @@ class TestDefinitions:
             timeout=1.5,
             metadata={"tags": ["trip"]},
         )
-        (callee,) = callees_of([tool]).values()
+        (callee,) = tool_functions([tool]).values()
         assert callee.definition() == {
             "name": "go",
             "description": "Goes.",
@@ -105,7 +104,7 @@ class TestDefinitions:
 
     def test_a_name_in_the_mapping_goes_before_all(self) -> None:
         given: dict[str, Servable] = {"go": travel, "come": ServedTool(function=travel, name="x")}
-        assert list(callees_of(given)) == ["go", "come"]
+        assert list(tool_functions(given)) == ["go", "come"]
 
     def test_a_function_without_hints_takes_anything_by_name(self) -> None:
         schema = one(lambda a, b=2: a + b, name="plus").definition()["inputSchema"]
@@ -130,7 +129,7 @@ class TestDefinitions:
     )
     def test_what_cannot_be_served_is_said_at_once(self, functions: Any, sentence: str) -> None:
         with pytest.raises(TypeError, match=sentence):
-            callees_of(functions)
+            tool_functions(functions)
 
     def test_hints_that_make_no_schema_are_said_with_the_function_and_the_cure(self) -> None:
         def odd(number: complex) -> None: ...

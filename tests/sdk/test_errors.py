@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from jackfield import errors
-from jackfield.sdk.failures import BY_CODE, CallPending, GatewayFault, ToolFailed, outcome_of, refusal
+from jackfield.sdk.errors import BY_CODE, CallPending, GatewayFault, ToolFailed, outcome_of, refusal
 from jackfield.sdk.types import CallAnswer, CallError
 from tests.requirement import requirement
 

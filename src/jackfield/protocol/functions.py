@@ -1,6 +1,6 @@
-"""Python functions as tools: what a tool server offers, how it is described, how one is run.
+"""Python functions as tools: their definitions from type hints and docstrings, and running them.
 
-Above: `serving.py`. Below: inspect and msgspec, which make the schema from the type hints and convert the arguments.
+Above: the SDK, which serves functions to a gateway, and `discovery`, which publishes them. Below: inspect and msgspec.
 """
 
 import asyncio
@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from jackfield.model.words import with_article
-from jackfield.sdk.answers import Answer, answer_with
 
 MILLISECONDS = 1000
 _log = logging.getLogger("jackfield.sdk")
@@ -27,7 +26,7 @@ _Parameters = Mapping[str, inspect.Parameter]
 
 
 class ServedTool(Struct, frozen=True, kw_only=True):
-    """A function that answers calls, with what its hints and its docstring do not say."""
+    """A function that answers calls, with what its type hints and docstring do not say."""
 
     function: Callable[..., Any]
     name: str | None = None
@@ -37,24 +36,41 @@ class ServedTool(Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any] | None = None
     """Made from the type hints unless given."""
     idempotent: bool = False
-    """Whether running a call twice does no harm. Such a call goes to another server when this one is gone."""
+    """Whether a call may run twice. Such a call goes to another server when this one is gone."""
     is_async: bool = False
     """Whether callers get `pending` at once and the result later."""
     visible: bool = False
-    """Whether calls that an agent makes are shown in its space, without which it may then not make them."""
+    """Whether an agent's calls are shown in its space; an agent without a space cannot call it."""
     timeout: float | None = None
     """Seconds that a caller waits for the result."""
     category: str | None = None
-    """The id of the category that it is shown in."""
+    """The id of its category."""
     metadata: dict[str, Any] = {}
-    """Seed 004's ToolMetadata, as far as it differs from the default."""
+    """The fields of the tool's metadata that differ from the default."""
 
 
 Servable = Callable[..., Any] | ServedTool
+Servables = Mapping[str, Servable] | Iterable[Servable]
 
 
-class Callee:
-    """One served function, ready to be run."""
+class ToolAnswer(Struct, frozen=True):
+    """The answer to a call: a result as JSON (`null` is one), or an error message."""
+
+    result: Raw | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, result: Any) -> "ToolAnswer":
+        """Raises `TypeError` or `ValueError` for what JSON cannot hold."""
+        return cls(result=Raw(msgspec.json.encode(result)))
+
+    def fields(self) -> dict[str, Any]:
+        """As a request's body carries it."""
+        return {"result": self.result} if self.error is None else {"error": self.error}
+
+
+class ToolFunction:
+    """One function, ready to run."""
 
     def __init__(self, name: str, tool: ServedTool, parameters: _Parameters) -> None:
         self.name = name
@@ -65,11 +81,11 @@ class Callee:
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether its author says that running a call twice does no harm."""
+        """Whether its author says that a call may run twice."""
         return self.tool.idempotent or bool(self.tool.metadata.get("idempotent"))
 
     def definition(self) -> dict[str, Any]:
-        """The tool as a server declares it. Raises `TypeError` for hints that make no schema."""
+        """The tool as a tool server declares it. Raises `TypeError` for hints that make no schema."""
         tool = self.tool
         shown: dict[str, Any] = {
             "name": self.name,
@@ -85,26 +101,26 @@ class Callee:
             shown["timeout"] = round(tool.timeout * MILLISECONDS)
         return shown
 
-    async def run(self, arguments: Mapping[str, Any]) -> Answer:
-        """What the function says to these arguments. Whatever it raises is an answer too."""
+    async def run(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """Run it with these arguments. Whatever it raises becomes the answer's error."""
         try:
             given = self._converted(arguments)
         except (msgspec.ValidationError, TypeError) as fault:
-            return Answer(error=f"The arguments do not fit '{self.name}': {fault}.")
+            return ToolAnswer(error=f"The arguments do not fit '{self.name}': {fault}.")
         if _is_async(self.tool.function):
             return await self._awaited(self.tool.function(**given))
         ended = await in_daemon_thread(partial(self._whole_call, given))
-        return ended if isinstance(ended, Answer) else await self._awaited(ended)
+        return ended if isinstance(ended, ToolAnswer) else await self._awaited(ended)
 
     def _whole_call(self, arguments: dict[str, Any]) -> Any:
-        """The answer of a plain function. A wrapped `async def` gives an awaitable, which belongs to the event loop."""
+        """The answer of a plain function; the awaitable of a wrapped `async def`, which belongs to the event loop."""
         try:
             result = self.tool.function(**arguments)
             return result if inspect.isawaitable(result) else self._encoded(result)
         except BaseException as error:  # noqa: BLE001 - the border to a tool; SystemExit must not end the server
             return failed(error, tool=self.name)
 
-    async def _awaited(self, coming: Any) -> Answer:
+    async def _awaited(self, coming: Any) -> ToolAnswer:
         try:
             return self._encoded(await coming)
         except asyncio.CancelledError as error:
@@ -115,16 +131,16 @@ class Callee:
         except BaseException as error:  # noqa: BLE001 - the border to a tool; SystemExit must not end the server
             return failed(error, tool=self.name)
 
-    def _encoded(self, result: Any) -> Answer:
+    def _encoded(self, result: Any) -> ToolAnswer:
         try:
-            return answer_with(result)
+            return ToolAnswer.of(result)
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as fault:
-            return Answer(
+            return ToolAnswer(
                 error=f"'{self.name}' returned {with_article(type(result).__name__)} that JSON cannot hold: {fault}."
             )
 
     def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the hints want them: a date for its text, a dataclass for its object."""
+        """The arguments as the hints ask for: a date for its text, a dataclass for its object."""
         if self._arguments is None:
             return dict(arguments)
         whole = msgspec.convert(dict(arguments), self._arguments)
@@ -134,7 +150,7 @@ class Callee:
         return {name: each for name, each in self._parameters.items() if each.kind in _BY_NAME}
 
     def _arguments_type(self) -> type[Struct] | None:
-        """The parameters as one type. None when a hint could not be read: then arguments come as they are."""
+        """The parameters as one type. None when a hint cannot be resolved: then arguments are passed unconverted."""
         if any(isinstance(each.annotation, str) for each in self._parameters.values()):
             return None
         fields = [_field(name, each) for name, each in self._fields().items()]
@@ -161,7 +177,7 @@ class Callee:
 
 
 def _typed(schema: Any) -> Any:
-    """The schema with the type of each choice of texts said too, as not every reader infers it."""
+    """The schema with `type` added to every enum of strings, as not every reader infers it."""
     if isinstance(schema, list):
         return [_typed(inner) for inner in schema]
     if not isinstance(schema, dict):
@@ -173,10 +189,10 @@ def _typed(schema: Any) -> Any:
     return made
 
 
-def callees_of(functions: Mapping[str, Servable] | Iterable[Servable]) -> dict[str, Callee]:
-    """What was given to `serve`, by name. Raises `TypeError` for what cannot be called by keywords."""
+def tool_functions(functions: Servables) -> dict[str, ToolFunction]:
+    """The functions by name. Raises `TypeError` for what cannot be called with keywords."""
     pairs = functions.items() if isinstance(functions, Mapping) else [(None, each) for each in functions]
-    callees: dict[str, Callee] = {}
+    callees: dict[str, ToolFunction] = {}
     for name, given in pairs:
         callee = _callee(name, given)
         if callee.name in callees:
@@ -187,7 +203,7 @@ def callees_of(functions: Mapping[str, Servable] | Iterable[Servable]) -> dict[s
     return callees
 
 
-def _callee(key: str | None, given: Servable) -> Callee:
+def _callee(key: str | None, given: Servable) -> ToolFunction:
     tool = given if isinstance(given, ServedTool) else ServedTool(function=given)
     name = key or tool.name or getattr(tool.function, "__name__", None)
     if not callable(tool.function) or not name:
@@ -199,11 +215,11 @@ def _callee(key: str | None, given: Servable) -> Callee:
     for each in parameters.values():
         if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.default is inspect.Parameter.empty:
             raise TypeError(f"'{name}' cannot be served: its argument '{each.name}' cannot be given by name")
-    return Callee(name, tool, parameters)
+    return ToolFunction(name, tool, parameters)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """With hints written as text read, where that can be."""
+    """With string annotations resolved where possible."""
     try:
         return inspect.signature(function, eval_str=True)
     except NameError:
@@ -211,7 +227,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _field(name: str, parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """A parameter as a field. Defaults that are no plain value stay the function's own affair."""
+    """A parameter as a field. A default that is not a plain value is left to the function."""
     hint = Any if parameter.annotation is inspect.Parameter.empty else parameter.annotation
     if parameter.default is inspect.Parameter.empty:
         return name, hint
@@ -224,18 +240,18 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object whose call is a coroutine
 
 
-def failed(error: BaseException, *, tool: str) -> Answer:
-    """`ValueError: …`, as any tool's failure reads."""
+def failed(error: BaseException, *, tool: str) -> ToolAnswer:
+    """`ValueError: …`"""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 - a tool's own exception class may fail at this too
         said = ""
     _log.warning("Tool %s failed.", tool, exc_info=error)
-    return Answer(error=f"{type(error).__name__}: {said}" if said else type(error).__name__)
+    return ToolAnswer(error=f"{type(error).__name__}: {said}" if said else type(error).__name__)
 
 
 async def in_daemon_thread(job: Callable[[], Any]) -> Any:
-    """The job's result. Cancelling leaves the thread to itself; it holds up neither the loop nor the program's end."""
+    """The job's result. A cancelled job's thread runs on and holds up neither the loop nor the program's end."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = copy_context()

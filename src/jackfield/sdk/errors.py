@@ -1,14 +1,13 @@
-"""What the SDK raises: the gateway's own refusals, rebuilt by their codes, and four situations of the client's side.
+"""What the SDK raises: the gateway's own errors, rebuilt by their codes, and six situations of the client's side.
 
-    JackfieldError
-    ├── Refused …              as in `errors.py`: the gateway said no, with the class its code belongs to
-    ├── ToolFailed             the call was made and failed; carries what the tool gave
-    ├── CallPending            the call was made and somebody else must answer or allow it first
-    ├── GatewayUnreachable     nobody listens there, or the connection broke
-    ├── NoAnswer               the time the caller gave is over; the call may still run
-    └── GatewayFault           the answer is not one a gateway gives, or says that it failed itself
-
-Above: `connection.py` and the client. Below: `errors.py`.
+JackfieldError
+├── Refused …              the gateway refused the request: the class of `jackfield.errors` with that code
+├── ToolFailed             the call was made and failed; carries the tool's result
+├── CallPending            the call was made and waits for an approval or an answer
+├── GatewayUnreachable     no connection, or it broke
+├── NoAnswer               the caller's timeout expired; the call may still run
+├── GatewayFault           an internal error of the gateway, or the response of something else
+└── SessionFailed          the agent of a session failed, or the session ended
 """
 
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.errors import STATUS, InvalidArguments, JackfieldError, RateLimited, Refused
+from jackfield.errors import STATUS, InvalidArguments, JackfieldError, RateLimited, Refused, Unavailable
 from jackfield.sdk.types import CallAnswer
 
 DEFAULT_RETRY_AFTER = 1.0
@@ -37,7 +36,7 @@ class ToolFailed(JackfieldError):
 
 
 class CallPending(JackfieldError):
-    """The call was made and has no outcome yet: it waits for a person or for somebody else's answer."""
+    """The call was made and has no outcome yet: it waits for an approval or for an answer from elsewhere."""
 
     code = "pending"
 
@@ -48,21 +47,31 @@ class CallPending(JackfieldError):
 
 
 class GatewayUnreachable(JackfieldError):
-    """Nobody listens at that url, or the connection broke before an answer came."""
+    """Nothing listens at that url, or the connection broke before the response."""
 
     code = "gateway_unreachable"
 
 
 class NoAnswer(JackfieldError, TimeoutError):
-    """The gateway took longer than the caller would wait. What was asked may still happen."""
+    """The gateway took longer than the caller's timeout. The request may still take effect."""
 
     code = "no_answer"
 
 
 class GatewayFault(JackfieldError):
-    """The gateway failed, or what answered is no gateway."""
+    """The gateway failed, or what responded is not a gateway."""
 
     code = "gateway_fault"
+
+
+class SessionFailed(JackfieldError):
+    """The agent of a session failed, or the session ended before it answered."""
+
+    code = "session_failed"
+
+
+AWAY = (GatewayUnreachable, GatewayFault, NoAnswer, Unavailable)
+"""The gateway may be back in a moment."""
 
 
 class _ErrorBody(Struct, frozen=True, kw_only=True):
@@ -77,7 +86,7 @@ class _Envelope(Struct, frozen=True, kw_only=True):
 
 
 def refusal(status: int, body: bytes, *, url: str, retry_after: str | None = None) -> JackfieldError:
-    """The error that an answer with this status and body stands for."""
+    """The error that a response with this status and body stands for."""
     try:
         error = msgspec.json.decode(body, type=_Envelope).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -89,7 +98,7 @@ def refusal(status: int, body: bytes, *, url: str, retry_after: str | None = Non
 
 
 def outcome_of(tool: str, answer: CallAnswer) -> Any:
-    """The plain result of a call that is done; raises for one that failed or has no outcome yet."""
+    """The plain result of a completed call. Raises for one that failed or has no outcome yet."""
     if answer.success:
         return answer.result
     if not answer.is_settled:
@@ -113,7 +122,7 @@ def _build(kind: type[Refused], error: _ErrorBody, retry_after: str | None) -> R
     if issubclass(kind, InvalidArguments):
         refused = kind(error.message, details=error.details)
     elif issubclass(kind, RateLimited):
-        refused = kind(error.message, retry_after=seconds(retry_after))
+        refused = kind(error.message, retry_after=retry_seconds(retry_after))
     else:
         refused = kind(error.message, param=error.param)
     if error.code != kind.code:
@@ -121,8 +130,8 @@ def _build(kind: type[Refused], error: _ErrorBody, retry_after: str | None) -> R
     return refused
 
 
-def seconds(retry_after: str | None) -> float:
-    """What a `Retry-After` header asks for; its date form and nonsense count as one second."""
+def retry_seconds(retry_after: str | None) -> float:
+    """The seconds of a `Retry-After` header; its date form and invalid values count as one."""
     try:
         return max(0.0, float(retry_after or DEFAULT_RETRY_AFTER))
     except ValueError:
@@ -130,7 +139,7 @@ def seconds(retry_after: str | None) -> float:
 
 
 def _set_code(error: JackfieldError, code: str) -> None:
-    """Give one error the code it came with: a failing tool's own, or a newer gateway's that we have no class for."""
+    """Set the code of one error: a failing tool's own, or one of a newer gateway that has no class here."""
     vars(error)["code"] = code
 
 
