@@ -307,7 +307,9 @@ def a_panel(catalog: Catalog) -> SourceRegistry:
 
 async def execute(case: Case, tool: Tool, **arguments: Any) -> Outcome:
     async with asyncio.timeout(BOUND):
-        return await case.source.execute(invocation_of(tool, **arguments))
+        outcome = await case.source.execute(invocation_of(tool, **arguments))
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 @requirement("TOOL-executor-kind", "TOOL-deliver-executor")

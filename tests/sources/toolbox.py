@@ -82,7 +82,9 @@ class Toolbox:
 
     async def outcome(self, tool: str, **arguments: Any) -> Outcome:
         async with asyncio.timeout(BOUND):
-            return await self.source.execute(self.invocation(tool, **arguments))
+            outcome = await self.source.execute(self.invocation(tool, **arguments))
+        assert isinstance(outcome, Outcome)
+        return outcome
 
     async def call(self, tool: str, **arguments: Any) -> Any:
         outcome = await self.outcome(tool, **arguments)

@@ -1,13 +1,18 @@
 """The tools that every agent has, each with what it does, what it answers and what it refuses."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from jackfield.agents.builtin_handlers import HISTORY
 from jackfield.agents.builtins import ENTRIES
+from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.view import View
 from jackfield.model.call import Call, CallStatus, Failed
+from jackfield.model.principal import Principal
 from jackfield.model.space import Sender
 from jackfield.model.times import iso_time
 from tests.requirement import requirement
@@ -473,6 +478,39 @@ async def test_search_tools_finds_what_the_agent_may_use(tmp_path: Path) -> None
         "description": "Tells the weather of tomorrow",
         "inputSchema": {"type": "object"},
     }
+
+
+async def test_what_a_built_in_tool_needs_of_the_catalog_is_looked_up_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its script runs in the store's own thread, and the catalog belongs to the loop."""
+    threads = set()
+    view = Catalog.view
+
+    def noted(catalog: Catalog, principal: Principal) -> View:
+        threads.add(threading.get_ident())
+        return view(catalog, principal)
+
+    monkeypatch.setattr(Catalog, "view", noted)
+    made = await did(tmp_path, ("search_tools", {"query": "weather"}), ("peek_inbox", {}))
+    assert made.told[0]["tools"]
+    assert threads == {threading.get_ident()}
+
+
+async def test_calls_of_built_in_tools_are_decided_told_and_counted_as_all_others_are(tmp_path: Path) -> None:
+    calls = '[{ tool = "send_message", arguments = { text = "Hi" } }, { tool = "skip" }]'
+    async with village(tmp_path, SCRIPT.format(calls=calls), CONFIG, files={"quiet.toml": QUIET}) as place:
+        gateway = place.gateway
+        async with gateway.pipeline.events.follow(None) as events:
+            await place.trigger("ada")
+            cycle = await place.cycle("ada", 1)
+            seen = [await anext(events) for _ in range(4)]
+        sent, skipped = await place.calls(cycle)
+        counted = {key: count for key, count in gateway.pipeline.counters.calls.items() if key[1] == "builtin"}
+    assert sorted((event.call_id, event.type) for event in seen) == sorted(
+        (call.id, kind) for call in (sent, skipped) for kind in ("call.settled", "call.started")
+    )
+    assert counted == {("send_message", "builtin", "failed"): 1, ("skip", "builtin", "completed"): 1}
 
 
 async def test_arguments_that_a_built_in_tool_does_not_take_are_refused_in_words_for_the_model(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What the built-in tools do: scripts of the store that run inside the transaction that records the step (T1).
+"""What agents' built-in tools do: scripts that run inside the transaction which records the step (T1).
 
 So a message is seen at once and never twice, and what the model is told is what was written. Membership is looked up in
-the same transaction. Above: `steps.py`. Below: the scripts of spaces and minds.
+the same transaction. What a tool needs from the catalog is looked up before, on the event loop: a script may run in a
+thread of the store. Above: `sources/builtin.py`. Below: the scripts of spaces and minds.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +15,14 @@ from msgspec import Raw, Struct
 from jackfield.agents.builtins import MOST_KEPT
 from jackfield.agents.inbox import line_of
 from jackfield.agents.schedule import times_of
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest
 from jackfield.model.agent_state import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.space import SYSTEM, Sender, SpaceMessage, call_message_id
 from jackfield.model.times import iso_time
+from jackfield.sources.base import InTransaction, Invocation
+from jackfield.sources.builtin import Handler
 from jackfield.spaces import exchanges
 from jackfield.store import mind_moves, space_moves
 from jackfield.store.cycle_moves import Cycle
@@ -33,28 +37,68 @@ NOT_SENT = "MESSAGE NOT SENT — you are not in any space. Call enter_space firs
 Outcome = Script[Done | Failed]
 
 
-class Deed(Struct, frozen=True, kw_only=True):
-    """One call of a built-in tool: who does what, where, when."""
+class StepContext(Struct, frozen=True, kw_only=True):
+    """The step of a cycle that records the calls of built-in tools."""
 
     cycle: Cycle
     agent_name: str
+    hops: int
+    max_exchanges: int
+
+
+class BuiltinCall(Struct, frozen=True, kw_only=True):
+    """One call of a built-in tool: who does what, where."""
+
+    step: StepContext
     call_id: str
     arguments: dict[str, Any]
     space_id: str | None
     """The active space at this point of the step."""
-    now: int
-    hops: int
-    max_exchanges: int
-    search: Callable[[str, int], list[dict[str, Any]]]
 
     @property
     def agent(self) -> str:
-        return self.cycle.agent
+        return self.step.cycle.agent
+
+    @property
+    def cycle(self) -> Cycle:
+        return self.step.cycle
 
 
-def deed_of(name: str, deed: Deed) -> Callable[[], Outcome]:
-    """The script of one call."""
-    return partial(_DEEDS[name], deed)
+class AgentTools:
+    """The handlers of the tools that every agent has."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    @property
+    def builtin_handlers(self) -> dict[str, Handler]:
+        return {**dict.fromkeys(_SCRIPTS, _in_step), "search_tools": self._search_tools}
+
+    async def _search_tools(self, invocation: Invocation) -> Done:
+        """The best of the tools that the caller may use, on the loop, to which the catalog belongs."""
+        assert invocation.caller is not None
+        arguments = invocation.arguments
+        view = self._catalog.view(invocation.caller)
+        found = view.search(str(arguments["query"]), limit=int(arguments.get("limit", 5)))
+        return done(
+            {
+                "tools": [
+                    {"name": entry.name, "description": entry.tool.description, "inputSchema": entry.tool.input_schema}
+                    for entry in found
+                ]
+            }
+        )
+
+
+async def _in_step(invocation: Invocation) -> InTransaction:
+    return InTransaction(partial(_script, invocation))
+
+
+def _script(invocation: Invocation, step: StepContext) -> Outcome:
+    call = BuiltinCall(
+        step=step, call_id=invocation.call_id, arguments=invocation.arguments, space_id=invocation.space_id
+    )
+    return _SCRIPTS[invocation.tool.name](call)
 
 
 def space_after(space_id: str | None, name: str, arguments: dict[str, Any], outcome: Done | Failed) -> str | None:
@@ -66,154 +110,151 @@ def space_after(space_id: str | None, name: str, arguments: dict[str, Any], outc
     return None if name == "leave_space" else space_id
 
 
-def _enter_space(deed: Deed) -> Outcome:
-    space_id = str(deed.arguments["spaceId"])
-    member = yield from space_moves.get_member(space_id, deed.agent)
+def _enter_space(call: BuiltinCall) -> Outcome:
+    space_id = str(call.arguments["spaceId"])
+    member = yield from space_moves.get_member(space_id, call.agent)
     space = None if member is None else (yield from space_moves.get_space(space_id))
     if space is None:
         return _refused("not_a_member", NOT_A_MEMBER)
     history = yield from space_moves.messages(space_id, limit=HISTORY)
     total = yield from space_moves.count_messages(space_id)
-    yield from space_moves.arrive(space_id, agent=deed.agent, agent_name=deed.agent_name, run_id=deed.cycle.id)
+    yield from space_moves.arrive(space_id, agent=call.agent, agent_name=call.step.agent_name, run_id=call.cycle.id)
     told = {"success": True, "spaceId": space.id, "spaceName": space.name}
     return done(told | {"history": [_message(message) for message in history], "totalMessages": total})
 
 
-def _leave_space(deed: Deed) -> Outcome:
-    if deed.space_id is not None:
-        yield from space_moves.leave(deed.space_id, run_id=deed.cycle.id)
+def _leave_space(call: BuiltinCall) -> Outcome:
+    if call.space_id is not None:
+        yield from space_moves.leave(call.space_id, run_id=call.cycle.id)
     return done({"success": True})
 
 
-def _send_message(deed: Deed) -> Outcome:
-    if deed.space_id is None:
+def _send_message(call: BuiltinCall) -> Outcome:
+    if call.space_id is None:
         return _refused("no_space", NOT_SENT, action="enter_space")
-    member = yield from space_moves.get_member(deed.space_id, deed.agent)
+    member = yield from space_moves.get_member(call.space_id, call.agent)
     if member is None:
         return _refused("not_a_member", f"MESSAGE NOT SENT. {NOT_A_MEMBER}")
-    hops = deed.hops + 1
+    hops = call.step.hops + 1
     message = yield from space_moves.post(
-        call_message_id(deed.call_id),
-        space_id=deed.space_id,
-        sender=Sender(deed.agent, deed.agent_name, "agent"),
-        content=deed.arguments["text"],
+        call_message_id(call.call_id),
+        space_id=call.space_id,
+        sender=Sender(call.agent, call.step.agent_name, "agent"),
+        content=call.arguments["text"],
         metadata=None,
-        run_id=deed.cycle.id,
-        stream_id=deed.call_id,
+        run_id=call.cycle.id,
+        stream_id=call.call_id,
         hops=hops,
-        wakes_agents=hops <= deed.max_exchanges,
+        wakes_agents=hops <= call.step.max_exchanges,
     )
     if message is None:
         return _refused("no_space", NOT_SENT, action="enter_space")
-    if hops > deed.max_exchanges:
-        yield from _stop_exchange(deed)
+    if hops > call.step.max_exchanges:
+        yield from _stop_exchange(call)
     return done({"success": True, "messageId": message.id, "status": "delivered"})
 
 
-def _stop_exchange(deed: Deed) -> Script[None]:
+def _stop_exchange(call: BuiltinCall) -> Script[None]:
     """Agents have answered each other long enough: nobody is woken any more, and people are told."""
-    assert deed.space_id is not None
-    text, metadata = exchanges.notice(deed.agent, most=deed.max_exchanges)
+    assert call.space_id is not None
+    text, metadata = exchanges.notice(call.agent, most=call.step.max_exchanges)
     yield from space_moves.post(
-        f"{call_message_id(deed.call_id)}_stop",
-        space_id=deed.space_id,
+        f"{call_message_id(call.call_id)}_stop",
+        space_id=call.space_id,
         sender=SYSTEM,
         content=text,
         metadata=metadata,
-        run_id=deed.cycle.id,
+        run_id=call.cycle.id,
         wakes_agents=False,
     )
 
 
-def _read_messages(deed: Deed) -> Outcome:
-    space_id = deed.arguments.get("spaceId") or deed.space_id
+def _read_messages(call: BuiltinCall) -> Outcome:
+    space_id = call.arguments.get("spaceId") or call.space_id
     if space_id is None:
         return _refused("no_space", "You are not in any space. Give a spaceId, or call enter_space first.")
-    if (yield from space_moves.get_member(space_id, deed.agent)) is None:
+    if (yield from space_moves.get_member(space_id, call.agent)) is None:
         return _refused("not_a_member", NOT_A_MEMBER)
-    limit, offset = int(deed.arguments.get("limit", 50)), int(deed.arguments.get("offset", 0))
+    limit, offset = int(call.arguments.get("limit", 50)), int(call.arguments.get("offset", 0))
     messages = yield from space_moves.messages_at(space_id, offset=offset, limit=limit)
     total = yield from space_moves.count_messages(space_id)
     return done({"messages": [_message(message) for message in messages], "total": total})
 
 
-def _skip(deed: Deed) -> Outcome:
+def _skip(call: BuiltinCall) -> Outcome:
     yield from ()
-    return done({"success": True, "skipped": True} | ({"reason": r} if (r := deed.arguments.get("reason")) else {}))
+    return done({"success": True, "skipped": True} | ({"reason": r} if (r := call.arguments.get("reason")) else {}))
 
 
-def _set_goals(deed: Deed) -> Outcome:
-    drafts = [msgspec.convert(goal, GoalDraft) for goal in deed.arguments["goals"]]
-    count = len((yield from mind_moves.goals(deed.agent)))
+def _set_goals(call: BuiltinCall) -> Outcome:
+    drafts = [msgspec.convert(goal, GoalDraft) for goal in call.arguments["goals"]]
+    count = len((yield from mind_moves.goals(call.agent)))
     if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
         return _too_many("goals", count)
-    kept = yield from mind_moves.set_goals(deed.agent, drafts)
+    kept = yield from mind_moves.set_goals(call.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("goals", kept)
     return done({"success": True, "count": len(kept), "goals": [goal_fields(goal) for goal in kept]})
 
 
-def _delete_goals(deed: Deed) -> Outcome:
-    return _deleted((yield from mind_moves.delete_goals(deed.agent, deed.arguments["goalIds"])))
+def _delete_goals(call: BuiltinCall) -> Outcome:
+    return _deleted((yield from mind_moves.delete_goals(call.agent, call.arguments["goalIds"])))
 
 
-def _set_memories(deed: Deed) -> Outcome:
-    pairs = [(memory["key"], memory["value"]) for memory in deed.arguments["memories"]]
-    known = {memory.key for memory in (yield from mind_moves.memories(deed.agent))}
+def _set_memories(call: BuiltinCall) -> Outcome:
+    pairs = [(memory["key"], memory["value"]) for memory in call.arguments["memories"]]
+    known = {memory.key for memory in (yield from mind_moves.memories(call.agent))}
     if len(known.union(key for key, _ in pairs)) > MOST_KEPT:
         return _too_many("memories", len(known))
-    count = yield from mind_moves.set_memories(deed.agent, pairs)
+    count = yield from mind_moves.set_memories(call.agent, pairs)
     return done({"success": True, "count": count})
 
 
-def _delete_memories(deed: Deed) -> Outcome:
-    return _deleted((yield from mind_moves.delete_memories(deed.agent, deed.arguments["keys"])))
+def _delete_memories(call: BuiltinCall) -> Outcome:
+    return _deleted((yield from mind_moves.delete_memories(call.agent, call.arguments["keys"])))
 
 
-def _get_memories(deed: Deed) -> Outcome:
-    found = yield from mind_moves.memories(deed.agent, deed.arguments.get("keys"))
+def _get_memories(call: BuiltinCall) -> Outcome:
+    found = yield from mind_moves.memories(call.agent, call.arguments.get("keys"))
     return done({"memories": [memory_fields(memory) for memory in found]})
 
 
-def _set_plans(deed: Deed) -> Outcome:
-    known = {plan.id: plan for plan in (yield from mind_moves.plans(deed.agent))}
+def _set_plans(call: BuiltinCall) -> Outcome:
+    now = yield from _now()
+    known = {plan.id: plan for plan in (yield from mind_moves.plans(call.agent))}
     try:
-        drafts = [plan_draft(plan, known=known, now=deed.now) for plan in deed.arguments["plans"]]
+        drafts = [plan_draft(plan, known=known, now=now) for plan in call.arguments["plans"]]
     except BadRequest as fault:
         return _refused("invalid_arguments", fault.message)
     count = sum(plan.status == "active" for plan in known.values())
     if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
         return _too_many("plans", count)
-    kept = yield from mind_moves.set_plans(deed.agent, drafts)
+    kept = yield from mind_moves.set_plans(call.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("plans", kept)
     return done({"success": True, "count": len(kept), "plans": [plan_fields(plan) for plan in kept]})
 
 
-def _delete_plans(deed: Deed) -> Outcome:
-    return _deleted((yield from mind_moves.delete_plans(deed.agent, deed.arguments["planIds"])))
+def _delete_plans(call: BuiltinCall) -> Outcome:
+    return _deleted((yield from mind_moves.delete_plans(call.agent, call.arguments["planIds"])))
 
 
-def _get_plans(deed: Deed) -> Outcome:
-    wanted = deed.arguments.get("status")
-    found = yield from mind_moves.plans(deed.agent)
+def _get_plans(call: BuiltinCall) -> Outcome:
+    wanted = call.arguments.get("status")
+    found = yield from mind_moves.plans(call.agent)
     return done({"plans": [plan_fields(plan) for plan in found if wanted in (None, plan.status)]})
 
 
-def _peek_inbox(deed: Deed) -> Outcome:
-    count = int(deed.arguments.get("count", 1))
-    rows = yield "pending_events", {"agent": deed.agent, "limit": count}
-    [waiting] = yield "count_pending_events", {"agent": deed.agent}
-    shown = [line_of(event_from(row), now=deed.now) for row in rows]
+def _peek_inbox(call: BuiltinCall) -> Outcome:
+    count = int(call.arguments.get("count", 1))
+    now = yield from _now()
+    rows = yield "pending_events", {"agent": call.agent, "limit": count}
+    [waiting] = yield "count_pending_events", {"agent": call.agent}
+    shown = [line_of(event_from(row), now=now) for row in rows]
     return done({"events": shown, "remaining": max(0, int(waiting["total"]) - len(shown))})
 
 
-def _search_tools(deed: Deed) -> Outcome:
-    yield from ()
-    return done({"tools": deed.search(deed.arguments["query"], int(deed.arguments.get("limit", 5)))})
-
-
-_DEEDS: dict[str, Callable[[Deed], Outcome]] = {
+_SCRIPTS: dict[str, Callable[[BuiltinCall], Outcome]] = {
     "enter_space": _enter_space,
     "leave_space": _leave_space,
     "send_message": _send_message,
@@ -228,8 +269,12 @@ _DEEDS: dict[str, Callable[[Deed], Outcome]] = {
     "delete_plans": _delete_plans,
     "get_plans": _get_plans,
     "peek_inbox": _peek_inbox,
-    "search_tools": _search_tools,
 }
+
+
+def _now() -> Script[int]:
+    [row] = yield "ping", {}
+    return int(row["now"])
 
 
 def plan_draft(raw: dict[str, Any], *, known: dict[str, Plan], now: int) -> PlanDraft:

@@ -6,10 +6,9 @@ They are never visible, cannot be configured away, and no other tool takes their
 from typing import Any
 
 from jackfield.catalog.merge import Entry, named_entry
-from jackfield.model.tool import Tool
+from jackfield.model.tool import BUILTIN, Tool
 from jackfield.runs.tools import Offered
 
-BUILTIN = "builtin"
 MOST_AT_ONCE = 100
 """Goals, memories or plans in one call."""
 MOST_KEPT = 1_000
@@ -134,6 +133,7 @@ OFFERED: tuple[Offered, ...] = tuple(
         label=BUILTIN,
         bare_name=name,
         is_private=True,
+        is_own=True,
     )
     for name, entry in ENTRIES.items()
 )

@@ -113,7 +113,6 @@ async def _think(
             persona=persona,
             store=rooms.store,
             pipeline=rooms.pipeline,
-            catalog=rooms.catalog,
             telling=telling,
             turn=turn,
             next_step=len(journal.steps) + 1,

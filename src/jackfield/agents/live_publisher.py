@@ -11,9 +11,9 @@ import logging
 import msgspec
 from msgspec import Struct, field
 
-from jackfield.agents.builtins import BUILTIN
 from jackfield.agents.persona import Agent
 from jackfield.model.items import McpCall
+from jackfield.model.tool import BUILTIN
 from jackfield.runs import events
 from jackfield.runs.step import record_id
 from jackfield.runs.tools import Offered, ToolTable

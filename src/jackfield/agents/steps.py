@@ -1,33 +1,34 @@
 """One step of an agent's cycle: what the model asked for is on record before any of it runs (T1), then it runs.
 
-Built-in tools run inside that transaction. All others are prepared by the pipeline before it and carried on after it,
-so they go the one road of every call. Above: the cycle's loop. Below: the pipeline and the store.
+All are prepared by the pipeline before it. Built-in tools run inside that transaction, all others after it. Above: the
+cycle's loop. Below: the pipeline and the store.
 """
 
 import asyncio
-from typing import Any
+from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.agents.builtin_handlers import Deed, deed_of, space_after
-from jackfield.agents.builtins import BUILTIN, is_builtin
+from jackfield.agents.builtin_handlers import StepContext, space_after
+from jackfield.agents.builtins import is_builtin
 from jackfield.agents.live_publisher import LivePublisher
 from jackfield.agents.persona import Agent
 from jackfield.agents.turns import Turn
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
-from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpCall, Usage
+from jackfield.model.tool import BUILTIN
 from jackfield.runs.loop import model_call
 from jackfield.runs.media import made_whole
 from jackfield.runs.outputs import Told, told_of
 from jackfield.runs.running import parsed_arguments
 from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
 from jackfield.runs.tools import Offered
+from jackfield.sources.base import InTransaction
 from jackfield.store import Store
 from jackfield.store.cycle_moves import Cycle, StepCall
 from jackfield.store.scripts import Script
@@ -67,7 +68,6 @@ class StepTaker:
         persona: Agent,
         store: Store,
         pipeline: Pipeline,
-        catalog: Catalog,
         telling: LivePublisher,
         turn: Turn,
         next_step: int,
@@ -80,10 +80,11 @@ class StepTaker:
         self._persona = persona
         self._store = store
         self._pipeline = pipeline
-        self._catalog = catalog
         self._telling = telling
         self._turn = turn
-        self._hops = hops
+        self._context = StepContext(
+            cycle=cycle, agent_name=persona.name, hops=hops, max_exchanges=persona.settings.max_exchanges
+        )
 
     def asks_first(self, tool: Offered) -> bool:  # noqa: ARG002 - the loop's interface
         """A call that a person has to allow is pending like any other; there is nobody to show a question to."""
@@ -91,12 +92,11 @@ class StepTaker:
 
     async def act(self, speech: StepAccumulator, place: object) -> list[Told | None]:  # noqa: ARG002 - adds no items
         """Record the step, then see its calls to where their slots are decided."""
-        now = await self._store.now_ms()
         await self._telling.finish()
         drafts = []
         space_id = self._telling.space_id
         for call in speech.calls:
-            drafts.append(await self._draft(call, space_id=space_id, now=now))
+            drafts.append(await self._draft(call, space_id=space_id))
             space_id = self._telling.expected_space(call.name, call.arguments, before=space_id)
         message = StepMessage((*speech.said, *map(model_call, speech.calls)), speech.usage)
         written = await self._store.cycles.take_step(
@@ -134,7 +134,7 @@ class StepTaker:
             return written
         return await made_whole(self._store, await self._pipeline.go_on(draft.prepared, written=written))
 
-    async def _draft(self, call: ToolCallDraft, *, space_id: str | None, now: int) -> Draft:
+    async def _draft(self, call: ToolCallDraft, *, space_id: str | None) -> Draft:
         """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""
         arguments = parsed_arguments(call.arguments)
         if call.refusal is not None:
@@ -143,30 +143,9 @@ class StepTaker:
             return self._over(call, arguments, Failed("invalid_arguments", arguments))
         assert call.tool is not None
         try:
-            if is_builtin(call.tool):
-                return await self._builtin(call, call.tool, arguments, space_id=space_id, now=now)
             return await self._prepared(call, call.tool, arguments, space_id=space_id)
         except Refused as refusal:
             return self._over(call, arguments, Failed(refusal.code, refusal.message))
-
-    async def _builtin(
-        self, call: ToolCallDraft, tool: Offered, arguments: dict[str, object], *, space_id: str | None, now: int
-    ) -> Draft:
-        assert tool.entry is not None
-        arguments = await self._catalog.require_arguments(tool.entry, arguments)
-        row = msgspec.structs.replace(self._row(call, arguments), space_id=space_id)
-        deed = Deed(
-            cycle=self._cycle,
-            agent_name=self._persona.name,
-            call_id=row.id,
-            arguments=arguments,
-            space_id=space_id,
-            now=now,
-            hops=self._hops,
-            max_exchanges=self._persona.settings.max_exchanges,
-            search=self._search,
-        )
-        return Draft(step_call=StepCall(row, builtin=deed_of(tool.name, deed)))
 
     async def _prepared(
         self, call: ToolCallDraft, tool: Offered, arguments: dict[str, object], *, space_id: str | None
@@ -186,15 +165,26 @@ class StepTaker:
         )
         prepared = await self._pipeline.prepare(request, call_id=_record_id(call))
         if prepared.refusal is not None:
-            return self._over(call, arguments, prepared.refusal)
-        return Draft(step_call=StepCall(prepared.call), prepared=prepared)
+            return self._over(call, arguments, prepared.refusal, prepared=prepared)
+        if not is_builtin(tool):
+            return Draft(step_call=StepCall(prepared.call), prepared=prepared)
+        work = await self._pipeline.work_of(prepared)
+        script = partial(work.script, self._context) if isinstance(work, InTransaction) else partial(_only, work)
+        return Draft(step_call=StepCall(prepared.call, builtin=script), prepared=prepared)
 
-    def _over(self, call: ToolCallDraft, arguments: dict[str, object] | str, outcome: Failed) -> Draft:
+    def _over(
+        self,
+        call: ToolCallDraft,
+        arguments: dict[str, object] | str,
+        outcome: Failed,
+        *,
+        prepared: Prepared | None = None,
+    ) -> Draft:
         row = self._row(call, arguments)
         seen_in = self._telling.begun.get(row.id)
         if seen_in is not None:
             row = msgspec.structs.replace(row, shown="whole", space_id=seen_in)
-        return Draft(step_call=StepCall(row, builtin=lambda: _only(outcome)))
+        return Draft(step_call=StepCall(row, builtin=partial(_only, outcome)), prepared=prepared)
 
     def _row(self, call: ToolCallDraft, arguments: dict[str, object] | str) -> Call:
         """The row of a call that is over when it is written."""
@@ -212,13 +202,6 @@ class StepTaker:
             space_id=self._telling.space_id,
             owner=self._cycle.owner,
         )
-
-    def _search(self, query: str, limit: int) -> list[dict[str, Any]]:
-        found = self._catalog.view(self._persona.principal).search(query, limit=limit)
-        return [
-            {"name": entry.name, "description": entry.tool.description, "inputSchema": entry.tool.input_schema}
-            for entry in found
-        ]
 
 
 def told_in_cycle(call: Call) -> Told:
@@ -246,6 +229,6 @@ def _record_id(call: ToolCallDraft) -> str:
     return record_id(call.item.id) if isinstance(call.item, McpCall) else new_id("call")
 
 
-def _only(outcome: Failed) -> Script[Done | Failed]:
+def _only(outcome: Done | Failed) -> Script[Done | Failed]:
     yield from ()
     return outcome

@@ -29,7 +29,7 @@ from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pendin
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.model.trace_context import via
-from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, Invocation, LogNote, Progress
+from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, InTransaction, Invocation, LogNote, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 
@@ -101,6 +101,41 @@ class Executor:
             self._adopt(self._finish(running, entry))
             raise
 
+    async def work_of(
+        self, call: Call, entry: Entry, arguments: dict[str, object], *, principal: Principal
+    ) -> Done | Failed | InTransaction:
+        """What a built-in tool does, for the step of a cycle that will record the call."""
+        running = Running(call, principal=principal, depth=0, recorded=True)
+        work = await self._panel.execute(entry.tool.source, self._invocation(running, entry, arguments))
+        return work if isinstance(work, InTransaction) else await self._checked(entry, work)
+
+    def tell_over(self, call: Call) -> None:
+        """A call that was over when it was put on record, such as a built-in tool's in a step."""
+        self.events.tell(events.STARTED, call, at=now_ms())
+        self._tell_settled(call)
+
+    async def execute_unrecorded(
+        self, call: Call, entry: Entry, arguments: dict[str, object], *, principal: Principal
+    ) -> Call:
+        """Execute a call that only reads: it is counted as every call is, and on record only if it fails."""
+        running = Running(call, principal=principal, depth=0, recorded=False)
+        self._running[call.id] = running
+        self.counters.running += 1
+        try:
+            work = await self._panel.execute(entry.tool.source, self._invocation(running, entry, arguments))
+            outcome = await self._checked(entry, work)
+        except BaseException:
+            self._forget(running)
+            raise
+        if isinstance(outcome, Failed):
+            return await self.settle(running, outcome)
+        self._forget(running)
+        done = msgspec.structs.replace(
+            call, status=CallStatus.COMPLETED, result=outcome.result, duration_ms=running.age_ms
+        )
+        self.counters.count(done)
+        return done
+
     def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
         """Run a call that is on record and claimed, for which nobody waits here."""
         running = self.admit(call, principal=principal, depth=0, recorded=True, takes_pending=True)
@@ -157,8 +192,11 @@ class Executor:
         if running.was_held and running.parked is None:
             await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
 
-    async def _checked(self, entry: Entry, outcome: Outcome) -> Done | Failed:
+    async def _checked(self, entry: Entry, outcome: Outcome | InTransaction) -> Done | Failed:
         """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
+        if isinstance(outcome, InTransaction):
+            log.error("tool %s runs only in a step of an agent's cycle, and this call is made outside one", entry.name)
+            return broken_tool(entry.name)
         if isinstance(outcome, Pending):
             log.error("source %s left a call of %s pending, which nobody can answer", entry.tool.source, entry.name)
             return broken_tool(entry.name)
@@ -358,6 +396,7 @@ class Executor:
             elicit=partial(self.ask, running),
             config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
             trace=_no_trace if entry.tool.metadata.sensitive_output else running.failed_at,
+            caller=running.principal,
         )
 
     async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
@@ -394,7 +433,7 @@ class Executor:
         self.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
 
 
-def _result_of(running: Running) -> Outcome:
+def _result_of(running: Running) -> Outcome | InTransaction:
     """What a finished task came to. A source that raises is at fault itself; the log has it."""
     task, call = running.task, running.call
     assert task is not None

@@ -28,12 +28,12 @@ from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, dec
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.view import View
 from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
-from jackfield.model.call import Call, CallStatus, Delivery, Failed, Outcome
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.tool import CALLER
+from jackfield.model.tool import BUILTIN, CALLER
 from jackfield.model.trace_context import via
-from jackfield.sources.base import Invocation
+from jackfield.sources.base import InTransaction, Invocation
 from jackfield.store import Moved, Started, Store
 
 MAX_DEPTH = 16
@@ -70,6 +70,10 @@ class Pipeline:
             return await self._executor.settle(self._admit(call, request, recorded=False), prepared.refusal)
         if call.status is CallStatus.PENDING_APPROVAL:
             return await self._ask(prepared)
+        if request.only_reads:
+            return await self._executor.execute_unrecorded(
+                call, prepared.entry, prepared.request.arguments, principal=request.principal
+            )
         with self._owing(call):
             return await (self._execute(prepared) if call.status is CallStatus.RUNNING else self._hand_over(prepared))
 
@@ -95,8 +99,18 @@ class Pipeline:
             case Allow():
                 return Prepared(request=request, entry=entry, call=call)
 
+    async def work_of(self, prepared: Prepared) -> Done | Failed | InTransaction:
+        """What a built-in tool does, for the step of a cycle that will record the call."""
+        request = prepared.request
+        return await self._executor.work_of(
+            prepared.call, prepared.entry, request.arguments, principal=request.principal
+        )
+
     async def go_on(self, prepared: Prepared, *, written: Call) -> Call:
         """The rest of a call whose row a step of a cycle has written: until its slot is decided."""
+        if written.status.is_final:
+            self._executor.tell_over(written)
+            return written
         if written.status is CallStatus.RUNNING:
             running = self._admit(written, prepared.request, recorded=True)
             return await self._executor.carry_out(running, prepared.entry, prepared.request.arguments)
@@ -132,7 +146,7 @@ class Pipeline:
             return None
         if await self._store.spaces.get(request.space_id) is None:
             return None
-        agent = acting_agent(request.principal, request.agent)
+        agent = _agent_of(entry, request)
         if agent is not None and await self._store.spaces.get_member(request.space_id, agent) is None:
             raise Forbidden(f"Agent '{agent}' is not a member of space '{request.space_id}'. Add it there first.")
         return "without_result" if entry.tool.metadata.sensitive_output else "whole"
@@ -143,13 +157,14 @@ class Pipeline:
         decision = decide(
             entry,
             principal=request.principal,
-            agent=request.agent,
+            agent=_agent_of(entry, request),
             space_id=request.space_id,
             enabled=wanted.enabled,
             requires_approval=wanted.requires_approval or request.asks_first,
             retry_after=self._limiter.wait(tool_id, limit),
             affordable_after=self._budgets.wait(request.principal, points_of(entry.tool.metadata.cost_estimate)),
             is_own=request.is_own,
+            needs=request.needs,
         )
         if isinstance(decision, (Allow, Ask)):
             self._limiter.admit(tool_id, limit)
@@ -168,7 +183,7 @@ class Pipeline:
 
     def _new_call(self, entry: Entry, request: CallRequest, call_id: str | None) -> Call:
         tool = entry.tool
-        agent = acting_agent(request.principal, request.agent)
+        agent = _agent_of(entry, request)
         return Call(
             id=call_id or new_id("call"),
             run_id=_run_of(request.principal) or request.run_id or new_id("run"),
@@ -372,6 +387,13 @@ class Pipeline:
         if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call
+
+
+def _agent_of(entry: Entry, request: CallRequest) -> str | None:
+    """In which agent's name the call is made. The gateway's own tools are the key's to use, unless an agent does."""
+    if entry.tool.source == BUILTIN:
+        return request.agent
+    return acting_agent(request.principal, request.agent)
 
 
 def _reachable(view: View, name: str, within: tuple[str, ...]) -> Entry:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.sources.base import Elicit
 from jackfield.store.base import Claim
 
@@ -51,6 +51,10 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """Options that the request gives the tool, by its type."""
     is_own: bool = False
     """It is of the agent's own servers, or lent to it, so that no list of tools has to name it."""
+    needs: Scope | None = Scope.CALL
+    """What the key must be allowed; None: whoever reaches the tool may use it."""
+    only_reads: bool = False
+    """A search or a poll: counted as every call is, and on record only if it fails."""
     within: tuple[str, ...] | None = None
     """Globs of the tools that the calling tool's source may call; None: no limit."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Elicit
+from jackfield.sources.base import Elicit, InTransaction
 
 if TYPE_CHECKING:
     from jackfield.calls.questions import OpenQuestions
@@ -75,7 +75,7 @@ class Running:
         """Where the tool's own code failed."""
         self.parked: Call | None = None
         """The call as it is on record while it waits for an answer."""
-        self.task: asyncio.Task[Outcome] | None = None
+        self.task: asyncio.Task[Outcome | InTransaction] | None = None
         self.is_cut_off = False
         """The tool was told to stop and did not: nobody waits for it any more."""
         self._waiter: asyncio.Future[None] | None = None
@@ -147,7 +147,7 @@ class Running:
         self.writing = asyncio.get_running_loop().create_future()
         self.writing.set_result(None)
 
-    def run(self, task: asyncio.Task[Outcome]) -> None:
+    def run(self, task: asyncio.Task[Outcome | InTransaction]) -> None:
         """This task is the tool at work."""
         self.task = task
         task.add_done_callback(self._release)

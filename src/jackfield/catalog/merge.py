@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from jackfield.catalog.manifest import tool_json, version_of
 from jackfield.catalog.names import (
-    BUILTIN_SOURCE,
     Identity,
     KeptNames,
     Naming,
@@ -33,7 +32,7 @@ from jackfield.catalog.names import (
 from jackfield.catalog.overrides import apply_override, assign
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable
 from jackfield.catalog.schemas import fault_in, not_an_object
-from jackfield.model.tool import RESERVED_NAMES, Category, JsonSchema, Tool
+from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Category, JsonSchema, Tool
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
@@ -383,7 +382,7 @@ def _spellings(
     own_first = sorted(by_identity.items(), key=lambda pair: pair[1].tool.definition is not None)
     for (source, foreign), entry in own_first:
         for spelling in dict.fromkeys((foreign, prefixes.get(source, "") + foreign)):
-            is_ours = spelling in RESERVED_NAMES and source != BUILTIN_SOURCE
+            is_ours = spelling in RESERVED_NAMES and source != BUILTIN
             if spelling in public or spelling == entry.mcp_name or is_ours or (away and legal(spelling) in away):
                 continue
             found[spelling] = (*found.get(spelling, ()), entry)

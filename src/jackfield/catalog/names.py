@@ -24,12 +24,11 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from jackfield.model.tool import RESERVED_NAMES
+from jackfield.model.tool import BUILTIN, RESERVED_NAMES
 
 MAX_NAME = 64
 PATH_WORDS = frozenset({"search", "set", "changes", "scenarios", "config", "refresh", "execute"})
 """Words that stand where a tool's name stands in `/api/v1/tools/…`."""
-BUILTIN_SOURCE = "builtin"
 
 _LEGAL = re.compile(rf"(?=_*[a-zA-Z0-9])[a-zA-Z0-9_]{{1,{MAX_NAME}}}")
 _SAYS_SOMETHING = re.compile(r"[a-zA-Z0-9]")
@@ -218,7 +217,7 @@ def neighbours(word: str, ordered: Sequence[str]) -> list[str]:
 
 def is_reserved(name: str, source: str = "") -> bool:
     """Whether a name is the gateway's own, so that no tool of this source can have it."""
-    return name in PATH_WORDS or (name in RESERVED_NAMES and source != BUILTIN_SOURCE)
+    return name in PATH_WORDS or (name in RESERVED_NAMES and source != BUILTIN)
 
 
 def _wishes(source: str, foreign_names: Iterable[str], prefix: str) -> list[_Wish]:
@@ -260,11 +259,11 @@ def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | No
             message=f"Tool '{foreign}' of '{source}' is called like a word of the HTTP API, so it is '{name}'. "
             "Rename it at its source, or set a prefix there.",
         )
-    if wish in RESERVED_NAMES and source != BUILTIN_SOURCE:
+    if wish in RESERVED_NAMES and source != BUILTIN:
         return Notice(
             public_name=name,
-            sources=(BUILTIN_SOURCE, source),
-            message=f"Tool '{wish}' is offered by both '{BUILTIN_SOURCE}' and '{source}'. '{BUILTIN_SOURCE}' keeps the "
+            sources=(BUILTIN, source),
+            message=f"Tool '{wish}' is offered by both '{BUILTIN}' and '{source}'. '{BUILTIN}' keeps the "
             f"name, as with all built-in tools; the other is '{name}'. Set a prefix on '{source}'.",
         )
     if keeper is None:

@@ -15,7 +15,7 @@ from jackfield.catalog.merge import Entry
 from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.tool import CALLER
+from jackfield.model.tool import BUILTIN, CALLER
 from jackfield.model.words import counted
 
 
@@ -55,16 +55,21 @@ def decide(
     retry_after: float,
     affordable_after: float = 0.0,
     is_own: bool = False,
+    needs: Scope | None = Scope.CALL,
 ) -> Decision:
     """What to do with a call of `entry`.
 
     `enabled` and `requires_approval` are as they stand for this caller, its preferences applied.
     `retry_after` is what `RateLimiter.wait` says, `affordable_after` what `Budgets.wait` does; the
     call is to be counted with both when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
-    `is_own`: the tool is the caller's own, so no list of tools has to name it.
+    `is_own`: the tool is the caller's own, so no list of tools has to name it. `needs`: what the key must be allowed.
     """
-    acting = acting_agent(principal, agent)
-    refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own)
+    is_builtin = entry.tool.source == BUILTIN
+    acting = agent if is_builtin else acting_agent(principal, agent)
+    if is_builtin and agent is None:
+        refusal = _builtin_refusal(entry, principal=principal, enabled=enabled, needs=needs)
+    else:
+        refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own)
     if refusal is not None:
         return Deny(refusal)
     if entry.tool.visible and acting is not None and not space_id:
@@ -121,6 +126,14 @@ def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: 
     if not enabled:
         return ToolDisabled(f"Tool '{name}' is switched off. Enable it before calling it.")
     return None
+
+
+def _builtin_refusal(entry: Entry, *, principal: Principal, enabled: bool, needs: Scope | None) -> Refused | None:
+    """Of a key that uses one of the gateway's own tools itself."""
+    if needs is not None and not principal.may(needs):
+        said = f"Key '{principal.name}' may not use '{entry.name}'."
+        return Forbidden(f"{said} Use a key with the scope '{needs.value}'.")
+    return None if enabled else ToolDisabled(f"Tool '{entry.name}' is switched off. Enable it before calling it.")
 
 
 def _no_space(name: str) -> Failed:

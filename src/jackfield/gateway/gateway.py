@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from jackfield.agents.book import AgentBook
+from jackfield.agents.builtin_handlers import AgentTools
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.cluster import RemoteCalls
@@ -53,7 +54,6 @@ from jackfield.settings import Settings
 from jackfield.sources.base import Surroundings
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.outgoing import Outgoing
-from jackfield.sources.registry import Registry
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.stored import StoredTools
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
@@ -170,8 +170,9 @@ class Gateway:
         self.sessions = sessions_of(
             parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring, gateway_id=self.id
         )
+        self.builtins = BuiltinSource(AgentTools(self.catalog).builtin_handlers)
         self._sources = [
-            BuiltinSource(Registry()),
+            self.builtins,
             *configured_sources(settings, parts.surroundings),
             *self.shelf.sources,
         ]

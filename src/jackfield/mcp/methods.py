@@ -9,17 +9,17 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from jackfield.errors import BadRequest, Refused
+from jackfield.errors import Refused
 from jackfield.gateway.gateway import Gateway
 from jackfield.http.response import encode
 from jackfield.mcp.caller import Caller
 from jackfield.mcp.calling import Calling
 from jackfield.mcp.definitions import Definitions
 from jackfield.mcp.exchange import McpExchange, Settled
-from jackfield.mcp.results import SERVER, found_result, refusal_result, stamped
+from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.revisions import LOG_LEVELS, MODERN, negotiated
-from jackfield.mcp.search_tools import SEARCH_TOOLS, among, is_searched, search_definition, wanted
-from jackfield.mcp.session_tools import SessionTools
+from jackfield.mcp.search_tools import SEARCH_TOOLS, among, found_in, is_searched, search_definition, search_request
+from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Session, Sessions
 from jackfield.mcp.wire import (
     INTERNAL_ERROR,
@@ -52,6 +52,7 @@ class McpServer:
         self._definitions = Definitions()
         self._calling = Calling(gateway)
         self._session_tools = SessionTools(gateway.sessions)
+        gateway.builtins.add(self._session_tools.builtin_handlers)
         self._handshake: dict[str, Method] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
@@ -152,7 +153,7 @@ class McpServer:
     async def _call_tool(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         name = text_param(request.params, "name")
         if name == SEARCH_TOOLS:
-            return self._search_tools(request, caller)
+            return await self._search_tools(request, caller)
         if not caller.principal.may(Scope.CALL) and caller.principal.session is None:
             raise RpcError(
                 FORBIDDEN,
@@ -164,19 +165,30 @@ class McpServer:
         return await self._calling.call(name, request, caller, exchange)
 
     async def _session_tool(self, name: str, request: RpcRequest, caller: Caller) -> bytes:
+        arguments = object_param(request.params, "arguments")
         try:
-            return await self._session_tools.call(name, object_param(request.params, "arguments"), caller)
+            call = await self._gateway.pipeline.call(session_request(name, arguments, principal=caller.principal))
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
+        if call.error is not None:
+            return error_result(call.error.message, revision=caller.revision)
+        spoken_to = self._session_tools.spoken_to(call, caller.principal)
+        if caller.session is not None and spoken_to is not None:
+            caller.session.pushing.bind(spoken_to)  # of the handshake era it is told on its stream; later ones ask
+        assert call.result is not None
+        return object_result(call.result, revision=caller.revision)
 
-    def _search_tools(self, request: RpcRequest, caller: Caller) -> bytes:
-        """Reads the catalog, as `GET /api/v1/tools/search` does; it is not the use of a tool and leaves no record."""
+    async def _search_tools(self, request: RpcRequest, caller: Caller) -> bytes:
+        """Reads the catalog, as `GET /api/v1/tools/search` does."""
         try:
-            sought = wanted(object_param(request.params, "arguments"))
-        except BadRequest as refusal:
+            sought = search_request(object_param(request.params, "arguments"), principal=caller.principal)
+            call = await self._gateway.pipeline.call(sought)
+        except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
+        if call.error is not None:
+            return error_result(call.error.message, revision=caller.revision)
         view = self._gateway.catalog.view(caller.principal)
-        found = tuple(view.search(sought.query, limit=sought.limit))
+        found = found_in(call, view)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
             session.tell_found(view.version)

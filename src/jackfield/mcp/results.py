@@ -55,7 +55,11 @@ def _wrapping(entry: Entry) -> Wrapping | None:
 
 def refusal_result(refusal: Refused, *, revision: str) -> bytes:
     """Why the call was not made, for the model to act on."""
-    return _encoded(_text(refusal.message), revision=revision, is_error=True)
+    return error_result(refusal.message, revision=revision)
+
+
+def error_result(message: str, *, revision: str) -> bytes:
+    return _encoded(_text(message), revision=revision, is_error=True)
 
 
 def found_result(tools: bytes, *, revision: str) -> bytes:
@@ -63,9 +67,9 @@ def found_result(tools: bytes, *, revision: str) -> bytes:
     return _encoded(expand(Raw(b'{"tools":%b}' % tools)), revision=revision)
 
 
-def object_result(told: Any, *, revision: str) -> bytes:
-    """An object that the door itself has to say, in place of a tool."""
-    return _encoded(expand(Raw(encode(told))), revision=revision)
+def object_result(told: Raw, *, revision: str) -> bytes:
+    """An object that one of the gateway's own tools came to."""
+    return _encoded(expand(told), revision=revision)
 
 
 def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None, kind: str = "complete") -> bytes:

@@ -1,26 +1,30 @@
 """Sessions as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
 
-Above: `methods.py`, which lists them beside the catalog for keys that may call tools. Below: the sessions' room, and
-`sessions/records.py`, whose answers these are too. They are no tools of the catalog and leave no record; what the
-agent in a session calls does.
+Above: `methods.py`, which lists them beside the catalog for keys that may call tools, and the pipeline, which executes
+them. Below: the sessions' room, and `sessions/records.py`, whose answers these are too.
 """
 
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from jackfield.calls.requests import CallRequest
+from jackfield.catalog.merge import named_entry
 from jackfield.errors import BadRequest
 from jackfield.http.response import encode
-from jackfield.mcp.caller import Caller
-from jackfield.mcp.results import object_result
-from jackfield.model.call import Done, Failed
+from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.tool import SESSION_TOOLS
+from jackfield.model.tool import BUILTIN, SESSION_TOOLS, Tool
 from jackfield.sessions.caller_tools import Declared, read_declared
 from jackfield.sessions.records import LONGEST_WAIT, answer_in, events_page, opened_session, taken
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.session import Session as RelaySession
+from jackfield.sources.base import Invocation
+from jackfield.sources.builtin import Handler
+
+LONGEST_MS = 3_600_000
+"""A session may take a while to open: what runs in it is installed first."""
 
 _TEXT = {"type": "string"}
 _SESSION_ID = {**_TEXT, "description": "The session, as session_message gave it"}
@@ -34,6 +38,10 @@ _CALLER_TOOLS = {
         "required": ["name"],
     },
 }
+
+
+class _Spoken(Struct, frozen=True):
+    session_id: str
 
 
 class _Arguments(Struct, frozen=True, kw_only=True):
@@ -111,11 +119,37 @@ _ENCODED = {definition["name"]: encode(definition) for definition in DEFINITIONS
 assert _ENCODED.keys() == SESSION_TOOLS, "every tool of ours is one whose name is reserved"
 
 
+_ENTRIES = {
+    name: named_entry(name, Tool(source=BUILTIN, name=name, timeout_ms=LONGEST_MS)) for name in sorted(SESSION_TOOLS)
+}
+"""As they are called. Their arguments are checked by `_read`, which also takes the spellings of earlier clients."""
+
+
+def session_request(name: str, arguments: dict[str, Any], *, principal: Principal) -> CallRequest:
+    """The call of one of the four. Polls are on record only if they fail."""
+    return CallRequest(
+        tool=name,
+        arguments=arguments,
+        principal=principal,
+        entry=_ENTRIES[name],
+        only_reads=name == "session_events",
+    )
+
+
 class SessionTools:
     """Does what the four tools say."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+
+    @property
+    def builtin_handlers(self) -> dict[str, Handler]:
+        return {
+            "caller_tool_response": self._respond,
+            "session_end": self._end,
+            "session_events": self._events,
+            "session_message": self._message,
+        }
 
     def listed(self, principal: Principal) -> tuple[bytes, ...]:
         """As they stand before the catalog's."""
@@ -125,28 +159,29 @@ class SessionTools:
         """Whether this name is one of them for this key. A session's key has none."""
         return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
 
-    async def call(self, name: str, raw: dict[str, Any], caller: Caller) -> bytes:
-        """One of the four. What cannot be done raises `Refused`."""
-        arguments = _read(name, raw)
-        told: Any
-        if name == "session_message":
-            told = await self._message(arguments, caller)
-        elif name == "session_events":
-            told = await self._events(arguments, caller.principal)
-        elif name == "session_end":
-            session = self._session(arguments, caller.principal)
-            await self._sessions.end(session)
-            told = {"session_id": session.id, "status": session.status.value, "ended": True}
-        else:
-            session = self._session(arguments, caller.principal)
-            request_id = arguments.request_id or arguments.tool_call_id
-            if not request_id:
-                raise BadRequest("request_id is required", param="request_id")
-            call = await self._sessions.answer(session, request_id, _outcome(arguments), principal=caller.principal)
-            told = taken(session, call)
-        return object_result(told, revision=caller.revision)
+    def spoken_to(self, call: Call, principal: Principal) -> RelaySession | None:
+        """The session that a completed `session_message` was for."""
+        if call.tool != "session_message" or call.result is None:
+            return None
+        session_id = msgspec.json.decode(call.result, type=_Spoken).session_id
+        return self._sessions.find(session_id, principal) if self._sessions.is_known(session_id) else None
 
-    async def _message(self, arguments: _Arguments, caller: Caller) -> dict[str, Any]:
+    async def _respond(self, invocation: Invocation) -> Done:
+        arguments, principal = _read(invocation), _caller(invocation)
+        session = self._session(arguments, principal)
+        request_id = arguments.request_id or arguments.tool_call_id
+        if not request_id:
+            raise BadRequest("request_id is required", param="request_id")
+        call = await self._sessions.answer(session, request_id, _outcome(arguments), principal=principal)
+        return _done(taken(session, call))
+
+    async def _end(self, invocation: Invocation) -> Done:
+        session = self._session(_read(invocation), _caller(invocation))
+        await self._sessions.end(session)
+        return _done({"session_id": session.id, "status": session.status.value, "ended": True})
+
+    async def _message(self, invocation: Invocation) -> Done:
+        arguments, principal = _read(invocation), _caller(invocation)
         text, declared = arguments.message, arguments.declared
         if text is None and declared.tools is None:
             raise BadRequest("There is neither a message nor caller_tools in this. Send one of them.", param="message")
@@ -154,44 +189,46 @@ class SessionTools:
         if session_id is None or not self._sessions.is_known(session_id):
             opened = await opened_session(
                 self._sessions,
-                caller.principal,
+                principal,
                 agent=arguments.agent,
-                message=None,
+                message=text,
                 declared=declared,
                 session_id=session_id,
             )
-            session = self._sessions.find(opened.session_id, caller.principal)
-            self._bind(session, caller)
-            await self._sessions.message(session, text, declared=Declared(), principal=caller.principal)
-            return {"session_id": session.id, "spawned": True, "last_event_index": -1}
-        session = self._session(arguments, caller.principal)
+            return _done({"session_id": opened.session_id, "spawned": True, "last_event_index": -1})
+        session = self._session(arguments, principal)
         before = session.ring.last_index
-        await self._sessions.message(session, text, declared=declared, principal=caller.principal)
-        self._bind(session, caller)
-        return {"session_id": session.id, "spawned": False, "last_event_index": before}
+        await self._sessions.message(session, text, declared=declared, principal=principal)
+        return _done({"session_id": session.id, "spawned": False, "last_event_index": before})
 
-    async def _events(self, arguments: _Arguments, principal: Principal) -> Any:
+    async def _events(self, invocation: Invocation) -> Done:
+        arguments, principal = _read(invocation), _caller(invocation)
         session = self._session(arguments, principal)
         wait = min(max(arguments.wait, 0), LONGEST_WAIT)
         limit = None if arguments.max_events is None else max(1, arguments.max_events)
-        return await events_page(session, principal, since=max(-1, arguments.since_index), limit=limit, wait=wait)
+        since = max(-1, arguments.since_index)
+        return _done(await events_page(session, principal, since=since, limit=limit, wait=wait))
 
     def _session(self, arguments: _Arguments, principal: Principal) -> RelaySession:
         if not arguments.session_id:
             raise BadRequest("session_id is required", param="session_id")
         return self._sessions.find(arguments.session_id, principal)
 
-    def _bind(self, session: RelaySession, caller: Caller) -> None:
-        """A client of the handshake era is told on its stream; later ones ask."""
-        if caller.session is not None:
-            caller.session.pushing.bind(session)
 
-
-def _read(name: str, raw: dict[str, Any]) -> _Arguments:
+def _read(invocation: Invocation) -> _Arguments:
     try:
-        return msgspec.convert(raw, _Arguments)
+        return msgspec.convert(invocation.arguments, _Arguments)
     except msgspec.ValidationError as fault:
-        raise BadRequest(f"{name} cannot take these arguments: {fault}") from None
+        raise BadRequest(f"{invocation.tool.name} cannot take these arguments: {fault}") from None
+
+
+def _caller(invocation: Invocation) -> Principal:
+    assert invocation.caller is not None
+    return invocation.caller
+
+
+def _done(told: Any) -> Done:
+    return Done(Raw(encode(told)))
 
 
 def _outcome(arguments: _Arguments) -> Done | Failed:

@@ -22,6 +22,8 @@ Expiry = Annotated[int, Meta(ge=0, le=LONGEST_SECONDS * 1000)]
 JsonSchema = dict[str, Any]
 EMPTY_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
 
+BUILTIN = "builtin"
+"""The source of the gateway's own tools."""
 CALLER = "caller"
 """The source of tools that the caller of a session lends to its agent."""
 REQUEST = "request"

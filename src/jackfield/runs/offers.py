@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.names import BUILTIN_SOURCE, legal
+from jackfield.catalog.names import legal
 from jackfield.errors import BadRequest
 from jackfield.model.items import McpTool as ListedTool
 from jackfield.model.response_request import (
@@ -29,7 +29,7 @@ from jackfield.model.response_request import (
     ToolChoice,
     ToolSubset,
 )
-from jackfield.model.tool import RESERVED_NAMES
+from jackfield.model.tool import BUILTIN, RESERVED_NAMES
 from jackfield.runs.choice import Choice
 from jackfield.runs.client_tools import client_tools
 from jackfield.runs.tools import Offered, ToolTable
@@ -124,7 +124,7 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolT
         offered[name] = msgspec.structs.replace(tool, name=name)
     for (label, bare), (server, entry) in behind.items():
         own = legal(bare)
-        is_ours = own in RESERVED_NAMES and entry.tool.source != BUILTIN_SOURCE
+        is_ours = own in RESERVED_NAMES and entry.tool.source != BUILTIN
         name = own if wishes[own] == 1 and not is_ours else _derived(label, bare, taken)
         taken.add(name)
         offered[name] = Offered(

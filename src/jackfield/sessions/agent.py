@@ -17,12 +17,12 @@ from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.names import BUILTIN_SOURCE
 from jackfield.errors import Refused, Unavailable
 from jackfield.llm.base import ModelRequest
 from jackfield.llm.models import Models
 from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import BUILTIN
 from jackfield.runs.conversation import open_calls, told_to_model
 from jackfield.runs.events import Ended, ItemAdded, ItemDone, LoopEvent, TextDelta
 from jackfield.runs.loop import Loop
@@ -136,7 +136,7 @@ class ConfiguredAgent:
         """The catalog's and those of its own servers; what is lent, under names that none of those has."""
         view = self._rooms.catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
-        seen = [entry for entry in view.entries if entry.tool.source != BUILTIN_SOURCE]
+        seen = [entry for entry in view.entries if entry.tool.source != BUILTIN]
         servers = [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
         usable = [(server, entry) for server, entry in own if self._may_use(entry)]
         for label in dict.fromkeys(server for server, _ in usable):

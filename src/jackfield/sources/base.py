@@ -13,7 +13,9 @@ from msgspec import Raw, Struct, field
 
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
+from jackfield.model.principal import Principal
 from jackfield.model.tool import Category, Tool, ToolKind
+from jackfield.store.scripts import Script
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.supervisor import Supervisor
 
@@ -130,6 +132,17 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Options of this call: the tool's own, and over them those of a request that names the tool's type."""
     trace: Callable[[str], None] = _trace_nothing
     """Takes a traceback of the tool's own code, for the gateway's operator and nobody else. From any thread."""
+    caller: Principal | None = None
+    """Who calls, with all that the key may do: for the gateway's own tools."""
+
+
+class InTransaction(Struct, frozen=True):
+    """The work of a built-in tool, as a script for the transaction that records the call: both happen or neither.
+
+    It is given whatever the step that runs it has to say of itself.
+    """
+
+    script: Callable[[Any], Script[Done | Failed]]
 
 
 class Source(Protocol):
@@ -150,8 +163,11 @@ class Source(Protocol):
     async def refresh(self) -> Listing:
         """Read the tools anew."""
 
-    async def execute(self, invocation: Invocation) -> Outcome:
-        """Run one call. A failing tool is a `Failed`, not an exception; cancellation stops the work."""
+    async def execute(self, invocation: Invocation) -> Outcome | InTransaction:
+        """Run one call. A failing tool is a `Failed`, not an exception; cancellation stops the work.
+
+        A built-in tool of agents may hand back a script for the transaction of the step that made the call.
+        """
 
     def can_execute(self, tool: Tool) -> bool:
         """Whether `execute` would take a call of this tool."""

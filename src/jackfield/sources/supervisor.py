@@ -24,6 +24,7 @@ from jackfield.sources.base import (
     About,
     ElicitAnswer,
     ElicitRequest,
+    InTransaction,
     Invocation,
     Listing,
     OperatingSource,
@@ -99,7 +100,7 @@ class SourceSupervisor:
         self._slots = asyncio.Semaphore(source.max_concurrency) if source.max_concurrency else None
         self._life = asyncio.create_task(self._live(), name=f"source {source.name}")
 
-    async def execute(self, invocation: Invocation) -> Outcome:
+    async def execute(self, invocation: Invocation) -> Outcome | InTransaction:
         """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
         self.require_up(invocation.tool.name)
         if not self.source.can_execute(invocation.tool):
@@ -372,7 +373,7 @@ class SourceRegistry:
         wanted = self._keepers.values() if name is None else [self._keepers[name]]
         await asyncio.gather(*(keeper.refresh() for keeper in wanted))
 
-    async def execute(self, source: str, invocation: Invocation) -> Outcome:
+    async def execute(self, source: str, invocation: Invocation) -> Outcome | InTransaction:
         return await self._keeper_of(source, invocation.tool.name).execute(invocation)
 
     def operating(self, source: str, *, tool: str) -> OperatingSource:

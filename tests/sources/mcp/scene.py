@@ -140,7 +140,9 @@ class Scene:
         invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, note=note, elicit=elicit)
         async with asyncio.timeout(BOUND):
             if self.panel is not None:
-                return await self.panel.execute("far", invocation)
+                outcome = await self.panel.execute("far", invocation)
+                assert isinstance(outcome, Outcome)
+                return outcome
             return await self.source.execute(invocation)
 
     async def result(self, name: str, /, **arguments: Any) -> Any:

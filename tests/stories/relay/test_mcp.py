@@ -1,6 +1,7 @@
 """The relay as MCP tools: what is listed, their shapes, and requests pushed whatever the client wants to hear."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import httpx2
@@ -79,6 +80,20 @@ async def test_the_four_tools_are_listed_and_do_what_they_say(gateway: RunningGa
             await call("caller_tool_response", session_id=session_id, tool_call_id=request, result="no", is_error=True)
             assert (await inside.hear())["error"]["message"] == "no"
         assert (await call("session_end", session_id=session_id))["status"] == "completed"
+        called = await calls_of_builtins(gateway, session_id)
+        assert called == {"session_message": 3, "caller_tool_response": 3, "session_end": 1}, "polls leave no record"
+
+
+async def calls_of_builtins(gateway: RunningGateway, session_id: str) -> Counter[str]:
+    """By tool: calls on record that are about this session."""
+    async with httpx2.AsyncClient(base_url=gateway.url, headers={"Authorization": f"Bearer {ANT}"}) as http:
+        listed = (await http.get("/api/v1/calls", params={"limit": 100})).json()["calls"]
+    return Counter(
+        call["tool"]
+        for call in listed
+        if call["source"] == "builtin"
+        and session_id in (call["arguments"].get("session_id"), call["result"].get("session_id"))
+    )
 
 
 async def next_request(call: Any, session_id: str, number: int) -> str:

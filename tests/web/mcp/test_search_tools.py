@@ -9,7 +9,7 @@ import pytest
 from mcp.types import ToolListChangedNotification
 
 from jackfield.mcp.search_tools import HEADER, search_above
-from tests.web.mcp.scene import Scene, mcp_scene
+from tests.web.mcp.scene import KEY, Scene, mcp_scene
 from tests.web.mcp.test_live import stream_stands
 
 CONFIG = "[mcp]\nsearch_tools_above = 3\n"
@@ -90,6 +90,15 @@ async def test_a_key_finds_only_what_it_may_see(tmp_path: Path) -> None:
         found = (await scene.ask("tools/call", call, key="limited-key")).json()["result"]
         assert [tool["name"] for tool in found["structuredContent"]["tools"]] == ["echo"]
         assert (await scene.ask("tools/call", call, key="reader-key")).status_code == 200
+
+
+async def test_a_search_is_counted_as_every_call_is_and_leaves_no_record(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path, CONFIG) as scene:
+        await search(scene, {"query": "shout"})
+        assert scene.gateway.pipeline.counters.calls == {("search_tools", "builtin", "completed"): 1}
+        assert scene.gateway.pipeline.counters.running == 0
+        listed_calls = await scene.http.get("/api/v1/calls", headers={"x-api-key": KEY})
+        assert listed_calls.json()["calls"] == []
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": 5}, {"query": "x", "limit": 0}, {"query": "x", "more": 1}])
