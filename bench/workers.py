@@ -71,7 +71,7 @@ HOOKS = CallHooks(_no_progress, _no_tools)
 @asynccontextmanager
 async def a_pool(folder: Path) -> AsyncIterator[WorkerPool]:
     """The pool of a tool file, with its worker up."""
-    workshop = WorkerHost(folder / "workers", redact=str)
+    worker_host = WorkerHost(folder / "workers", redact=str)
     spec = FileSpec(
         source="bench",
         label="echo.py",
@@ -85,13 +85,13 @@ async def a_pool(folder: Path) -> AsyncIterator[WorkerPool]:
         start_timeout=30,
         install_timeout=60,
     )
-    pool = workshop.pool(spec)
+    pool = worker_host.pool(spec)
     try:
         await one_call(pool, "warm", request("warm", "echo", text="here"))
         yield pool
     finally:
         await pool.close()
-        await workshop.close()
+        await worker_host.close()
 
 
 def _command(environment: Environment) -> list[str]:

@@ -24,7 +24,7 @@ def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str]
         call_tool=_no_calls,
         ask_model=_no_model,
         outgoing=outgoing,
-        workshop=more.pop("workshop", None) or WorkerHost(folder / "workers", redact=str),
+        worker_host=more.pop("worker_host", None) or WorkerHost(folder / "workers", redact=str),
     )
     return msgspec.structs.replace(bare, **more)
 

@@ -22,11 +22,11 @@ async def test_the_first_call_starts_a_worker_and_listing_starts_none(tmp_path: 
     async with worker_box(tmp_path) as box:
         box.write("where.py", worker_file(PID))
         await box.refresh()
-        assert [status.state for status in box.workshop.statuses()] == ["idle"]
+        assert [status.state for status in box.worker_host.statuses()] == ["idle"]
         pid = await box.call("pid")
         assert pid != os.getpid()
         assert is_alive(pid)
-        (status,) = box.workshop.statuses()
+        (status,) = box.worker_host.statuses()
         assert (status.state, status.calls, [process.pid for process in status.processes]) == ("running", 1, [pid])
     assert not is_alive(pid)
 
@@ -37,7 +37,7 @@ async def test_later_calls_go_to_the_worker_that_runs(tmp_path: Path) -> None:
         box.write("where.py", worker_file(PID))
         await box.refresh()
         assert len({await box.call("pid") for _ in range(20)}) == 1
-        (status,) = box.workshop.statuses()
+        (status,) = box.worker_host.statuses()
         assert (status.calls, status.restarts, len(status.processes)) == (20, 0, 1)
 
 
@@ -48,9 +48,9 @@ async def test_an_idle_worker_is_ended_and_the_next_call_starts_another(tmp_path
         await box.refresh()
         first = await box.call("pid")
         await until(lambda: not is_alive(first))
-        await until(lambda: box.workshop.statuses()[0].processes == ())
+        await until(lambda: box.worker_host.statuses()[0].processes == ())
         assert await box.call("pid") != first
-        assert box.workshop.statuses()[0].restarts == 0
+        assert box.worker_host.statuses()[0].restarts == 0
 
 
 @requirement("WORK-idle-default")
@@ -140,7 +140,7 @@ async def test_twenty_callers_at_once_each_get_their_own_answer_thousands_of_tim
             return right
 
         assert await asyncio.gather(*map(caller, range(20))) == [100] * 20
-        assert len(box.workshop.statuses()[0].processes) == 1
+        assert len(box.worker_host.statuses()[0].processes) == 1
 
 
 @requirement("WORK-crash-detected", "WORK-crash-respawn")
@@ -154,7 +154,7 @@ async def test_a_crash_fails_its_calls_clearly_and_the_next_call_starts_a_new_wo
         assert failure.code == "worker_crashed"
         assert failure.message.startswith("The worker of fragile ended while it ran this: it exited with code 7.")
         assert await box.call("pid") != before
-        (status,) = box.workshop.statuses()
+        (status,) = box.worker_host.statuses()
         assert status.restarts == 1
 
 
@@ -173,7 +173,7 @@ async def test_a_segmentation_fault_is_named_and_the_calls_beside_it_fail_with_i
         box.write("fragile.py", worker_file(text))
         await box.refresh()
         beside = asyncio.create_task(box.outcome("wait"))
-        await until(lambda: [p.in_flight for s in box.workshop.statuses() for p in s.processes] == [1])
+        await until(lambda: [p.in_flight for s in box.worker_host.statuses() for p in s.processes] == [1])
         failure = await box.failure("segfault")
         assert "it was killed by SIGSEGV" in failure.message
         assert await beside == failure
@@ -193,7 +193,7 @@ async def test_a_file_that_keeps_crashing_is_not_started_for_every_call(
         third = await box.failure("pid")
         assert "ended 2 times in a row" in third.message
         assert "The next try is in" in third.message
-        assert box.workshop.statuses()[0].state == "crashing"
+        assert box.worker_host.statuses()[0].state == "crashing"
 
 
 async def test_a_cancelled_coroutine_stops_and_its_worker_stays(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_a_cancelled_coroutine_stops_and_its_worker_stays(tmp_path: Path) 
         await box.refresh()
         before = await box.call("pid")
         await _cancelled(box, "sleep")
-        await until(lambda: box.workshop.statuses()[0].processes[0].in_flight == 0)
+        await until(lambda: box.worker_host.statuses()[0].processes[0].in_flight == 0)
         assert await box.call("pid") == before
 
 
@@ -227,11 +227,11 @@ async def neighbour() -> int:
         before = await box.call("pid")
         neighbour = asyncio.create_task(box.call("neighbour"))
         await _cancelled(box, "stuck")
-        await until(lambda: not box.workshop.statuses()[0].processes or _is_replaced(box, before))
+        await until(lambda: not box.worker_host.statuses()[0].processes or _is_replaced(box, before))
         assert await box.call("pid") != before
         assert await neighbour == before
         await until(lambda: not is_alive(before))
-        assert box.workshop.statuses()[0].restarts == 0
+        assert box.worker_host.statuses()[0].restarts == 0
 
 
 async def test_running_calls_finish_on_the_old_version_of_an_edited_file(tmp_path: Path) -> None:
@@ -240,15 +240,15 @@ async def test_running_calls_finish_on_the_old_version_of_an_edited_file(tmp_pat
         box.write("say.py", worker_file(old.format(word="old", seconds=0.5)))
         await box.refresh()
         running = asyncio.create_task(box.call("say"))
-        await until(lambda: bool(box.workshop.statuses()[0].processes))
-        (before,) = box.workshop.statuses()
+        await until(lambda: bool(box.worker_host.statuses()[0].processes))
+        (before,) = box.worker_host.statuses()
         box.write("say.py", worker_file(old.format(word="new", seconds=0)))
         await box.refresh()
         assert await box.call("say") == "new"
         assert await running == "old"
         assert before.processes[0].pid is not None
         await until(lambda: not is_alive(before.processes[0].pid or 0))
-        (after,) = box.workshop.statuses()
+        (after,) = box.worker_host.statuses()
         assert after.version != before.version
 
 
@@ -271,8 +271,8 @@ async def test_what_a_tool_prints_and_logs_is_in_its_log_and_not_in_its_answer(t
         box.write("chatty.py", worker_file(text))
         await box.refresh()
         assert await box.call("chatty") == "the answer"
-        await until(lambda: any(line.span for line in box.workshop.log("chatty", limit=100)))
-        lines = box.workshop.log("chatty", limit=100)
+        await until(lambda: any(line.span for line in box.worker_host.log("chatty", limit=100)))
+        lines = box.worker_host.log("chatty", limit=100)
         said = {line.text for line in lines}
         assert {"to stdout", "to stderr", "to descriptor 1", "from a child"} <= said
         (span,) = (line.span for line in lines if line.span)
@@ -338,7 +338,7 @@ async def test_more_processes_take_turns_the_least_busy_first(tmp_path: Path) ->
         box.write("slow.py", worker_file(text))
         await box.refresh()
         await asyncio.gather(*(box.call("slow") for _ in range(4)))
-        await until(lambda: len(box.workshop.statuses()[0].processes) == 2)
+        await until(lambda: len(box.worker_host.statuses()[0].processes) == 2)
         pids = await asyncio.gather(*(box.call("slow") for _ in range(10)))
         assert sorted(pids.count(pid) for pid in set(pids)) == [5, 5]
 
@@ -347,8 +347,8 @@ async def test_an_eager_file_has_its_worker_before_the_first_call(tmp_path: Path
     async with worker_box(tmp_path, eager=True) as box:
         box.write("where.py", worker_file(PID))
         await box.refresh()
-        await until(lambda: box.workshop.statuses()[0].state == "running")
-        (process,) = box.workshop.statuses()[0].processes
+        await until(lambda: box.worker_host.statuses()[0].state == "running")
+        (process,) = box.worker_host.statuses()[0].processes
         assert await box.call("pid") == process.pid
 
 
@@ -363,9 +363,9 @@ async def _cancelled(box: Toolbox, tool: str) -> None:
 
 
 def _in_flight(box: Toolbox) -> int:
-    return sum(process.in_flight for status in box.workshop.statuses() for process in status.processes)
+    return sum(process.in_flight for status in box.worker_host.statuses() for process in status.processes)
 
 
 def _is_replaced(box: Toolbox, pid: int) -> bool:
     """Whether the worker with this process takes no more calls."""
-    return any(process.is_retiring for process in box.workshop.statuses()[0].processes if process.pid == pid)
+    return any(process.is_retiring for process in box.worker_host.statuses()[0].processes if process.pid == pid)

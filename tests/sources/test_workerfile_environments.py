@@ -66,9 +66,9 @@ async def test_a_failed_installation_is_told_with_uvs_own_words_and_tried_again(
         assert failure.message.startswith("uv could not install what hopeless.py depends on: ")
         assert failure.message.endswith("error: Distribution not found at: file:///nowhere/at/all")
         assert str(tmp_path) not in failure.message
-        assert box.workshop.statuses()[0].error == failure.message
+        assert box.worker_host.statuses()[0].error == failure.message
         assert (await box.failure("pid")).code == "install_failed"
-        assert [line.text for line in box.workshop.log("hopeless", limit=10)] == failure.message.splitlines()
+        assert [line.text for line in box.worker_host.log("hopeless", limit=10)] == failure.message.splitlines()
     assert [record.getMessage() for record in caplog.records].count(failure.message) == 2
 
 
@@ -132,13 +132,13 @@ async def test_an_installation_shows_as_the_files_state_and_its_failure_goes_wit
         box.write("slow.py", worker_file(PID, header=header))
         await box.refresh()
         call = asyncio.create_task(box.failure("pid"))
-        await until(lambda: box.workshop.statuses()[0].state == "installing")
+        await until(lambda: box.worker_host.statuses()[0].state == "installing")
         assert (await call).code == "install_failed"
-        (status,) = box.workshop.statuses()
+        (status,) = box.worker_host.statuses()
         assert (status.state, status.error) == ("idle", (await call).message)
         box.write("slow.py", worker_file(PID))
         await box.refresh()
-        assert box.workshop.statuses()[0].error is None
+        assert box.worker_host.statuses()[0].error is None
 
 
 async def test_an_installation_that_lasts_too_long_is_given_up(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_a_file_with_malformed_metadata_is_skipped_with_its_fault_shown(tm
         assert [tool.name for tool in listing.tools] == ["fine"]
         (fault,) = listing.faults
         assert fault.startswith("tools/bad.py, line 1: its script metadata is malformed: ")
-        assert box.workshop.statuses() == []
+        assert box.worker_host.statuses() == []
 
 
 def slow_package(folder: Path, *, seconds: float) -> Path:

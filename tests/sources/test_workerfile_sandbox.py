@@ -61,7 +61,7 @@ def hello() -> str:
 async def sandboxed(folder: Path, **options: Any) -> AsyncIterator[Toolbox]:
     """A source in a sandbox, on a machine that has one."""
     async with worker_box(folder, **{"sandbox": True} | options) as box:
-        fault = await box.workshop.sandboxes.fault(box.source._worker_options.sandbox)  # type: ignore[attr-defined]
+        fault = await box.worker_host.sandboxes.fault(box.source._worker_options.sandbox)  # type: ignore[attr-defined]
         if fault is not None:
             pytest.skip(fault)
         box.write("boxed.py", worker_file(TOOLS))
@@ -76,9 +76,9 @@ async def test_a_sandboxed_tool_has_all_that_tools_are_promised(tmp_path: Path) 
         assert await box.call("asks", text="nested") == {"text": "nested"}
         assert box.asked_within == [()], "from a sandbox it may call nothing, unless the config says so"
         assert [part.message for part in box.progress if part.message == "on it"] == ["on it"]
-        lines = [line.text for line in box.workshop.log("boxed", limit=10)]
+        lines = [line.text for line in box.worker_host.log("boxed", limit=10)]
         assert "a line for the log" in lines
-        (worker,) = box.workshop.statuses()
+        (worker,) = box.worker_host.statuses()
         assert (worker.state, worker.calls, len(worker.processes)) == ("running", 2, 1)
 
 
@@ -117,12 +117,12 @@ async def test_limits_of_the_config_bite_and_are_told(tmp_path: Path) -> None:
 async def test_a_worker_that_has_used_half_of_its_cpu_time_is_replaced_between_calls(tmp_path: Path) -> None:
     async with sandboxed(tmp_path, sandbox={"cpu": 1}) as box:
         await box.call("hello")
-        (first,) = box.workshop.statuses()[0].processes
+        (first,) = box.worker_host.statuses()[0].processes
         await box.call("compute", seconds=0.6)
         await box.call("hello")
-        (second,) = [process for process in box.workshop.statuses()[0].processes if process.pid != first.pid]
+        (second,) = [process for process in box.worker_host.statuses()[0].processes if process.pid != first.pid]
         assert second.calls == 1
-        assert box.workshop.statuses()[0].restarts == 0
+        assert box.worker_host.statuses()[0].restarts == 0
 
 
 async def test_a_script_that_speaks_for_itself_is_sandboxed_too(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_sandbox_that_is_missing_is_a_fault_of_the_source_and_of_each_ca
         assert listing.faults == (said,)
         for _ in range(3):
             assert await box.failure("hello") == Failed("sandbox_unavailable", said)
-        assert box.workshop.statuses()[0].restarts == 0
+        assert box.worker_host.statuses()[0].restarts == 0
 
 
 def test_a_container_of_ones_own_is_not_for_tool_files(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ async def test_what_else_a_script_prints_is_its_log(tmp_path: Path) -> None:
         box.write("script.py", worker_file(SCRIPT))
         await box.refresh()
         assert await box.call("chat") == "said"
-        assert [line.text for line in box.workshop.log("script", limit=9)] == ["a stray line", '{"level": "info"}']
+        assert [line.text for line in box.worker_host.log("script", limit=9)] == ["a stray line", '{"level": "info"}']
 
 
 async def test_a_call_that_was_given_up_never_answers_the_next_one(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ async def test_a_call_that_was_given_up_never_answers_the_next_one(tmp_path: Pat
         await box.refresh()
         pid = (await box.call("show"))["pid"]
         slow = asyncio.create_task(box.source.execute(box.invocation("slow", seconds=0.3)))
-        await until(lambda: box.workshop.statuses()[0].processes[0].in_flight == 1)
+        await until(lambda: box.worker_host.statuses()[0].processes[0].in_flight == 1)
         waiting = asyncio.create_task(box.call("show", word="next"))
-        await until(lambda: box.workshop.statuses()[0].processes[0].in_flight == 2)
+        await until(lambda: box.worker_host.statuses()[0].processes[0].in_flight == 2)
         slow.cancel()
         answer = await waiting
         assert answer["request"]["kwargs"] == {"word": "next"}

@@ -60,8 +60,8 @@ async def test_the_log_tells_the_processes_of_two_texts_apart(tmp_path: Path) ->
             box.write("talk.py", worker_file(f"def talk() -> None:\n    print({text!r})\n"))
             await box.refresh()
             await box.call("talk")
-        await until(lambda: len(box.workshop.log("talk", limit=10)) == 2)
-        assert [(line.worker, line.text) for line in box.workshop.log("talk", limit=10)] == [(1, "one"), (2, "two")]
+        await until(lambda: len(box.worker_host.log("talk", limit=10)) == 2)
+        assert [(line.worker, line.text) for line in box.worker_host.log("talk", limit=10)] == [(1, "one"), (2, "two")]
 
 
 async def test_two_files_of_one_name_are_told_apart_by_where_they_are(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ async def test_two_files_of_one_name_are_told_apart_by_where_they_are(tmp_path: 
         await box.refresh()
         await box.call("second")
         with pytest.raises(NotFound, match=r"Say 'more/same\.py' or 'tools/same\.py'\."):
-            box.workshop.log("same", limit=10)
-        await until(lambda: [line.text for line in box.workshop.log("more/same.py", limit=10)] == ["second"])
-        assert box.workshop.log("tools/same.py", limit=10) == []
+            box.worker_host.log("same", limit=10)
+        await until(lambda: [line.text for line in box.worker_host.log("more/same.py", limit=10)] == ["second"])
+        assert box.worker_host.log("tools/same.py", limit=10) == []
 
 
 async def test_a_tool_whose_own_call_breaks_the_gateway_is_told_and_does_not_wait(tmp_path: Path) -> None:
@@ -108,6 +108,6 @@ async def test_a_result_that_is_nested_too_deeply_fails_its_call_and_no_other(tm
         box.write("deep.py", worker_file(text))
         await box.refresh()
         beside = asyncio.create_task(box.call("wait", seconds=0.5))
-        await until(lambda: [p.in_flight for s in box.workshop.statuses() for p in s.processes] == [1])
+        await until(lambda: [p.in_flight for s in box.worker_host.statuses() for p in s.processes] == [1])
         assert (await box.failure("deep")).code == "bad_result"
         assert await beside == await box.call("wait", seconds=0)

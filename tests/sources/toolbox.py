@@ -37,7 +37,7 @@ class Toolbox:
         self.asked_within: list[tuple[str, ...] | None] = []
         """Which tools each of these might call."""
         self.answer: Callable[[dict[str, Any]], Outcome] = done
-        self.workshop = WorkerHost(folder / ".jackfield" / "workers", redact=lambda text: text)
+        self.worker_host = WorkerHost(folder / ".jackfield" / "workers", redact=lambda text: text)
         surroundings = Surroundings(
             folder=folder,
             data=folder / ".jackfield",
@@ -48,7 +48,7 @@ class Toolbox:
             call_tool=self._call_tool,
             ask_model=self._ask_model,
             outgoing=None,
-            workshop=self.workshop,
+            worker_host=self.worker_host,
         )
         self.source: Source = files_source("local", {"path": "tools/*.py", **options}, surroundings)
         self.listing = Listing()

@@ -32,7 +32,7 @@ async def worker_box(folder: Path, **options: Any) -> AsyncIterator[Toolbox]:
         yield box
     finally:
         await box.source.close()
-        await box.workshop.close()
+        await box.worker_host.close()
 
 
 def is_alive(pid: int) -> bool:

@@ -60,7 +60,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     pipeline: Pipeline
     answers: Answers
     models: Models
-    workshop: WorkerHost
+    worker_host: WorkerHost
     surroundings: Surroundings
 
 
@@ -190,7 +190,7 @@ def sessions_of(
         store=parts.store,
         own_tools=own.of,
     )
-    terms = terms_of(parts.settings, workshop=parts.workshop, redact=redact)
+    terms = terms_of(parts.settings, worker_host=parts.worker_host, redact=redact)
     return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring, gateway_id=gateway_id)
 
 

@@ -92,13 +92,13 @@ class Gateway:
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
         self._redactor = Redactor(lambda: settings.secrets.used)
-        self.workshop = WorkerHost(
+        self.worker_host = WorkerHost(
             settings.data / "workers",
             redact=self._redactor.text,
             base=settings.folder,
             hidden=hidden_from_sandboxes(settings),
         )
-        self.checking = Checking(helper_process(self.workshop.supervisor))
+        self.checking = Checking(helper_process(self.worker_host.supervisor))
         self.preferences = PreferenceBook()
         self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
@@ -229,7 +229,7 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
-            asyncio.create_task(_every(TIDY_SECONDS, self.workshop.sweep_environments), name="tidying"),
+            asyncio.create_task(_every(TIDY_SECONDS, self.worker_host.sweep_environments), name="tidying"),
         ]
         # What stands now stays: ten thousand tools need not be looked at by every collection, nor every few calls.
         gc.freeze()
@@ -255,7 +255,7 @@ class Gateway:
         await self.engine.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
         self.checking.close()
-        await self.workshop.close()
+        await self.worker_host.close()
         await self.outgoing.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while
             await self.store.leave(self.id)
@@ -270,7 +270,7 @@ class Gateway:
             pipeline=self.pipeline,
             answers=self.answers,
             models=self.models,
-            workshop=self.workshop,
+            worker_host=self.worker_host,
             surroundings=self._surroundings(),
         )
 
@@ -285,7 +285,7 @@ class Gateway:
             call_tool=self.pipeline.call_from,
             ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
-            workshop=self.workshop,
+            worker_host=self.worker_host,
             house=lambda: self.house,
         )
 

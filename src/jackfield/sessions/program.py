@@ -43,7 +43,7 @@ END_WITHIN = 5.0
 class Place(Struct, frozen=True, kw_only=True):
     """Where programs run, and what all of them find there."""
 
-    workshop: WorkerHost
+    worker_host: WorkerHost
     base: Path
     """Where relative paths of the config begin."""
     environment: dict[str, str]
@@ -84,7 +84,7 @@ class Program:
         our_stderr, stderr = os.pipe()
         ours = [our_stdin, our_stdout, our_stderr]
         try:
-            supervisor = self._place.workshop.supervisor
+            supervisor = self._place.worker_host.supervisor
             self._child = await self._plan.start(supervisor, stdin=stdin, stdout=stdout, stderr=stderr)
             self._stdin = await _writing(ours.pop(0))
             told = await _reading(ours.pop(0), self._outputs)
@@ -107,7 +107,7 @@ class Program:
         inherited = place.environment
         if settings.sandbox.kind != "none" and "PATH" in inherited:
             inherited = {**inherited, "PATH": _without_shims(inherited["PATH"])}
-        return await place.workshop.sandboxes.plan(
+        return await place.worker_host.sandboxes.plan(
             settings.sandbox,
             command=settings.command,
             env={**inherited, **settings.env, **own},

@@ -29,7 +29,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str]
 
 
-def terms_of(settings: Settings, *, workshop: WorkerHost, redact: Callable[[str], str]) -> Terms:
+def terms_of(settings: Settings, *, worker_host: WorkerHost, redact: Callable[[str], str]) -> Terms:
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment = {**inherited, "JACKFIELD_URL": settings.url}
     return Terms(
@@ -37,6 +37,6 @@ def terms_of(settings: Settings, *, workshop: WorkerHost, redact: Callable[[str]
         programs=settings.sessions,
         relay=settings.relay,
         folder=settings.data / "sessions",
-        place=Place(workshop=workshop, base=settings.folder, environment=environment),
+        place=Place(worker_host=worker_host, base=settings.folder, environment=environment),
         redact=redact,
     )

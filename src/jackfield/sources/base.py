@@ -264,7 +264,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     ask_model: ModelAsker
     outgoing: Any
     """The guarded HTTP client (`outgoing.Outgoing`)."""
-    workshop: WorkerHost
+    worker_host: WorkerHost
     """Where processes are started and watched."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What sources of one kind have in common, by a name of that kind's own."""
@@ -273,7 +273,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     @property
     def supervisor(self) -> Supervisor:
-        return self.workshop.supervisor
+        return self.worker_host.supervisor
 
 
 Factory = Callable[[str, dict[str, Any], Surroundings], Source]

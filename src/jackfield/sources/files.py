@@ -200,7 +200,7 @@ class FilesSource:
                 except NotWheels as fault:
                     outside.add(label)
                     faults.append(f"{label}, line {script.line}: {fault}")
-        unusable = await self._lent.surroundings.workshop.sandboxes.fault(sandbox)
+        unusable = await self._lent.surroundings.worker_host.sandboxes.fault(sandbox)
         return _Scan(
             stamp=scan.stamp,
             files={label: file for label, file in scan.files.items() if label not in outside},

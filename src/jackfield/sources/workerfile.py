@@ -61,7 +61,7 @@ class WorkerFile:
         wheels: Wheels | None = None,
     ) -> None:
         self._lent = lent
-        self._workshop = lent.surroundings.workshop
+        self._worker_host = lent.surroundings.worker_host
         self._config = Raw(_encode(lent.config))
         spec = FileSpec(
             source=lent.source,
@@ -78,7 +78,7 @@ class WorkerFile:
             sandbox=options.sandbox,
             readable=(SDK,),
         )
-        self._pool = self._workshop.pool(spec)
+        self._pool = self._worker_host.pool(spec)
 
     def tool(self, function: str) -> "WorkerTool":
         return WorkerTool(self, function)
@@ -106,7 +106,7 @@ class WorkerFile:
     def drop(self) -> None:
         """The file has another text now, or is gone."""
         self._pool.drop()
-        self._workshop.forget(self._pool)
+        self._worker_host.forget(self._pool)
 
     @property
     def has_ended(self) -> bool:

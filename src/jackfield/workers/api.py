@@ -1,6 +1,6 @@
 """Tool files that run in processes of their own: how they are, and what they say.
 
-Above: `routes.py`. Below: the workshop.
+Above: `routes.py`. Below: the worker_host.
 """
 
 from typing import Annotated, Any
@@ -71,13 +71,13 @@ class WorkerLogPage(Struct, frozen=True, kw_only=True):
 
 async def list_workers(visit: Request) -> Response:
     """Every worker, and its processes as they are now."""
-    return json_response(WorkerList(workers=[_record(status) for status in visit.gateway.workshop.statuses()]))
+    return json_response(WorkerList(workers=[_record(status) for status in visit.gateway.worker_host.statuses()]))
 
 
 async def show_log(visit: Request) -> Response:
     """What a worker wrote to stdout and stderr, without secrets."""
     wanted = visit.query(LogQuery)
-    lines = visit.gateway.workshop.log(visit.part("name"), limit=wanted.limit, after=wanted.after)
+    lines = visit.gateway.worker_host.log(visit.part("name"), limit=wanted.limit, after=wanted.after)
     return json_response(WorkerLogPage(lines=[_line(line) for line in lines]))
 
 

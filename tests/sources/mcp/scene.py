@@ -91,11 +91,11 @@ def http_server(state: Path, *, legacy: bool = False) -> Iterator[HttpServer]:
 class Scene:
     """One source over one server, and what it asked of its keeper."""
 
-    def __init__(self, folder: Path, outgoing: Outgoing, workshop: WorkerHost, options: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, outgoing: Outgoing, worker_host: WorkerHost, options: dict[str, Any]) -> None:
         self.changes = asyncio.Event()
         self.given = options
         self.surroundings = surroundings_in(
-            folder, outgoing=outgoing, changed=self._changed, ask_model=_model, workshop=workshop
+            folder, outgoing=outgoing, changed=self._changed, ask_model=_model, worker_host=worker_host
         )
         self.source = McpSource("far", parse_options(options, where="sources.far"), self.surroundings)
         self.panel: SourceRegistry | None = None
@@ -158,14 +158,14 @@ class Scene:
 @asynccontextmanager
 async def scene(folder: Path, **options: Any) -> AsyncIterator[Scene]:
     """A source that is not open yet. Afterwards nothing of it is left."""
-    workshop = WorkerHost(folder / "workers", redact=str)
+    worker_host = WorkerHost(folder / "workers", redact=str)
     async with Outgoing() as outgoing:
-        made = Scene(folder, outgoing, workshop, options)
+        made = Scene(folder, outgoing, worker_host, options)
         try:
             yield made
         finally:
             await (made.panel or made.source).close()
-            await workshop.close()
+            await worker_host.close()
 
 
 @asynccontextmanager

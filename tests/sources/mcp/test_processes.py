@@ -163,9 +163,9 @@ async def test_a_first_start_has_longer_and_says_what_it_does(tmp_path: Path, mo
 async def test_the_end_of_what_a_failing_server_says_is_kept_without_secrets(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = "hunter22-hunter22"  # known to the workshop of these scenes as a secret
+    token = "hunter22-hunter22"  # known to the worker_host of these scenes as a secret
     async with scene(tmp_path, command=plain("raises"), env={"TOKEN": token}) as far:
-        far.surroundings.workshop.redact = lambda text: text.replace(token, "[redacted]")
+        far.surroundings.worker_host.redact = lambda text: text.replace(token, "[redacted]")
         far.source = McpSource("far", parse_options(far.given, where="sources.far"), far.surroundings)
         panel = await far.keep()
         await far.state(SourceState.DOWN)

@@ -217,7 +217,7 @@ class _WireMaker:
         self._options = options
         self._surroundings = surroundings
         self._cwd = surroundings.folder / Path(options.cwd).expanduser()
-        self.log = ServerLog(name, redact=surroundings.workshop.redact)
+        self.log = ServerLog(name, redact=surroundings.worker_host.redact)
         """What the server's processes say, one after the other."""
         carrier = options.carrier
         self._foreign: TransportFactory | None = None
@@ -247,7 +247,7 @@ class _WireMaker:
         cwd = self._cwd
         if options.confinement is None:
             return plain(options.argv, env=environment(options.env), cwd=cwd)
-        return await lent.workshop.sandboxes.plan(
+        return await lent.worker_host.sandboxes.plan(
             options.confinement,
             command=options.argv,
             env=environment(NO_SCRIPTS | options.env),

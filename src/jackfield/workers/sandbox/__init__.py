@@ -3,7 +3,7 @@
 A sandbox changes how a program is started, not who starts it: the supervisor does, as for every process, so its end
 is noticed and nothing of it is left, whatever happens to it or to the gateway.
 
-    launch = await workshop.sandboxes.plan(
+    launch = await worker_host.sandboxes.plan(
         settings.sandbox,                             # SandboxSettings: kind, network, limits, folders
         command=settings.command,                     # looked for in the PATH of `env`
         env={"PATH": …, "JACKFIELD_TOKEN": …},        # all of its environment; nothing of the gateway's is added
@@ -12,13 +12,13 @@ is noticed and nothing of it is left, whatever happens to it or to the gateway.
         name=session_id,                              # for a container's {name}
         with_jackfield=True,                          # this gateway's Python and `jackfield` can be run inside
     )
-    child = await launch.start(workshop.supervisor, stdin=fd, stdout=fd, stderr=fd)
+    child = await launch.start(worker_host.supervisor, stdin=fd, stdout=fd, stderr=fd)
     code = await child.wait()                         # when nothing of it is left
     launch.describe_exit(code)                            # "it was killed: it used more than the 5 s of CPU time …"
     child.kill(grace=1.0)                             # SIGTERM to the program now, SIGKILL to all after a second
 
 `plan` raises `SandboxUnavailable` (a `CouldNotStart`) with a sentence when the machine lacks what the settings ask
-for; `start` raises `CouldNotStart`. `await workshop.sandboxes.fault(settings)` gives that sentence ahead of time, or
+for; `start` raises `CouldNotStart`. `await worker_host.sandboxes.fault(settings)` gives that sentence ahead of time, or
 None. `child.pid` is that of the process that holds the sandbox; inside, the program has another. The gateway's data
 folder and config file are hidden inside, also where they lie in a folder that is shown.
 
