@@ -14,7 +14,7 @@ CODE := src tests bench stress conformance examples make/sync_sdk.py
 
 export PYTHON
 
-.PHONY: help serve console test check format bench stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
+.PHONY: help serve console test check format bench trace wire stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -46,6 +46,12 @@ format: dev-env ## format the code, generate the blocking SDK
 
 bench: dev-env ## the benchmark table: ratios measured in one run
 	@$(BIN)/python -m bench $(ARGS)
+
+trace: dev-env ## how much code there is and how much of it a call passes through, before and now; ARGS="--list FOLDER"
+	@$(BIN)/python -m bench.trace $(ARGS)
+
+wire: dev-env ## what this gateway says on the wire, as JSON; ARGS="--compare OLD NEW" prints differences
+	@$(BIN)/python -m conformance.wire $(or $(ARGS),.)
 
 stress: dev-env ## the long counts that the tests run small: races at the deadline, kill -9 under load; ARGS="--only kills"
 	@$(BIN)/python -m stress $(ARGS)
