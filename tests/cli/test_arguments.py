@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.cli.arguments import from_json, from_pairs
-from jackfield.cli.usage import UsageError
+from jackfield.cli.arguments import from_pairs, json_object
+from jackfield.cli.options import UsageError
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -78,14 +78,14 @@ def test_a_value_is_typed_by_the_schema_of_its_field(pair: str, value: object) -
         ("ratio=nan", "'ratio' takes a number"),
         ("ratio=inf", "'ratio' takes a number"),
         ("flag=maybe", "'flag' takes true or false"),
-        ("names=a,b", "'names' takes JSON of an array"),
-        ("options=[1]", "'options' takes JSON of an object"),
+        ("names=a,b", "'names' takes a JSON array"),
+        ("options=[1]", "'options' takes a JSON object"),
         ("maybe=x", "'maybe' takes a whole number or null"),
         ("cuont=3", r"'t' has no argument 'cuont'\. Did you mean 'count'\?"),
         ("zzz=3", r"'t' has no argument 'zzz'\. It takes: count, ratio"),
-        ("count", "'count' is no argument. Write key=value"),
-        ("=3", "is no argument"),
-        ("text:=unquoted", "What follows 'text:=' is not valid JSON"),
+        ("count", "'count' is not an argument. Write key=value"),
+        ("=3", "is not an argument"),
+        ("text:=unquoted", "The value after 'text:=' is not valid JSON"),
         ("text=\udcff", "'text' is not UTF-8"),
     ],
 )
@@ -132,19 +132,19 @@ def test_json_comes_as_text_from_a_file_or_from_stdin(tmp_path: Path, monkeypatc
     file = tmp_path / "arguments.json"
     file.write_text('{"a": "ü"}', encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"b": 2}')))
-    assert from_json('{"c": null}') == {"c": None}
-    assert from_json(f"@{file}") == {"a": "ü"}
-    assert from_json("-") == {"b": 2}
+    assert json_object('{"c": null}', what="The value of --json") == {"c": None}
+    assert json_object(f"@{file}", what="The value of --json") == {"a": "ü"}
+    assert json_object("-", what="The value of --json") == {"b": 2}
 
 
 @pytest.mark.parametrize(
     ("given_text", "sentence"),
     [
         ("{", "The value of --json is not valid JSON"),
-        ("[1]", "must be an object"),
+        ("[1]", "must be a JSON object"),
         ("@/nowhere/at/all", "The file /nowhere/at/all cannot be read"),
     ],
 )
 def test_json_that_cannot_be_used_is_said(given_text: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        from_json(given_text)
+        json_object(given_text, what="The value of --json")

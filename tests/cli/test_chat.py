@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from jackfield.cli.chat import answer_in
-from jackfield.cli.chat_drawing import drawing_of, is_echo
-from jackfield.cli.chat_screen import Screen
+from jackfield.cli.chat import parse_answer
+from jackfield.cli.chat_screen import Screen, is_echo, render_call
 from jackfield.sdk import SpaceEvent, SpaceMessage
 
 
@@ -26,12 +25,12 @@ from jackfield.sdk import SpaceEvent, SpaceMessage
     ],
 )
 def test_a_word_or_json_is_an_answer(text: str, answer: Any) -> None:
-    assert answer_in(text) == (answer,)
+    assert parse_answer(text) == (answer,)
 
 
 @pytest.mark.parametrize("text", ["yes please", "7 of them", "{not json", "[", "nothing", "what?"])
 def test_anything_else_is_something_to_say(text: str) -> None:
-    assert answer_in(text) is None
+    assert parse_answer(text) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_anything_else_is_something_to_say(text: str) -> None:
 def test_calls_are_drawn_by_the_name_of_their_tool_or_by_their_arguments(
     tool: str, arguments: Any, lines: list[str] | None
 ) -> None:
-    assert drawing_of(tool, arguments) == (["T", "a   " + "█" * 30 + " 2", "bb   0"] if lines is None else lines)
+    assert render_call(tool, arguments) == (["T", "a   " + "█" * 30 + " 2", "bb   0"] if lines is None else lines)
 
 
 def test_the_echo_of_an_internal_tool_is_known() -> None:
@@ -70,7 +69,7 @@ def piece(stream: str, text: str, *, phase: str = "delta") -> SpaceEvent:
 
 def shown(capsys: pytest.CaptureFixture[str], *events: SpaceEvent, live: bool = True) -> str:
     screen = Screen(live=live)
-    screen.know("ann", "Ann")
+    screen.add_member("ann", "Ann")
     for event in events:
         screen.event(event)
     return capsys.readouterr().out
@@ -89,7 +88,7 @@ def test_what_comes_while_a_text_is_written_waits_for_its_end(capsys: pytest.Cap
 
 def test_a_text_that_comes_to_nothing_is_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
     failed = SpaceEvent(type="space.message.failed", stream_id="s")
-    assert shown(capsys, piece("s", "Hel"), failed, said("Again")) == "Ann: Hel (taken back)\nAnn: Again\n"
+    assert shown(capsys, piece("s", "Hel"), failed, said("Again")) == "Ann: Hel (withdrawn)\nAnn: Again\n"
 
 
 def test_a_text_that_became_another_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:

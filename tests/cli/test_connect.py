@@ -8,7 +8,7 @@ import pytest
 
 from jackfield.cli.connect import clients, entry_for, with_server
 from jackfield.cli.files import replace_file
-from jackfield.cli.usage import UsageError
+from jackfield.cli.options import UsageError
 from jackfield.sdk.address import Address
 
 ADDRESS = Address(url="http://127.0.0.1:8420", key="jf_secret")
@@ -65,8 +65,8 @@ def test_an_entry_that_is_as_it_should_be_is_left_alone_and_an_old_one_replaced(
     ("before", "sentence"),
     [
         ("{", "is not valid JSON"),
-        ("[]", "holds no JSON object"),
-        ('{"mcpServers": []}', "'mcpServers' in mcp.json is no object of servers"),
+        ("[]", "must be a JSON object"),
+        ('{"mcpServers": []}', "'mcpServers' in mcp.json must be an object of servers"),
         ('{ // mine\n"mcpServers": {}}', 'has comments, which would be lost.*by hand: "jackfield": {"url": "u"}'),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_file_is_written_whole_private_and_never_over_somebody_elses_change(tm
     replace_file(path, "two", before="one")
     assert path.stat().st_mode & 0o777 == 0o640
     for before in ("one", None):
-        with pytest.raises(UsageError, match="was changed by somebody else"):
+        with pytest.raises(UsageError, match="was changed in the meantime"):
             replace_file(path, "three", before=before)
     assert path.read_text(encoding="utf-8") == "two"
     assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from jackfield.cli.files import json_object, without_comments
-from jackfield.cli.import_ import added, toml_of
-from jackfield.cli.mcp_json import Import, ImportedSource, read_servers, servers_in
-from jackfield.cli.usage import UsageError
+from jackfield.cli.files import json_document, without_comments
+from jackfield.cli.import_ import Import, ImportedSource, read_servers, servers_in, toml_of, with_sources
+from jackfield.cli.options import UsageError
 from jackfield.sources.mcp.options import parse_options
 
 FOLDER = Path("/home/ada/project")
@@ -83,13 +82,13 @@ def test_every_shape_becomes_options_that_a_source_takes(server: dict[str, Any],
 @pytest.mark.parametrize(
     ("server", "sentence"),
     [
-        ("npx", "Server 'a' is no object"),
+        ("npx", "Server 'a' must be an object"),
         ({}, "neither a command nor a url"),
         ({"command": ""}, "has no command"),
         ({"command": "x", "args": "y"}, "has no command"),
-        ({"command": "x", "env": ["A=1"]}, "'env' of server 'a' is no object of texts"),
-        ({"command": "x", "env": {"A": {}}}, "'env.A' of server 'a' is no text"),
-        ({"type": "carrier-pigeon", "url": "https://a.example"}, "is of type 'carrier-pigeon'"),
+        ({"command": "x", "env": ["A=1"]}, "'env' of server 'a' must be an object of strings"),
+        ({"command": "x", "env": {"A": {}}}, "'env.A' of server 'a' must be a string"),
+        ({"type": "carrier-pigeon", "url": "https://a.example"}, "has the type 'carrier-pigeon'"),
     ],
 )
 def test_a_server_that_cannot_be_read_is_said_by_name(server: Any, sentence: str) -> None:
@@ -100,9 +99,9 @@ def test_a_server_that_cannot_be_read_is_said_by_name(server: Any, sentence: str
 def test_names_become_names_of_sources_and_a_taken_one_is_refused() -> None:
     [source] = taken_over({"My Server (beta)!": {"command": "x"}}).sources
     assert source.name == "My-Server-beta"
-    with pytest.raises(UsageError, match=r"The config has a source 'a' already\. Rename the server 'a'"):
+    with pytest.raises(UsageError, match=r"The name 'a' is taken by a source of the config\. Rename the server 'a'"):
         taken_over({"a": {"command": "x"}}, taken=("a",))
-    with pytest.raises(UsageError, match="'a b' would be a source 'a-b' already"):
+    with pytest.raises(UsageError, match="The name 'a-b' is taken by the server 'a b'"):
         taken_over({"a b": {"command": "x"}, "a-b": {"command": "x"}})
     for name in ("builtin", "???"):
         with pytest.raises(UsageError, match="A source cannot be called"):
@@ -115,8 +114,8 @@ def test_what_is_switched_off_or_means_nothing_here_is_told() -> None:
     )
     assert [source.name for source in imported.sources] == ["on"]
     assert imported.notes == (
-        "'off' is switched off there and was left out.",
-        "'on': envFile, oauth means nothing here and was left out.",
+        "'off' is disabled and was skipped.",
+        "'on': envFile, oauth not supported and skipped.",
     )
 
 
@@ -130,7 +129,7 @@ def test_this_gateway_itself_is_left_out() -> None:
         servers, taken=frozenset(), folder=FOLDER, own_urls=frozenset({"http://localhost:8420/mcp"})
     )
     assert [source.name for source in imported.sources] == ["other"]
-    assert imported.notes[0] == "'by_url' is this gateway itself and was left out."
+    assert imported.notes[0] == "'by_url' is this gateway and was skipped."
 
 
 SECRET = "s3cr3t-value-0001"
@@ -232,11 +231,11 @@ def test_two_secrets_under_one_name_get_two_names_and_one_secret_only_one() -> N
 @pytest.mark.parametrize(
     ("theirs", "ours", "told"),
     [
-        ("${TOKEN}", "${TOKEN}", "a variable there too"),
-        ("${env:TOKEN}", "${TOKEN}", "a variable there too"),
-        ("${TOKEN:-5432}", "${TOKEN}", "a variable there too, with the default '5432' there"),
-        (f"${{TOKEN:-{SECRET}}}", "${TOKEN}", "a variable there too"),
-        ("${input:github-token}", "${GITHUB_TOKEN}", "asked for as 'github-token' there"),
+        ("${TOKEN}", "${TOKEN}", "a variable in that file"),
+        ("${env:TOKEN}", "${TOKEN}", "a variable in that file"),
+        ("${TOKEN:-5432}", "${TOKEN}", "a variable in that file, with the default '5432'"),
+        (f"${{TOKEN:-{SECRET}}}", "${TOKEN}", "a variable in that file"),
+        ("${input:github-token}", "${GITHUB_TOKEN}", "the input 'github-token' in that file"),
         ("${workspaceFolder}/data", "/home/ada/project/data", None),
     ],
 )
@@ -249,7 +248,7 @@ def test_variables_are_written_our_way(theirs: str, ours: str, told: str | None)
 def test_a_variable_that_we_cannot_have_stays_and_is_told() -> None:
     imported = taken_over({"a": {"command": "x", "args": ["${command:pick}"]}})
     assert imported.sources[0].options["command"] == ["x", "${command:pick}"]
-    assert imported.notes == ("${command:pick} means nothing here and stays as it is.",)
+    assert imported.notes == ("${command:pick} is not supported and was left as it is.",)
 
 
 def test_toml_holds_any_text() -> None:
@@ -265,7 +264,7 @@ SOURCE = ImportedSource(name="a", options={"kind": "mcp", "url": "https://a.exam
 
 def test_what_was_in_the_config_stays_word_for_word() -> None:
     before = "# mine\n[server]\nport = 1   # here\n\n[[tools]]\nname = 'x'"
-    after = added(before, tomllib.loads(before), [SOURCE], path=Path("jackfield.toml"), origin=".mcp.json")
+    after = with_sources(before, tomllib.loads(before), [SOURCE], path=Path("jackfield.toml"), origin=".mcp.json")
     assert after == (
         before + '\n\n# from .mcp.json\n[sources.a]\nkind = "mcp"\nurl = "https://a.example"\ntransport = "http"\n'
     )
@@ -273,13 +272,13 @@ def test_what_was_in_the_config_stays_word_for_word() -> None:
 
 def test_a_config_that_nothing_can_be_added_to_is_refused() -> None:
     before = 'sources = { b = { kind = "files" } }\n'
-    with pytest.raises(UsageError, match="Write each of them as a table of its own"):
-        added(before, tomllib.loads(before), [SOURCE], path=Path("jackfield.toml"), origin="f")
+    with pytest.raises(UsageError, match="Write each as its own table"):
+        with_sources(before, tomllib.loads(before), [SOURCE], path=Path("jackfield.toml"), origin="f")
 
 
 def test_a_json_config_is_added_to_as_json() -> None:
     before = '{"server": {"port": 1}}'
-    after = added(before, json.loads(before), [SOURCE], path=Path("jackfield.json"), origin="f")
+    after = with_sources(before, json.loads(before), [SOURCE], path=Path("jackfield.json"), origin="f")
     assert json.loads(after) == {"server": {"port": 1}, "sources": {"a": SOURCE.options}}
 
 
@@ -291,4 +290,4 @@ def test_an_editors_comments_and_last_commas_are_read() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "nul", '{"a": 1} x', "[" * 100_000])
 def test_broken_json_is_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="Correct it; nothing was changed"):
-        json_object(text, Path("f"), comments=True)
+        json_document(text, Path("f"), comments=True)

@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.cli.init import write_project
+from jackfield.cli.init import FILES, write_project
 from jackfield.cli.main import main
-from jackfield.cli.starter import FILES
-from jackfield.cli.usage import UsageError
+from jackfield.cli.options import UsageError
 
 
 def test_the_project_is_written_with_its_folders(tmp_path: Path) -> None:
@@ -18,7 +17,7 @@ def test_the_project_is_written_with_its_folders(tmp_path: Path) -> None:
 def test_nothing_is_written_when_one_of_the_files_exists(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"exists already; nothing was written"):
+    with pytest.raises(UsageError, match=r"already exists; nothing was written"):
         write_project(tmp_path)
     assert (tmp_path / name).read_text(encoding="utf-8") == "mine"
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]

@@ -2,7 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jackfield.cli.pending import event_line, next_lines, span, table_lines
+from jackfield.cli.output import duration
+from jackfield.cli.pending import event_line, next_steps, pending_lines
 from jackfield.sdk import CallEvent, CallRecord
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -23,26 +24,26 @@ def call(number: int, status: str) -> CallRecord:
 
 
 def test_each_call_is_a_line_with_what_it_needs_its_age_its_time_left_and_its_arguments() -> None:
-    lines = table_lines([call(1, "pending_approval"), call(2, "pending"), call(3, "waiting")], now=NOW)
+    lines = pending_lines([call(1, "pending_approval"), call(2, "pending"), call(3, "waiting")], now=NOW)
     words = [[word.strip() for word in line.split("  ") if word.strip()] for line in lines]
     arguments = '{"amount":5,"note":"\\u001b[2J"}'
     assert words == [
-        ["call_1", "permission", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
-        ["call_2", "an answer", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
-        ["call_3", "an answer now", "transfer", "by planner for ada", "3 min old", "20 s left", arguments],
+        ["call_1", "approval", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
+        ["call_2", "result", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
+        ["call_3", "result now", "transfer", "by planner for ada", "3 min old", "20 s left", arguments],
     ]
 
 
 def test_nothing_that_waits_is_said_and_nothing_more() -> None:
-    assert table_lines([], now=NOW) == ["Nothing waits."]
-    assert list(next_lines([])) == []
+    assert pending_lines([], now=NOW) == ["No pending calls."]
+    assert list(next_steps([])) == []
 
 
 def test_what_to_type_next_can_be_pasted() -> None:
-    lines = list(next_lines([call(1, "pending"), call(2, "pending_approval"), call(3, "waiting")]))
+    lines = list(next_steps([call(1, "pending"), call(2, "pending_approval"), call(3, "waiting")]))
     assert lines == [
         "",
-        "1 call to allow or refuse:",
+        "1 call to approve or reject:",
         "  jackfield approve call_2",
         "  jackfield reject call_2 --reason '…'",
         "2 calls to answer:",
@@ -55,7 +56,7 @@ def test_what_to_type_next_can_be_pasted() -> None:
     [
         (
             CallEvent(type="call.pending", call_id="call_1", tool="transfer", status="pending_approval"),
-            ["--:--:--", "permission", "transfer", "call_1", "{}"],
+            ["--:--:--", "approval", "transfer", "call_1", "{}"],
         ),
         (
             CallEvent(type="call.settled", call_id="call_1", tool="transfer", status="expired"),
@@ -79,4 +80,4 @@ def test_an_event_is_a_line(event: CallEvent, words: list[str]) -> None:
     ],
 )
 def test_a_span_is_said_in_its_largest_unit(time: timedelta, words: str) -> None:
-    assert span(time) == words
+    assert duration(time) == words

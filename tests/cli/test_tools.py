@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from jackfield.cli.arguments import from_json, from_pairs
-from jackfield.cli.tools import call_line, table_lines, tool_lines, trouble_lines
+from jackfield.cli.arguments import from_pairs, json_object
+from jackfield.cli.tools import call_line, catalog_lines, problem_lines, tool_lines
 from jackfield.sdk import Notice, Readiness, SourceReport, ToolInfo, ToolMetadata
 
 SCHEMA: dict[str, Any] = {
@@ -43,17 +43,21 @@ SCHEMA: dict[str, Any] = {
 def test_a_line_to_paste_means_exactly_these_arguments(arguments: dict[str, Any]) -> None:
     _, _, name, *words = shlex.split(call_line(ToolInfo(name="t", parameters=SCHEMA), arguments))
     assert name == "t"
-    read = from_json(words[1]) if words[:1] == ["--json"] else from_pairs(words, SCHEMA, tool="t")
+    read = (
+        json_object(words[1], what="The value of --json")
+        if words[:1] == ["--json"]
+        else from_pairs(words, SCHEMA, tool="t")
+    )
     assert read == arguments
 
 
 def test_a_foreign_description_cannot_drive_the_terminal() -> None:
     tool = ToolInfo(name="t", description="\x1b]0;owned\x07 hello", source="\x1b[31m")
-    assert "\x1b" not in "\n".join([*table_lines([tool]), *tool_lines(tool)])
+    assert "\x1b" not in "\n".join([*catalog_lines([tool]), *tool_lines(tool)])
 
 
 def test_an_empty_catalog_says_so() -> None:
-    assert table_lines([]) == ["No tools."]
+    assert catalog_lines([]) == ["No tools."]
 
 
 def test_everything_the_metadata_limits_is_shown() -> None:
@@ -70,11 +74,11 @@ def test_everything_the_metadata_limits_is_shown() -> None:
     said = "\n".join(tool_lines(ToolInfo(name="t", metadata=metadata)))
     for part in (
         "not by default",
-        "a person must allow",
+        "required for every call",
         "5 s",
         "2 calls a minute",
         "high",
-        "twice does no harm",
+        "idempotent",
         "a, b",
     ):
         assert part in said
@@ -90,10 +94,10 @@ def test_trouble_names_the_source_and_says_why() -> None:
         ),
         notices=(Notice(message="Two tools are called 'add'."),),
     )
-    assert trouble_lines(readiness) == [
+    assert problem_lines(readiness) == [
         "",
         "gone is down: Nobody answers.",
         "half: x.py is broken.",
         "note: Two tools are called 'add'.",
     ]
-    assert trouble_lines(Readiness(status="ready")) == []
+    assert problem_lines(Readiness(status="ready")) == []

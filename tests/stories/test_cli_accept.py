@@ -88,7 +88,7 @@ def test_a_person_sees_the_change_and_accepts_it(gateway: RunningGateway) -> Non
     assert code == 0
     assert "Accepted" in shown
     assert run_cli("call", "say", cwd=folder).stdout == "said with nothing\n"
-    assert run_cli("accept", "say", cwd=folder).stdout == "Nothing of 'say' is held.\n"
+    assert run_cli("accept", "say", cwd=folder).stdout == "Nothing of 'say' is quarantined.\n"
 
 
 def test_without_a_terminal_nothing_is_accepted_but_with_yes(gateway: RunningGateway) -> None:
@@ -98,7 +98,7 @@ def test_without_a_terminal_nothing_is_accepted_but_with_yes(gateway: RunningGat
     refused = run_cli("accept", "talk", cwd=folder)
     assert refused.returncode == 2
     assert '+  "description": "Says something else.",' in refused.stdout
-    assert "Add --yes" in refused.stderr
+    assert "pass --yes" in refused.stderr
     assert run_cli("call", "say", cwd=folder).returncode == 2
     with SyncClient(gateway.url, gateway.key) as client:
         [change] = client.sources.diff("talk")

@@ -82,7 +82,7 @@ def test_piped_lines_are_said_and_answered_in_turn_and_all_that_comes_of_them_is
     done = chat(desk, 'sign the papers\nyes\nsign again\n{"confirmed": false, "why": "tired"}\n', "--as", "Ann")
     assert (done.returncode, done.stderr) == (0, "")
     asked = "Clerk shows displayChart\n" + CHART + "Clerk asks confirmAction\n  Sign it?\n"
-    asked += "  Answer with yes or no, or with JSON.\n"
+    asked += "  Answer yes, no, or JSON.\n"
     assert done.stdout == (
         "Ann: sign the papers\n"
         f"{asked}"
@@ -99,7 +99,7 @@ def test_a_question_that_was_asked_before_is_shown_and_can_be_answered_later(des
     assert chat(desk, "sign this").returncode == 0
     later = chat(desk, "no\n")
     assert later.stdout == (
-        "Clerk asks confirmAction\n  Sign it?\n  Answer with yes or no, or with JSON.\n"
+        "Clerk asks confirmAction\n  Sign it?\n  Answer yes, no, or JSON.\n"
         '  → confirmAction: {"confirmed":false}\nClerk: You said {"confirmed":false}.\n'
     )
 
@@ -117,7 +117,7 @@ def test_without_a_word_nothing_is_said(desk: RunningGateway) -> None:
 def test_agents_that_are_not_done_in_time_are_said_to_be_so(desk: RunningGateway) -> None:
     done = run_cli("chat", "cellar", "--wait", "1", cwd=desk.folder, stdin="hello\n")
     assert done.returncode == 1
-    assert "not done after 1 s" in done.stderr
+    assert "did not finish within 1 s" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -198,7 +198,7 @@ def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_b
     httpx2.post(f"{desk.url}/api/spaces/desk/messages", headers=desk.headers, json=body, timeout=10)
     with terminal(desk, "chat", "desk") as seat:
         seat.until("Zoe: sign the lease\n")
-        seat.until("Answer with yes or no, or with JSON.")
+        seat.until("Answer yes, no, or JSON.")
         seat.type("just a moment\n")
         seat.until("Clerk is thinking …")
         seat.until("Clerk: I heard you \\x1b[31m, and wrote it down.\n")
@@ -211,7 +211,7 @@ def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_b
 
 def test_ctrl_c_ends_a_chat_without_a_traceback(desk: RunningGateway) -> None:
     with terminal(desk, "chat", "desk") as seat:
-        seat.until("Type to say something; Ctrl-D ends.")
+        seat.until("Type a message; Ctrl-D ends.")
         seat.process.send_signal(signal.SIGINT)
         assert seat.process.wait(WITHIN) == 130
         assert "Traceback" not in seat.shown

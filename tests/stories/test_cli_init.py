@@ -24,7 +24,7 @@ def test_the_project_serves_as_it_is(tmp_path: Path) -> None:
         tools = json.loads(run_cli("call", "inventory", cwd=gateway.folder).stdout)
         assert tools == ["countdown", "greet", "inventory", "roll"]
         doctor = run_cli("doctor", cwd=gateway.folder)
-        assert (doctor.returncode, "All is well." in doctor.stdout) == (0, True)
+        assert (doctor.returncode, "No faults." in doctor.stdout) == (0, True)
 
 
 @requirement("CON-cli-init")
@@ -45,7 +45,7 @@ def test_nothing_that_exists_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
     done = run_cli("init", cwd=tmp_path)
     assert done.returncode == 2
-    assert "README.md exists already; nothing was written" in done.stderr
+    assert "README.md already exists; nothing was written" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md"]
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
 

@@ -110,10 +110,10 @@ class TestPending:
         shown = jackfield(gateway, "pending")
         assert (shown.returncode, shown.stderr) == (0, "")
         lines = {line.split()[0]: line for line in shown.stdout.splitlines() if line.startswith("call_")}
-        assert "permission" in lines[guarded]
+        assert "approval" in lines[guarded]
         assert "guarded" in lines[guarded]
         assert '{"amount":5}' in lines[guarded]
-        assert "an answer" in lines[question]
+        assert "result" in lines[question]
         assert '{"question":"Really?"}' in lines[question]
         assert " h left" in lines[question]
         for line in (f"approve {guarded}", f"reject {guarded} --reason", f"answer {question} JSON"):
@@ -132,13 +132,13 @@ class TestPending:
             def line_with(*words: str) -> str:
                 return next((line for line in out().splitlines() if all(word in line for word in words)), "")
 
-            eventually(lambda: line_with(before, "permission", '{"amount":1}'), within=30)
+            eventually(lambda: line_with(before, "approval", '{"amount":1}'), within=30)
             later = begin(client, "guarded", amount=2)
-            eventually(lambda: line_with(later, "permission", '{"amount":2}'))
+            eventually(lambda: line_with(later, "approval", '{"amount":2}'))
             client.calls.reject(before)
             eventually(lambda: line_with(before, "rejected"))
             client.calls.approve(later)
-            eventually(lambda: line_with(later, "allowed"))
+            eventually(lambda: line_with(later, "approved"))
             process.send_signal(signal.SIGINT)
             assert (process.wait(20), err()) == (130, "")
 
@@ -150,7 +150,7 @@ class TestApproving:
     ) -> None:
         call = begin(client, "guarded", amount=5)
         done = jackfield(gateway, "approve", call)
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"Allowed: guarded {call}; it runs now.\n", "")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"Approved: guarded {call}; running.\n", "")
         assert client.calls.wait(call, 20).result == 5
         other = begin(client, "guarded", amount=6)
         waited = jackfield(gateway, "approve", other, "--wait")
@@ -176,7 +176,7 @@ class TestApproving:
     def test_a_refused_call_carries_its_reason(self, gateway: RunningGateway, client: SyncClient) -> None:
         call = begin(client, "guarded", amount=5)
         done = jackfield(gateway, "reject", call, "--reason", "Too much.")
-        assert (done.returncode, done.stdout) == (0, f"Refused: guarded {call}.\n")
+        assert (done.returncode, done.stdout) == (0, f"Rejected: guarded {call}.\n")
         record = client.calls.get(call)
         assert (record.status, record.result) == ("rejected", {"rejected": True, "reason": "Too much."})
 
@@ -186,8 +186,8 @@ class TestApproving:
         first, second = begin(client, "guarded", amount=1), begin(client, "guarded", amount=2)
         unclear = jackfield(gateway, "approve", first[:10])
         assert unclear.returncode == 2
-        assert "is the beginning of several calls that wait" in unclear.stderr
-        assert "is too little of an id" in jackfield(gateway, "approve", "call_").stderr
+        assert "is ambiguous" in unclear.stderr
+        assert "is too short for an id" in jackfield(gateway, "approve", "call_").stderr
         assert jackfield(gateway, "approve", first[:-1]).returncode == 0
         assert jackfield(gateway, "reject", second.removeprefix("call_")[:-2]).returncode == 0
         assert [client.calls.wait(call, 20).status for call in (first, second)] == ["completed", "rejected"]
@@ -200,7 +200,7 @@ class TestAnswering:
         call = begin(client, "confirmAction", question="?")
         done = jackfield(gateway, "answer", call, json.dumps(result))
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == f"Answered: confirmAction {call}; the answer is in the call's record.\n"
+        assert done.stdout == f"Answered: confirmAction {call}; stored with the call.\n"
         record = client.calls.get(call)
         assert (record.status, record.result, type(record.result)) == ("completed", result, type(result))
 
@@ -235,10 +235,10 @@ class TestRefusals:
         for line, sentence in [
             (["answer", done, "2"], "is resolved already: it is completed. Nothing was changed."),
             (["approve", done], "is resolved already: it is completed. Nothing was changed."),
-            (["answer", expired, "2"], f"Call {expired} of 'fleeting' has expired: nobody answered in time."),
-            (["answer", "call_nothere", "2"], "There is no call 'call_nothere', and none that waits begins so."),
-            (["approve", question], f"needs no permission but an answer: jackfield answer {question} JSON."),
-            (["answer", guarded, "2"], f"must be allowed before it can be answered: jackfield approve {guarded}."),
+            (["answer", expired, "2"], f"Call {expired} of 'fleeting' has expired."),
+            (["answer", "call_nothere", "2"], "There is no call 'call_nothere' and no pending call with that prefix."),
+            (["approve", question], f"needs a result, not an approval: jackfield answer {question} JSON."),
+            (["answer", guarded, "2"], f"must be approved before it can be answered: jackfield approve {guarded}."),
             (["approve", guarded, "--key", "callers-key"], f"There is no call '{guarded}'"),
             (["approve", own, "--key", "callers-key"], "'answer'"),
             (["reject", guarded, "--key", "wrong"], "key"),
@@ -281,9 +281,7 @@ class TestCallAndWait:
         with command(gateway, tmp_path, "call", "lookup") as (process, out, _):
             waiting = eventually(lambda: client.calls.pending(tool="lookup"), within=30)[0]
             done = jackfield(gateway, "answer", waiting.id, '{"found": 1}')
-            assert done.stdout == (
-                f"Answered: lookup {waiting.id}; the answer is with the caller, who waited for it.\n"
-            )
+            assert done.stdout == (f"Answered: lookup {waiting.id}; delivered to the waiting caller.\n")
             assert (process.wait(20), json.loads(out())) == (0, {"found": 1})
 
 

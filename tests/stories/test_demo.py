@@ -295,7 +295,7 @@ def test_the_concierge_searches_shows_asks_sleeps_and_books_when_the_answer_come
     assert shown[-3:] == [
         "Concierge asks confirmAction",
         "  Book Yanaka House in Tokyo for 112.0 euros a night?",
-        "  Answer with yes or no, or with JSON.",
+        "  Answer yes, no, or JSON.",
     ]
     chart = the_chart(demo)
     assert (chart["status"], [bar["value"] for bar in chart["args"]["bars"]]) == ("complete", [112.0, 186.0, 340.0])

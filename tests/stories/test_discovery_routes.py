@@ -119,16 +119,19 @@ async def test_sources_and_preferences_are_shown_and_set_from_the_command_line(t
         code, text = await cli("sources", "--refresh")
         assert (code, text.split()[:2]) == (0, ["first", "up"])
         assert "1 tool " in text
-        assert await cli("prefer", "greet") == (0, "greet is on and asks nobody.\n")
-        assert await cli("prefer", "greet", "--off") == (0, "greet is off (your preference) and asks nobody.\n")
+        assert await cli("prefer", "greet") == (0, "greet is enabled and needs no approval.\n")
+        assert await cli("prefer", "greet", "--off") == (
+            0,
+            "greet is disabled (your preference) and needs no approval.\n",
+        )
         assert (await execute(last.client, "greet")).status_code == 403
         assert await cli("prefer", "greet", "--on", "--approval", "require", "--chat", "c1") == (
             0,
-            "greet is on (this chat's preference) and asks a person first (this chat's preference).\n",
+            "greet is enabled (preference of this chat) and requires approval (preference of this chat).\n",
         )
-        assert await cli("prefer", "greet", "--reset") == (0, "greet is on and asks nobody.\n")
+        assert await cli("prefer", "greet", "--reset") == (0, "greet is enabled and needs no approval.\n")
         code, text = await cli("prefer", "greet", "--reset", "--approval", "skip")
-        assert (code, "Leave --approval out" in text) == (2, True)
+        assert (code, "Remove --approval" in text) == (2, True)
 
 
 @pytest.mark.parametrize("path", ["set", "scenarios"])

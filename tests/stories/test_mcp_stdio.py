@@ -117,7 +117,7 @@ async def test_a_gateway_that_was_started_anew_is_shaken_hands_with_again(tmp_pa
         async with stdio_client(tmp_path, mode="legacy") as client, asyncio.timeout(30):
             assert text_of(await client.call_tool("loud", {"text": "before"})) == "BEFORE"
             gateway.stop()
-            with pytest.raises(MCPError, match="is away or broke off"):
+            with pytest.raises(MCPError, match="is unreachable"):
                 await client.call_tool("loud", {"text": "meanwhile"})
             again = start_gateway(tmp_path)
             try:

@@ -1,4 +1,4 @@
-"""`python -m jackfield.cli`: the same as `jackfield`."""
+"""`python -m jackfield.cli`"""
 
 import sys
 

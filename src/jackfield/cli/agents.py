@@ -1,91 +1,102 @@
-"""`jackfield agents`: who there is, asleep or awake, and what each did last; with a name, one agent's cycles.
+"""`jackfield agents` and `spaces`: agents with their cycles, spaces with their members."""
 
-Above: `main.py`. Below: the SDK.
-"""
-
-import asyncio
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from jackfield.cli.pending import moment, span
-from jackfield.cli.reach import gateway
-from jackfield.cli.show import columns, harmless, put, put_json
-from jackfield.cli.usage import add_gateway_arguments
-from jackfield.sdk import AgentInfo, CycleInfo
+from jackfield.cli.options import GATEWAY, JSON, argument, command
+from jackfield.cli.output import duration, escape, print_either, table, timestamp
+from jackfield.cli.target import connect
+from jackfield.sdk import AgentInfo, CycleInfo, SpaceInfo, SpaceMember
 
-DESCRIPTION = "List the agents: asleep or awake, in which spaces, and their last cycle. With NAME: its last cycles."
-EXAMPLES = """\
+CYCLES_SHOWN = 20
+
+
+@command(
+    "List the agents: status, spaces and last cycle. With NAME, list an agent's last cycles.",
+    argument("name", nargs="?", help="an agent's id"),
+    JSON,
+    *GATEWAY,
+    examples="""\
   jackfield agents
   jackfield agents concierge
-  jackfield agents --json | jq '.agents[].id'"""
-SHOWN = 20
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="an agent's id")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_gateway_arguments(parser)
-
-
-def run(options: Namespace) -> int:
-    asyncio.run(_one(options) if options.name else _all(options))
+  jackfield agents --json | jq '.agents[].id'""",
+)
+async def agents(options: Namespace) -> int:
+    now = datetime.now(UTC)
+    async with connect(options) as client:
+        if not options.name:
+            listed = await client.agents.list()
+            print_either(options, {"agents": listed}, agent_lines(listed, now=now))
+            return 0
+        agent = await client.agents.get(options.name)
+        page = await client.agents.cycles(agent.id, limit=CYCLES_SHOWN)
+    lines = [*agent_lines([agent], now=now), "", *cycle_lines(page.cycles, now=now)]
+    print_either(options, {"agent": agent, "cycles": page.cycles}, lines)
     return 0
 
 
-async def _all(options: Namespace) -> None:
-    async with gateway(options) as client:
-        agents = await client.agents.list()
-    if options.json:
-        put_json({"agents": agents})
-        return
-    for line in agent_lines(agents, now=datetime.now(UTC)):
-        put(line)
-
-
-async def _one(options: Namespace) -> None:
-    async with gateway(options) as client:
-        agent = await client.agents.get(options.name)
-        page = await client.agents.cycles(agent.id, limit=SHOWN)
-    if options.json:
-        put_json({"agent": agent, "cycles": page.cycles})
-        return
-    now = datetime.now(UTC)
-    for line in [*agent_lines([agent], now=now), "", *cycle_lines(page.cycles, now=now)]:
-        put(line)
-
-
 def agent_lines(agents: Sequence[AgentInfo], *, now: datetime) -> list[str]:
-    """One line an agent."""
     if not agents:
-        return ["There is no agent. [agents.NAME] in the config makes one, or POST /api/agents."]
+        return ["No agents. Add [agents.NAME] to the config, or POST /api/agents."]
     rows = [
         (
-            harmless(agent.id),
-            agent.status if agent.enabled else "switched off",
-            harmless(", ".join(agent.spaces)),
-            _cycle(agent.last_cycle, now=now),
-            harmless(_came_to(agent.last_cycle)),
+            escape(agent.id),
+            agent.status if agent.enabled else "disabled",
+            escape(", ".join(agent.spaces)),
+            _when(agent.last_cycle, now=now),
+            _summary(agent.last_cycle),
         )
         for agent in agents
     ]
-    return columns(rows, styles=("bold", "cyan", "", "dim"))
+    return table(rows, styles=("bold", "cyan", "", "dim"))
 
 
 def cycle_lines(cycles: Sequence[CycleInfo], *, now: datetime) -> list[str]:
     """One line a cycle, newest first."""
     if not cycles:
-        return ["It has not woken yet."]
-    rows = [(_cycle(cycle, now=now), cycle.status, cycle.id, harmless(_came_to(cycle))) for cycle in cycles]
-    return columns(rows, styles=("bold", "cyan", "dim"))
+        return ["No cycles yet."]
+    rows = [(_when(cycle, now=now), cycle.status, cycle.id, _summary(cycle)) for cycle in cycles]
+    return table(rows, styles=("bold", "cyan", "dim"))
 
 
-def _cycle(cycle: CycleInfo | None, *, now: datetime) -> str:
+def _when(cycle: CycleInfo | None, *, now: datetime) -> str:
     if cycle is None:
-        return "never woke"
-    ended = moment(cycle.finished_at)
-    return f"cycle {cycle.number}, {f'{span(now - ended)} ago' if ended else 'now'}"
+        return "no cycle yet"
+    finished = timestamp(cycle.finished_at)
+    return f"cycle {cycle.number}, {f'{duration(now - finished)} ago' if finished else 'now'}"
 
 
-def _came_to(cycle: CycleInfo | None) -> str:
-    return "" if cycle is None else " ".join((cycle.reason or cycle.summary or "").split())
+def _summary(cycle: CycleInfo | None) -> str:
+    return "" if cycle is None else escape(" ".join((cycle.reason or cycle.summary or "").split()))
+
+
+@command(
+    "List the spaces and their members.",
+    JSON,
+    *GATEWAY,
+    examples="""\
+  jackfield spaces
+  jackfield chat lobby                   (join one)
+  jackfield spaces --json""",
+)
+async def spaces(options: Namespace) -> int:
+    async with connect(options) as client:
+        listed = await client.spaces.list()
+        members = {space.id: await client.spaces.members(space.id) for space in listed}
+    print_either(options, {"spaces": listed, "members": members}, space_lines(listed, members))
+    return 0
+
+
+def space_lines(spaces: Sequence[SpaceInfo], members: Mapping[str, Sequence[SpaceMember]]) -> list[str]:
+    if not spaces:
+        return ["No spaces. Add 'spaces' to an agent in the config, or POST /api/spaces."]
+    rows = [
+        (
+            escape(space.id),
+            escape(space.name if space.name != space.id else ""),
+            escape(", ".join(f"{member.name} ({member.kind})" for member in members[space.id]) or "no members"),
+        )
+        for space in spaces
+    ]
+    return table(rows, styles=("bold",))

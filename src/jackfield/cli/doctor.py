@@ -1,73 +1,347 @@
-"""`jackfield doctor`: looks at everything a gateway needs and says what to do about what is wrong.
+"""`jackfield doctor`: check everything a gateway needs and say how to fix what is wrong."""
 
-Above: `main.py`. Below: `checks.py`, which does the looking.
-"""
-
-import asyncio
 import logging
-from argparse import ArgumentParser, Namespace
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
 
-from jackfield.cli import checks
-from jackfield.cli.checks import Finding, Level
-from jackfield.cli.reach import answers, local_key, local_url
-from jackfield.cli.show import harmless, paint, put, put_json
-from jackfield.errors import ConfigError
+import msgspec
+from msgspec import Struct, field
+
+from jackfield.agents.own_servers import servers_of, source_name
+from jackfield.agents.persona import Agent
+from jackfield.catalog.globs import Patterns
+from jackfield.cli.in_process import SOURCES_TIMEOUT
+from jackfield.cli.options import JSON, argument, command
+from jackfield.cli.output import escape, print_json, style
+from jackfield.cli.target import accepts, local_key, local_url
+from jackfield.errors import ConfigError, JackfieldError
+from jackfield.gateway.building import SPEAK_SO, mute_agents
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
 from jackfield.model.words import counted
-from jackfield.sdk import Client
-from jackfield.settings import Settings, load_local, load_settings
+from jackfield.sdk import Client, Readiness, SourceReport
+from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
+from jackfield.settings.agents import AgentSettings
+from jackfield.settings.parsing import nearest
+from jackfield.settings.sessions import SandboxSettings
+from jackfield.store import naming, open_store
+from jackfield.workers.sandbox.kinds import SandboxUnavailable
+from jackfield.workers.sandbox.sandboxes import Sandboxes
+from jackfield.workers.supervisor import Supervisor
 
-DESCRIPTION = "Check this machine, the config, the data folder, the store, every source and the running gateway."
-EXAMPLES = """\
+OLDEST_PYTHON = (3, 11)
+STDERR_LINES = 3
+"""Lines of a failing source's stderr to show."""
+
+
+class Level(Enum):
+    """The result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, but needs attention."""
+    FAULT = "fault"
+    """It does not work."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One line of the report."""
+
+    level: Level
+    subject: str
+    message: str = field(name="says")
+    fix: str = field(default="", name="cure")
+
+
+@command(
+    "Check this machine, the config, the data folder, the store, every source and the running gateway.",
+    argument("--config", metavar="FILE", help="the config, or its folder"),
+    JSON,
+    examples="""\
   jackfield doctor
-  jackfield doctor --config demo/jackfield.toml --json"""
-_MARKS = {Level.OK: ("ok", "green"), Level.WARNING: ("warning", "yellow"), Level.FAULT: ("fault", "red")}
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="the config, or its folder")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run(options: Namespace) -> int:
-    # What a source logs while it fails is in the findings, as a sentence.
+  jackfield doctor --config demo/jackfield.toml --json""",
+)
+async def doctor(options: Namespace) -> int:
+    # What a failing source logs is in the findings.
     logging.getLogger("jackfield").setLevel(logging.CRITICAL)
-    findings = asyncio.run(examine(options.config))
+    findings = await examine(options.config)
     faults = sum(finding.level is Level.FAULT for finding in findings)
     if options.json:
-        put_json({"healthy": not faults, "findings": findings})
+        print_json({"healthy": not faults, "findings": findings})
     else:
         for finding in findings:
-            put(line_of(finding))
-        put(f"\n{counted(faults, 'fault')}." if faults else "\nAll is well.")
+            print(finding_line(finding))
+        print(f"\n{counted(faults, 'fault')}." if faults else "\nNo faults.")
     return 1 if faults else 0
 
 
 async def examine(config: str | None) -> list[Finding]:
-    """Every check that makes sense, in the order a person would look."""
-    findings = [checks.check_python(), *checks.check_machine(), await checks.check_sandbox()]
+    """Run every check that applies."""
+    findings = [check_python(), *check_machine(), await check_sandbox()]
     try:
         settings = load_settings(config)
     except ConfigError as error:
-        return [*findings, checks.fault("config", error.message)]
-    findings += [checks.describe_config(settings), *checks.check_data(settings), *checks.check_models(settings)]
-    stops = checks.check_start(settings)
-    findings += stops
+        return [*findings, fault("config", error.message)]
+    findings += [describe_config(settings), *check_data(settings), *check_models(settings)]
+    start_faults = check_start(settings)
+    findings += start_faults
     local = load_local(config)
     url, key = local_url(local), local_key(local)
-    if await answers(url, key):
-        return [*findings, checks.ok("store", "in use by the gateway that runs"), *await _running(settings, url, key)]
-    sources = [] if stops else await checks.try_sources(settings)
-    return [*findings, await checks.check_store(settings), *sources, checks.check_port(settings)]
+    if await accepts(url, key):
+        return [*findings, ok("store", "in use by the running gateway"), *await _check_gateway(settings, url, key)]
+    sources = [] if start_faults else await try_sources(settings)
+    return [*findings, await check_store(settings), *sources, check_port(settings)]
 
 
-async def _running(settings: Settings, url: str, key: str | None) -> list[Finding]:
+async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[Finding]:
     async with Client(url, key) as client:
-        findings = list(checks.check_running(await client.ready(), url))
+        findings = list(check_running(await client.ready(), url))
         offered = [(tool.name, tool.source) for tool in await client.tools.list()]
-        return [*findings, *checks.check_tool_names(settings, offered)]
+        return [*findings, *check_tool_names(settings, offered)]
 
 
-def line_of(finding: Finding) -> str:
-    mark, colour = _MARKS[finding.level]
-    cure = f" {finding.cure}" if finding.cure else ""
-    return f"{paint(mark.ljust(7), colour)}  {paint(finding.subject, 'bold')}: {harmless(finding.says)}{harmless(cure)}"
+def finding_line(finding: Finding) -> str:
+    color = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}[finding.level]
+    fix = f" {escape(finding.fix)}" if finding.fix else ""
+    level = style(finding.level.value.ljust(7), color)
+    return f"{level}  {style(finding.subject, 'bold')}: {escape(finding.message)}{fix}"
+
+
+def ok(subject: str, message: str) -> Finding:
+    return Finding(level=Level.OK, subject=subject, message=message)
+
+
+def warning(subject: str, message: str, fix: str = "") -> Finding:
+    return Finding(level=Level.WARNING, subject=subject, message=message, fix=fix)
+
+
+def fault(subject: str, message: str, fix: str = "") -> Finding:
+    return Finding(level=Level.FAULT, subject=subject, message=message, fix=fix)
+
+
+def check_python() -> Finding:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info < OLDEST_PYTHON:
+        return fault("python", f"Python {found} is too old.", "Install Python 3.11 or newer.")
+    return ok("python", f"Python {found} at {sys.executable}")
+
+
+def check_machine() -> Iterator[Finding]:
+    """Optional programs, and limitations of this system."""
+    for program, use in (("uv", "tool files that declare dependencies"), ("npm", "building the console")):
+        path = shutil.which(program) or shutil.which(program, path=Path(sys.executable).parent)
+        yield ok(program, path) if path else ok(program, f"not found; needed only for {use}")
+    if Supervisor().best_effort:
+        yield warning(
+            "processes",
+            "On this system, child processes of a tool that leave its process group may survive it.",
+            "Use Linux if that matters.",
+        )
+
+
+async def check_sandbox() -> Finding:
+    """Which sandbox this machine supports."""
+    supervisor = Supervisor()
+    sandboxes = Sandboxes(supervisor, base=Path(), hidden=())
+    try:
+        kind = await sandboxes.choose(SandboxSettings())
+    except SandboxUnavailable as missing:
+        return warning("sandbox", missing.message)
+    finally:
+        await supervisor.close()
+    return ok("sandbox", f"{kind}: works, for sandbox = true and [sessions]")
+
+
+def describe_config(settings: Settings) -> Finding:
+    if settings.path is None:
+        return warning(
+            "config",
+            "No jackfield.toml here; a gateway would have no tools.",
+            "Create a project with 'jackfield init'.",
+        )
+    contents = f"{counted(len(settings.sources), 'source')}, {counted(len(settings.tools), 'tool')}"
+    return ok("config", f"{settings.path} ({contents})")
+
+
+def check_data(settings: Settings) -> Iterator[Finding]:
+    """The data folder, and the permissions of the admin key in it."""
+    folder = next(path for path in (settings.data, *settings.data.parents) if path.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        yield fault(
+            "data", f"{folder} is not writable.", "Change its permissions, or set JACKFIELD_DATA to another folder."
+        )
+    elif settings.data.exists():
+        yield ok("data", str(settings.data))
+    else:
+        yield ok("data", f"{settings.data} is created at the first start")
+    key = settings.data / ADMIN_KEY_FILE
+    is_configured = bool(os.environ.get("JACKFIELD_ADMIN_KEY") or settings.keys)
+    if is_configured and not (settings.admin_key and key.exists()):
+        yield ok("key", "as configured")
+    elif not key.exists():
+        yield ok("key", "is created at the first start")
+    elif stat.S_IMODE(key.stat().st_mode) & 0o077:
+        yield warning("key", f"{key} is readable by other users.", f"Run: chmod 600 {key}")
+    else:
+        yield ok("key", f"{key}, readable only by its owner")
+
+
+def check_models(settings: Settings) -> Iterator[Finding]:
+    """Whether every agent has a model. A named model that is missing prevents the start."""
+    if settings.models:
+        yield ok("models", ", ".join(settings.models))
+        with suppress(JackfieldError):  # reported by check_start
+            for name, why in mute_agents(settings):
+                yield warning(f"agent {name}", why, SPEAK_SO)
+        return
+    for name in settings.agents:
+        yield fault(f"agent {name}", "It has no model.", "Add [models.default] to the config.")
+
+
+def check_start(settings: Settings) -> list[Finding]:
+    """What would prevent the start of a gateway with a valid config, such as a missing script."""
+    with tempfile.TemporaryDirectory(prefix="jackfield-doctor-") as folder:
+        try:
+            Gateway(msgspec.structs.replace(settings, store_url="memory:", data=Path(folder)))
+        except JackfieldError as error:
+            return [fault("config", error.message)]
+    return []
+
+
+def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    """Names and patterns in the config that match no tool; `offered` are (name, source)."""
+    servers_of_agents = {
+        source_name(agent, server) for agent, own in settings.agents.items() for server in _own_servers(agent, own)
+    }
+    for name, key in settings.keys.items():
+        patterns = [one for one in key.tools or () if one.partition(":")[0] not in servers_of_agents]
+        yield from _unmatched(f"auth.keys.{name}.tools", patterns, offered)
+    for name, agent in settings.agents.items():
+        own = _own_servers(name, agent)
+        patterns = [pattern for pattern in agent.tools if pattern.partition(":")[0] not in own]
+        yield from _unmatched(f"agents.{name}.tools", patterns, offered)
+
+
+def _own_servers(agent: str, settings: AgentSettings) -> Collection[str]:
+    """The names of an agent's own servers; errors in them are reported by `check_start`."""
+    try:
+        return servers_of(Agent(agent, settings)).keys()
+    except ConfigError:
+        return ()
+
+
+def _unmatched(where: str, patterns: Iterable[str] | None, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    for pattern in patterns or ():
+        wanted = Patterns([pattern])
+        if pattern == "*" or any(wanted.match(name, source=source, foreign=name) for name, source in offered):
+            continue
+        near = nearest(pattern, [name for name, _ in offered])
+        yield warning(where, f"'{pattern}' matches no tool.{near}", "Correct it, unless its source is down.")
+
+
+async def check_store(settings: Settings) -> Finding:
+    """Whether the store can be opened; one that does not exist yet is not created."""
+    kind = settings.store_url.partition(":")[0]
+    if kind == "sqlite" and not settings.data.exists():
+        return ok("store", "is created at the first start")
+    try:
+        with naming(settings.store_from):
+            store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
+            try:
+                await store.open()
+                await store.now_ms()
+            finally:
+                await store.close()
+    except (JackfieldError, OSError) as error:
+        return fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")
+    return ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, not in use by a gateway")
+
+
+async def try_sources(settings: Settings) -> list[Finding]:
+    """Start every source in a temporary gateway and report its status."""
+    if not settings.sources and not settings.tools:
+        return []
+    with tempfile.TemporaryDirectory(prefix="jackfield-doctor-") as folder:
+        trial = msgspec.structs.replace(settings, store_url="memory:", data=Path(folder))
+        try:
+            async with Gateway(trial) as gateway:
+                await gateway.panel.settled(within=SOURCES_TIMEOUT)
+                reports = [
+                    SourceReport(
+                        name=status.name,
+                        kind=status.kind,
+                        status=status.status.value,
+                        error=status.error,
+                        tools=status.tools,
+                        faults=status.faults,
+                        doing=status.doing,
+                        stderr=status.last_words[-STDERR_LINES:],
+                    )
+                    for status in gateway.panel.statuses()
+                ]
+                notices = [warning("names", notice.message) for notice in gateway.catalog.notices]
+                offered = [(entry.name, entry.tool.source) for entry in gateway.catalog.view(ADMIN).entries]
+        except JackfieldError as error:
+            return [fault("sources", error.message)]
+    names = check_tool_names(settings, offered)
+    return [*(finding for report in reports for finding in check_source(report)), *notices, *names]
+
+
+def check_source(report: SourceReport) -> Iterator[Finding]:
+    """One source of a temporary or running gateway."""
+    subject = f"source {report.name}"
+    if report.status in ("up", "faulty"):
+        if report.tools or report.name not in RESERVED_SOURCES:
+            yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}")
+    elif report.status == "down":
+        text = f"{report.error or 'It is down.'}{_last_stderr(report)}"
+        yield fault(subject, text, f"Correct [sources.{report.name}] or its target.")
+    else:
+        doing = f" {report.doing}" if report.doing else ""
+        text = f"It did not start within {SOURCES_TIMEOUT:g} s.{doing}{_last_stderr(report)}"
+        yield fault(subject, text, "Check that its target responds.")
+    for part in report.faults:
+        yield fault(subject, part)
+
+
+def _last_stderr(report: SourceReport) -> str:
+    """The end of its process's stderr, which usually has the cause."""
+    text = " / ".join(line.strip() for line in report.stderr[-STDERR_LINES:] if line.strip())
+    return f" stderr: {text}" if text else ""
+
+
+def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:
+    """The running gateway and its sources."""
+    if readiness.is_ready:
+        yield ok("gateway", f"Jackfield {readiness.version} is running at {url} and ready")
+    else:
+        yield fault("gateway", f"It is running at {url} but not ready (store: {readiness.store}).", "See its log.")
+    for report in readiness.sources:
+        yield from check_source(report)
+    for notice in readiness.notices:
+        yield warning("names", notice.message)
+
+
+def check_port(settings: Settings) -> Finding:
+    """Whether the gateway's port is free."""
+    host, port = settings.server.host, settings.server.port
+    with suppress(OSError), socket.create_connection((_reachable(host), port), timeout=1):
+        return fault(
+            "port",
+            f"{host}:{port} is in use by another program, or by a gateway with another key.",
+            "Stop it, or change the port: [server] port or JACKFIELD_PORT.",
+        )
+    return ok("port", f"{host}:{port} is free; the gateway is not running")
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - read, not bound

@@ -1,49 +1,142 @@
-"""`jackfield init [DIR]`: a small project that works as it is. Never touches a file that exists.
-
-Above: `main.py`. Below: `starter.py`, which has the texts.
-"""
+"""`jackfield init [DIR]`: create a small working project."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
-from jackfield.cli.show import paint, put, put_json
-from jackfield.cli.starter import FILES
-from jackfield.cli.usage import UsageError
+from jackfield.cli.options import JSON, UsageError, argument, command
+from jackfield.cli.output import print_json, style
 
-DESCRIPTION = "Write a small working project: jackfield.toml, tools/hello.py, README.md and .gitignore."
-EXAMPLES = """\
+CONFIG = """\
+# A Jackfield project. `jackfield serve` runs it; `jackfield doctor` checks it.
+
+[scenario]
+name = "hello"
+description = "A first Jackfield project"
+
+[[categories]]
+id = "words"
+name = "Words"
+
+[sources.local]
+kind = "files"                # every public function in these files is a tool
+path = "tools/*.py"
+
+[sources.local.tools.greet]   # overrides for one tool
+category = "words"
+
+# A tool that is an HTTP request. Uncomment it and try: jackfield call zen
+# [[tools]]
+# name = "zen"
+# description = "A short piece of wisdom from GitHub"
+# inputSchema = { type = "object", properties = {} }
+# executionType = "gateway"
+# execution = { url = "https://api.github.com/zen", method = "GET" }
+"""
+
+TOOLS = '''\
+"""Your first tools. The running gateway reloads this file when you save it."""
+
+import asyncio
+import random
+
+
+def greet(name: str, excited: bool = False) -> str:
+    """Greet somebody by name."""
+    return f"Hello, {name}{'!' if excited else '.'}"
+
+
+def roll(sides: int = 6, times: int = 1) -> dict:
+    """Roll dice and add them up."""
+    rolls = [random.randint(1, sides) for _ in range(times)]
+    return {"rolls": rolls, "total": sum(rolls)}
+
+
+async def countdown(seconds: int = 3) -> str:
+    """Count down. Other calls run meanwhile."""
+    await asyncio.sleep(seconds)
+    return f"{seconds} seconds later: lift-off"
+
+
+def inventory(ctx) -> list[str]:
+    """List the tools of this gateway. The gateway passes `ctx`; the caller does not."""
+    return sorted(tool["name"] for tool in ctx.registry)
+'''
+
+README = """\
+# hello: a Jackfield project
+
+    jackfield serve                        # the gateway, at http://127.0.0.1:8420
+
+and in another terminal, in this folder:
+
+    jackfield tools                        # list the tools
+    jackfield tools greet                  # one tool in detail
+    jackfield call greet name=Ada          # → Hello, Ada.
+    jackfield call roll sides=20 times=2
+    jackfield tail                         # follow calls live
+
+The same over HTTP:
+
+    curl -s http://127.0.0.1:8420/api/v1/tools/greet/execute \\
+      -H "Authorization: Bearer $(cat .jackfield/admin.key)" \\
+      -H 'Content-Type: application/json' -d '{"arguments": {"name": "Ada"}}'
+
+and from Python:
+
+    from jackfield.sdk import SyncClient
+
+    with SyncClient() as client:
+        print(client.tools.call("greet", name="Ada"))
+
+Every function in `tools/hello.py` is a tool: its type hints are the schema, its docstring the description.
+`jackfield doctor` finds problems and says how to fix them.
+"""
+
+GITIGNORE = """\
+.jackfield/
+__pycache__/
+"""
+
+FILES = {
+    "jackfield.toml": CONFIG,
+    "tools/hello.py": TOOLS,
+    "README.md": README,
+    ".gitignore": GITIGNORE,
+}
+"""Path in the project to text."""
+
+
+@command(
+    "Create a small working project: jackfield.toml, tools/hello.py, README.md and .gitignore.",
+    argument("folder", nargs="?", default=".", metavar="DIR", help="where (default: this folder)"),
+    JSON,
+    examples="""\
   jackfield init
-  jackfield init my-tools"""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="where to (this folder)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run(options: Namespace) -> int:
+  jackfield init my-tools""",
+)
+def init(options: Namespace) -> int:
     folder = Path(options.folder)
     written = write_project(folder)
     if options.json:
-        put_json({"folder": str(folder.resolve()), "written": written})
+        print_json({"folder": str(folder.resolve()), "written": written})
         return 0
     for name in written:
-        put(f"  wrote {folder / name}")
-    move = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
-    put("\nNext:")
-    put(f"  {paint(f'{move}jackfield serve', 'bold')}")
-    put(f"  {paint(f'{move}jackfield call greet name=Ada', 'bold')}   (in another terminal)")
+        print(f"  wrote {folder / name}")
+    cd = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    print("\nNext:")
+    print(f"  {style(f'{cd}jackfield serve', 'bold')}")
+    print(f"  {style(f'{cd}jackfield call greet name=Ada', 'bold')}   (in another terminal)")
     return 0
 
 
 def write_project(folder: Path) -> list[str]:
-    """The files, all or none of them: what exists already is named and left as it is."""
+    """Write the files, unless one of them exists."""
     taken = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if taken:
         raise UsageError(
-            f"{folder / taken[0]} exists already; nothing was written. "
-            "Choose an empty folder: 'jackfield init NAME' makes one."
+            f"{folder / taken[0]} already exists; nothing was written. "
+            "Choose an empty folder: 'jackfield init NAME' creates one."
         )
     try:
         for name, text in FILES.items():

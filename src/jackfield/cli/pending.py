@@ -1,71 +1,72 @@
-"""`jackfield pending`: the calls that wait for somebody, what each is about, and what to type next.
+"""`jackfield pending`, `approve`, `reject` and `answer`: calls that need an approval or a result."""
 
-Above: `main.py`. Below: the SDK.
-"""
-
-import asyncio
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from contextlib import aclosing, contextmanager
+from datetime import UTC, datetime
 
-import msgspec
-
-from jackfield.cli.reach import gateway
-from jackfield.cli.show import clock, columns, harmless, paint, put, put_json, put_json_line
-from jackfield.cli.usage import add_gateway_arguments
+from jackfield.cli.arguments import json_object, json_value
+from jackfield.cli.calls import exit_code, print_outcome
+from jackfield.cli.options import GATEWAY, JSON, UsageError, argument, command
+from jackfield.cli.output import (
+    compact,
+    duration,
+    escape,
+    local_time,
+    print_either,
+    print_json,
+    print_json_line,
+    style,
+    table,
+    timestamp,
+)
+from jackfield.cli.target import connect
+from jackfield.errors import CallNotFound, Conflict, Expired
 from jackfield.model.words import counted
-from jackfield.sdk import CallEvent, CallNotFound, CallRecord, Client
+from jackfield.sdk import CallEvent, CallRecord, Client, Receipt
 
-DESCRIPTION = """\
-Show the calls that wait: for a person to allow them, or for somebody's answer. Newest first: id, what it needs, tool,
-who asks, age, time left, arguments."""
-EXAMPLES = """\
+NEEDS = {"pending_approval": "approval", "pending": "result", "waiting": "result now"}
+"""What a call in this status needs; `waiting`: the caller is still connected."""
+_COLORS = {"approval": "yellow", "result": "cyan", "result now": "cyan", "approved": "green", "completed": "green"}
+_PREFIX = "call_"
+_SHORTEST_ID = 4
+"""Characters of an id that must be given: a typo must not approve a call."""
+_LISTED = 5
+_SEE = "'jackfield pending' lists the pending calls."
+_ID = argument("id", help="the call's id, or an unambiguous prefix")
+_RECORD = argument("--json", action="store_true", help="print the call's record as JSON")
+
+
+@command(
+    "List pending calls, newest first: id, what it needs, tool, caller, age, time left, arguments.",
+    argument("--tool", help="only calls of this tool"),
+    argument("--agent", help="only calls of this agent"),
+    argument("--watch", action="store_true", help="keep running: print calls as they become pending or are settled"),
+    argument("--json", action="store_true", help="print JSON; with --watch, one event per line"),
+    *GATEWAY,
+    examples="""\
   jackfield pending
-  jackfield pending --watch              (what waits now and from now on, and what stops waiting, until Ctrl-C)
-  jackfield pending --json | jq '.calls[].id'"""
-NEEDS = {"pending_approval": "permission", "pending": "an answer", "waiting": "an answer now"}
-"""What a call in this status needs; `waiting`: somebody holds the line for it."""
-_COLOURS = {
-    "permission": "yellow",
-    "an answer": "cyan",
-    "an answer now": "cyan",
-    "allowed": "green",
-    "completed": "green",
-}
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--tool", help="only calls of this tool")
-    parser.add_argument("--agent", help="only calls in this agent's name")
-    parser.add_argument("--watch", action="store_true", help="go on: a line for each that begins or stops waiting")
-    parser.add_argument("--json", action="store_true", help="print JSON; with --watch, one event a line")
-    add_gateway_arguments(parser)
-
-
-def run(options: Namespace) -> int:
-    asyncio.run(_watch(options) if options.watch else _list(options))
-    return 0
-
-
-async def _list(options: Namespace) -> None:
-    async with gateway(options) as client:
+  jackfield pending --watch              (until Ctrl-C)
+  jackfield pending --json | jq '.calls[].id'""",
+)
+async def pending(options: Namespace) -> int:
+    if options.watch:
+        await _watch(options)
+        return 0
+    async with connect(options) as client:
         calls = await client.calls.pending(tool=options.tool, agent=options.agent)
-    if options.json:
-        put_json({"calls": calls})
-        return
-    for line in [*table_lines(calls, now=datetime.now(UTC)), *next_lines(calls)]:
-        put(line)
+    print_either(options, {"calls": calls}, [*pending_lines(calls, now=datetime.now(UTC)), *next_steps(calls)])
+    return 0
 
 
 async def _watch(options: Namespace) -> None:
     async with (
-        gateway(options) as client,
+        connect(options) as client,
         aclosing(client.calls.follow(status="pending", tool=options.tool, agent=options.agent)) as events,
     ):
         shown: dict[str, str] = {}
         async for event in events:
-            # After a break the gateway tells again what waits; what it told before is no news.
+            # After a reconnect the gateway repeats what is pending.
             if shown.get(event.call_id) == event.status and event.type == "call.pending":
                 continue
             if event.status in NEEDS:
@@ -73,13 +74,13 @@ async def _watch(options: Namespace) -> None:
             else:
                 shown.pop(event.call_id, None)
             if options.json:
-                put_json_line(event)
+                print_json_line(event)
             else:
                 print(event_line(event, await _arguments(event, client)), flush=True)
 
 
 async def _arguments(event: CallEvent, client: Client) -> str:
-    """What a call that begins to wait is about, which its event does not say."""
+    """The arguments of a call that has become pending; its event does not have them."""
     if event.type == "call.progress" or event.status not in NEEDS:
         return ""
     try:
@@ -88,84 +89,202 @@ async def _arguments(event: CallEvent, client: Client) -> str:
         return ""
 
 
-def table_lines(calls: Sequence[CallRecord], *, now: datetime) -> list[str]:
-    """One line a call."""
+def pending_lines(calls: Sequence[CallRecord], *, now: datetime) -> list[str]:
     if not calls:
-        return ["Nothing waits."]
-    rows = [
-        (
-            call.id,
-            NEEDS.get(call.status, call.status),
-            harmless(call.tool),
-            f"by {asker(call)}",
-            f"{span(now - made)} old" if (made := moment(call.created_at)) else "",
-            f"{span(end - now)} left" if (end := moment(ends_at(call))) else "",
-            compact(call.arguments),
+        return ["No pending calls."]
+    rows = []
+    for call in calls:
+        created = timestamp(call.created_at)
+        # A connected caller waits until its deadline, a call alone until it expires.
+        end = timestamp(call.deadline if call.status == "waiting" else call.expires_at)
+        rows.append(
+            (
+                call.id,
+                NEEDS.get(call.status, call.status),
+                escape(call.tool),
+                f"by {_caller(call)}",
+                f"{duration(now - created)} old" if created else "",
+                f"{duration(end - now)} left" if end else "",
+                compact(call.arguments),
+            )
         )
-        for call in calls
-    ]
-    return columns(rows, styles=("bold", "yellow", "", "", "dim", "dim"))
+    return table(rows, styles=("bold", "yellow", "", "", "dim", "dim"))
 
 
-def asker(call: CallRecord) -> str:
-    """`ada`, or `planner for ada` where an agent acts in the name of another key."""
-    owner = call.principal or "nobody"
-    return harmless(owner if call.agent in (None, owner) else f"{call.agent} for {owner}")
+def _caller(call: CallRecord) -> str:
+    """`ada`, or `planner for ada` if an agent acts for another principal."""
+    principal = call.principal or "nobody"
+    return escape(principal if call.agent in (None, principal) else f"{call.agent} for {principal}")
 
 
-def next_lines(calls: Sequence[CallRecord]) -> Iterator[str]:
-    """What to type, with an id that can be pasted."""
+def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
+    """Commands to paste."""
     approvals = [call for call in calls if call.status == "pending_approval"]
     answers = [call for call in calls if call.status in ("pending", "waiting")]
     if not calls:
         return
     yield ""
     if approvals:
-        first = approvals[0].id
-        yield f"{counted(len(approvals), 'call')} to allow or refuse:"
-        yield f"  jackfield approve {first}"
-        yield f"  jackfield reject {first} --reason '…'"
+        yield f"{counted(len(approvals), 'call')} to approve or reject:"
+        yield f"  jackfield approve {approvals[0].id}"
+        yield f"  jackfield reject {approvals[0].id} --reason '…'"
     if answers:
-        first = answers[0].id
         yield f"{counted(len(answers), 'call')} to answer:"
-        yield f"  jackfield answer {first} JSON"
+        yield f"  jackfield answer {answers[0].id} JSON"
 
 
 def event_line(event: CallEvent, arguments: str) -> str:
-    """`12:30:05  permission  guarded  call_…  {"amount":5}`, and later `12:31:00  allowed …`"""
-    said = NEEDS.get(event.status or "", event.status or event.type)
+    """`12:30:05  approval  guarded  call_…  {"amount":5}`, and later `12:31:00  approved …`"""
+    status = NEEDS.get(event.status or "", event.status or event.type)
     if event.type == "call.approved":
-        said = "allowed"
+        status = "approved"
     words = [
-        paint(clock(event.at), "dim"),
-        paint(said.ljust(13), _COLOURS.get(said, "dim")),
-        paint(harmless(event.tool), "bold"),
+        style(local_time(event.at), "dim"),
+        style(status.ljust(10), _COLORS.get(status, "dim")),
+        style(escape(event.tool), "bold"),
         event.call_id,
         arguments,
     ]
     return "  ".join(word for word in words if word)
 
 
-def ends_at(call: CallRecord) -> str | None:
-    """When it stops waiting by itself: at the deadline while somebody holds the line, else when it expires."""
-    return call.deadline if call.status == "waiting" else call.expires_at
+@command(
+    """\
+Approve a call. It runs once; its result goes to the caller.
+
+exit codes: 0 approved, 2 not approved (unknown, too late, refused); with --wait as in 'jackfield call'""",
+    _ID,
+    argument("--edit", metavar="OBJECT", help="run it with these arguments: JSON, @file, or - for stdin"),
+    argument("--wait", action="store_true", help="wait until it has finished and print the result"),
+    _RECORD,
+    *GATEWAY,
+    examples="""\
+  jackfield approve call_019a2b3c4d5e
+  jackfield approve 019a2b3c4d5e --edit '{"amount": 50}'     (changed arguments; also --edit @file)
+  jackfield approve 019a2b3c4d5e --wait                      (and print the result)""",
+)
+async def approve(options: Namespace) -> int:
+    edited = None if options.edit is None else json_object(options.edit, what="The value of --edit")
+    async with connect(options) as client:
+        call = await _find(client, options.id, approval=True)
+        with _conflicts_named(call):
+            approved = await client.calls.approve(call.id, edited)
+        if options.wait:
+            approved = await client.calls.wait(call.id)
+    if options.json:
+        print_json(approved)
+    elif options.wait:
+        print_outcome(approved)
+    else:
+        then = "waiting for its result" if approved.status == "pending" else "running"
+        changed = " with changed arguments" if approved.asked_arguments != approved.arguments else ""
+        print(f"{style('Approved', 'green')}{changed}: {_name(approved)}; {then}.")
+    return exit_code(approved) if options.wait else 0
 
 
-def span(time: timedelta) -> str:
-    """`4 s`, `12 min`, `3 h`, `2 d`: whole ones, never less than 0."""
-    seconds = max(0, int(time.total_seconds()))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+@command(
+    """\
+Reject a call. It never runs; the caller gets the reason.
+
+exit codes: 0 rejected, 2 not rejected (unknown, too late, not allowed)""",
+    _ID,
+    argument("--reason", metavar="TEXT", help="the reason, for the caller"),
+    _RECORD,
+    *GATEWAY,
+    examples="""\
+  jackfield reject call_019a2b3c4d5e
+  jackfield reject 019a2b3c4d5e --reason 'Too expensive; ask for less.'""",
+)
+async def reject(options: Namespace) -> int:
+    async with connect(options) as client:
+        call = await _find(client, options.id, approval=True)
+        with _conflicts_named(call):
+            rejected = await client.calls.reject(call.id, options.reason)
+    print_either(options, rejected, [f"{style('Rejected', 'yellow')}: {_name(rejected)}."])
+    return 0
 
 
-def moment(text: str | None) -> datetime | None:
+@command(
+    """\
+Submit the result of a pending call: any JSON, including null. The first answer wins; later ones are rejected.
+
+exit codes: 0 answered, 2 not answered (unknown, too late, not allowed)""",
+    _ID,
+    argument("result", nargs="?", metavar="JSON", help="the result: JSON, @file, or - for stdin"),
+    argument("--error", metavar="TEXT", help="fail the call with this message"),
+    JSON,
+    *GATEWAY,
+    examples="""\
+  jackfield answer call_019a2b3c4d5e '{"confirmed": true}'
+  jackfield answer 019a2b3c4d5e '"yes"'                   (a string in JSON quotes; also @file, or - for stdin)
+  jackfield answer 019a2b3c4d5e --error 'Nobody is at home.'""",
+)
+async def answer(options: Namespace) -> int:
+    if (options.result is None) is (options.error is None):
+        raise UsageError("Give either a result as JSON or --error TEXT. A string needs JSON quotes: '\"yes\"'.")
+    result = None if options.result is None else json_value(options.result, what="The result")
+    async with connect(options) as client:
+        call = await _find(client, options.id, approval=False)
+        with _conflicts_named(call):
+            if options.error is not None:
+                receipt = await client.calls.fail(call.id, options.error, run_id=call.run_id)
+            else:
+                receipt = await client.calls.answer(call.id, result, run_id=call.run_id)
+    print_either(
+        options,
+        {"call_id": receipt.call_id, "agent": receipt.agent, "delivery": receipt.delivery},
+        [f"{style('Answered', 'green')}: {_name(call)}; {_delivery(receipt)}."],
+    )
+    return 0
+
+
+def _delivery(receipt: Receipt) -> str:
+    if receipt.delivery == "inline":
+        return "delivered to the waiting caller"
+    return f"delivered to the inbox of {escape(receipt.agent)}" if receipt.agent else "stored with the call"
+
+
+def _name(call: CallRecord) -> str:
+    return f"{style(escape(call.tool), 'bold')} {call.id}"
+
+
+async def _find(client: Client, text: str, *, approval: bool) -> CallRecord:
+    """The call with this id, or the pending one with this prefix, if it needs what the command gives."""
+    call = await _find_by_id_or_prefix(client, text)
+    if approval and call.status in ("pending", "waiting"):
+        raise UsageError(
+            f"Call {call.id} of '{call.tool}' needs a result, not an approval: jackfield answer {call.id} JSON."
+        )
+    if not approval and call.status == "pending_approval":
+        raise UsageError(
+            f"Call {call.id} of '{call.tool}' must be approved before it can be answered: jackfield approve {call.id}."
+        )
+    return call
+
+
+async def _find_by_id_or_prefix(client: Client, text: str) -> CallRecord:
     try:
-        return datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
+        return await client.calls.get(text)
+    except CallNotFound:
+        prefix = _PREFIX + text.removeprefix(_PREFIX)
+    if len(prefix) < len(_PREFIX) + _SHORTEST_ID:
+        raise UsageError(f"'{text}' is too short for an id. Give more of it; {_SEE}")
+    found = [call for call in await client.calls.pending() if call.id.startswith(prefix)]
+    if not found:
+        raise CallNotFound(f"There is no call '{text}' and no pending call with that prefix. {_SEE}", param="id")
+    if len(found) > 1:
+        listed = ", ".join(f"{call.id} ({call.tool})" for call in found[:_LISTED])
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise UsageError(f"'{text}' is ambiguous: {listed}{more}. Give more of the id.")
+    return found[0]
 
 
-def compact(value: object) -> str:
-    return harmless(msgspec.json.encode(value).decode())
+@contextmanager
+def _conflicts_named(call: CallRecord) -> Iterator[None]:
+    """Say which call is settled or expired, and that nothing was changed."""
+    try:
+        yield
+    except Expired:
+        raise Expired(f"Call {call.id} of '{call.tool}' has expired. Make the call again.") from None
+    except Conflict as fault:
+        raise type(fault)(f"{fault.message} Nothing was changed. {_SEE}", param=fault.param) from None

@@ -1,6 +1,6 @@
-"""Values of a foreign config file on their way into ours: secrets become `${NAME}`, variables our way to write them.
+"""Secrets and variables in an imported config file: secrets become `${NAME}`, variables get our syntax.
 
-Above: `mcp_json.py`. Below: nothing. Pure. What looks like a secret is a guess, and errs on the side of secrecy.
+Whether a value is a secret is a guess that errs on the side of secrecy.
 """
 
 import re
@@ -27,15 +27,15 @@ _SCHEME = re.compile(r"^(?P<before>(?:Bearer|Basic|Token|token|bearer|basic) +)(
 _REFERENCE = re.compile(r"\$\{(?P<inner>[^}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 _HTTP = re.compile(r"https?://", re.IGNORECASE)
-_SHORTEST = 6
+_MIN_LENGTH = 6
 
 
-class Vault:
-    """Takes values over and remembers which names have to be set for them."""
+class SecretReplacer:
+    """Converts values and collects the variables that must be set for them."""
 
     def __init__(self, *, folder: Path) -> None:
         self.variables: dict[str, str] = {}
-        """Name to what it is for."""
+        """Name to purpose."""
         self.notes: list[str] = []
         self._values: dict[str, str] = {}
         self._places = {
@@ -47,7 +47,7 @@ class Vault:
         }
 
     def plain(self, text: str) -> str:
-        """A value that is no secret, with its variables written our way."""
+        """A value that is not secret, with its variables in our syntax."""
         return _REFERENCE.sub(self._reference, text)
 
     def variable(self, source: str, name: str, value: str) -> str:
@@ -55,7 +55,7 @@ class Vault:
         if _has_reference(value):
             return self.plain(value)
         if _looks_secret(name, value):
-            return self._hide(name, value, source=source, what=f"env.{name} of '{source}'")
+            return self._replace(name, value, source=source, what=f"env.{name} of '{source}'")
         return self._address(source, name, value)
 
     def header(self, source: str, name: str, value: str) -> str:
@@ -65,21 +65,25 @@ class Vault:
         if scheme is None and not _looks_secret(name, value):
             return value
         before, secret = (scheme["before"], scheme["secret"]) if scheme else ("", value)
-        return before + self._hide(f"{source}_{name}", secret, source=source, what=f"the header {name} of '{source}'")
+        return before + self._replace(
+            f"{source}_{name}", secret, source=source, what=f"the header {name} of '{source}'"
+        )
 
     def url(self, source: str, url: str) -> str:
-        """A url, whose query may hold a key."""
+        """A URL, whose query may contain a key."""
 
-        def put(found: re.Match[str]) -> str:
+        def replace(found: re.Match[str]) -> str:
             if _has_reference(found["secret"]) or not _looks_secret(found["name"], found["secret"]):
                 return found[0]
             what = f"'{found['name']}' in the url of '{source}'"
-            return found["before"] + self._hide(f"{source}_{found['name']}", found["secret"], source=source, what=what)
+            return found["before"] + self._replace(
+                f"{source}_{found['name']}", found["secret"], source=source, what=what
+            )
 
-        return self.plain(self._without_password(source, "the url", _QUERY.sub(put, url)))
+        return self.plain(self._without_password(source, "the url", _QUERY.sub(replace, url)))
 
     def arguments(self, source: str, words: Sequence[str]) -> list[str]:
-        """A command line. `--token X`, `--token=X`, `TOKEN=X` and `Token: X` give X away by the word before it."""
+        """A command line. In `--token X`, `--token=X`, `TOKEN=X` and `Token: X` the name marks X as a secret."""
         taken: list[str] = []
         for place, word in enumerate(words):
             flag = words[place - 1].lstrip("-") if place and words[place - 1].startswith("-") else ""
@@ -92,15 +96,15 @@ class Vault:
         joined = _FLAG.match(word) or _PAIR.match(word)
         if joined is not None and _looks_secret(joined["name"], joined["secret"]):
             name = joined["name"]
-            wish = name if name.isupper() else f"{source}_{name}"
+            wanted = name if name.isupper() else f"{source}_{name}"
             what = f"{name} in the arguments of '{source}'"
-            return joined["before"] + self._hide(wish, joined["secret"], source=source, what=what)
+            return joined["before"] + self._replace(wanted, joined["secret"], source=source, what=what)
         if not word.startswith("-") and _looks_secret(flag, word):
-            return self._hide(f"{source}_{flag or 'key'}", word, source=source, what=f"an argument of '{source}'")
+            return self._replace(f"{source}_{flag or 'key'}", word, source=source, what=f"an argument of '{source}'")
         return self._address(source, "an argument", word)
 
     def _address(self, source: str, name: str, value: str) -> str:
-        """A value that may be an address with a key or a password in it."""
+        """A value that may be a URL with a key or a password."""
         return self.url(source, value) if _HTTP.match(value) else self._without_password(source, name, value)
 
     def _without_password(self, source: str, name: str, value: str) -> str:
@@ -108,17 +112,17 @@ class Vault:
         if found is None:
             return value
         what = f"the password in {name} of '{source}'"
-        hidden = self._hide(f"{source}_password", found["secret"], source=source, what=what)
+        hidden = self._replace(f"{source}_password", found["secret"], source=source, what=what)
         return f"{value[: found.start('secret')]}{hidden}{value[found.end('secret') :]}"
 
-    def _hide(self, wish: str, value: str, *, source: str, what: str) -> str:
-        """`${NAME}` for a value. One name stands for one value; a second one gets the source's name before it."""
-        name = _as_variable(wish)
+    def _replace(self, wanted: str, value: str, *, source: str, what: str) -> str:
+        """`${NAME}` for a value. If the name is taken by another value, it is prefixed with the source's name."""
+        name = _as_variable(wanted)
         if self._values.get(name, value) != value:
-            name = _as_variable(f"{source}_{wish}")
+            name = _as_variable(f"{source}_{wanted}")
         number = 2
         while self._values.get(name, value) != value:
-            name = f"{_as_variable(f'{source}_{wish}')}_{number}"
+            name = f"{_as_variable(f'{source}_{wanted}')}_{number}"
             number += 1
         self._values[name] = value
         self.variables.setdefault(name, what)
@@ -130,17 +134,15 @@ class Vault:
             return self._places[inner]
         if inner.startswith("input:"):
             name = _as_variable(inner.removeprefix("input:"))
-            self.variables.setdefault(name, f"asked for as '{inner.removeprefix('input:')}' there")
+            self.variables.setdefault(name, f"the input '{inner.removeprefix('input:')}' in that file")
             return f"${{{name}}}"
         variable = _VARIABLE.fullmatch(inner)
         if variable is None:
-            self.notes.append(f"{found[0]} means nothing here and stays as it is.")
+            self.notes.append(f"{found[0]} is not supported and was left as it is.")
             return found[0]
         default = variable["default"]
-        ending = (
-            f", with the default {default!r} there" if default and not _looks_secret(variable["name"], default) else ""
-        )
-        self.variables.setdefault(variable["name"], f"a variable there too{ending}")
+        ending = f", with the default {default!r}" if default and not _looks_secret(variable["name"], default) else ""
+        self.variables.setdefault(variable["name"], f"a variable in that file{ending}")
         return f"${{{variable['name']}}}"
 
 
@@ -151,11 +153,11 @@ def _has_reference(value: str) -> bool:
 def _looks_secret(name: str, value: str) -> bool:
     if _SECRET_VALUE.match(value):
         return True
-    if len(value) < _SHORTEST or value.isdigit() or value.lower() in ("true", "false"):
+    if len(value) < _MIN_LENGTH or value.isdigit() or value.lower() in ("true", "false"):
         return False
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET_NAME.search(name)
 
 
-def _as_variable(wish: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9]+", "_", wish).strip("_").upper()
+def _as_variable(wanted: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "_", wanted).strip("_").upper()
     return name if name and not name[0].isdigit() else f"KEY_{name}".rstrip("_")

@@ -1,105 +1,210 @@
-"""`jackfield sources`: where the tools come from, and how each of those places is.
-
-Above: `main.py`. Below: the SDK.
-"""
+"""`jackfield sources`, `accept` and `logs`: where tools come from, changed definitions, worker logs."""
 
 import asyncio
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
 
-from jackfield.cli.reach import gateway
-from jackfield.cli.show import columns, harmless, paint, put, put_json
-from jackfield.cli.usage import add_gateway_arguments
+from jackfield.cli.options import CONFIG, GATEWAY, JSON, YES, UsageError, argument, command
+from jackfield.cli.output import (
+    confirm,
+    escape,
+    local_time,
+    print_diff,
+    print_either,
+    print_json,
+    print_json_line,
+    style,
+    table,
+)
+from jackfield.cli.target import connect
 from jackfield.model.words import counted
-from jackfield.sdk.sources import SourceInfo
+from jackfield.sdk import Client, DefinitionDiff
+from jackfield.sdk.sources import SourceInfo, WorkerInfo, WorkerLine
 from jackfield.sdk.types import ScenarioState
 
-DESCRIPTION = """\
-Show every source of tools: whether it is there, when it was last looked at, and what is wrong with it.
+POLL_SECONDS = 0.5
+MAX_LINES = 1000
 
-exit codes: 0 all are up, 1 one of them is down or faulty"""
-EXAMPLES = """\
+
+@command(
+    """\
+List the tool sources: status, number of tools, when last checked, error.
+
+exit codes: 0 all are up, 1 one of them is down or faulty""",
+    argument("name", nargs="?", metavar="NAME", help="show this source in detail; needs an admin key"),
+    argument("--refresh", action="store_true", help="reload every source first, bypassing caches"),
+    JSON,
+    *GATEWAY,
+    examples="""\
   jackfield sources
-  jackfield sources github             (one of them whole: tools, faults, what its process said last)
-  jackfield sources --refresh          (read every source anew first, past every cache)
-  jackfield sources --json"""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show this one whole; needs an admin's key")
-    parser.add_argument("--refresh", action="store_true", help="have every source read anew first")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_gateway_arguments(parser)
-
-
-def run(options: Namespace) -> int:
-    if options.name:
-        source = asyncio.run(_source(options))
-        if options.json:
-            put_json({"source": source})
-        else:
-            for line in source_lines(source):
-                put(line)
-        return 0 if source.status == "up" else 1
-    states = asyncio.run(_states(options))
-    if options.json:
-        put_json({"sources": states})
-    else:
-        for line in state_lines(states):
-            put(line)
+  jackfield sources github             (in detail: tools, faults, stderr of its process)
+  jackfield sources --refresh          (reload every source first)
+  jackfield sources --json""",
+)
+async def sources(options: Namespace) -> int:
+    async with connect(options) as client:
+        if options.refresh:
+            await client.tools.refresh()
+        if options.name:
+            source = await client.sources.get(options.name)
+            print_either(options, {"source": source}, source_lines(source))
+            return 0 if source.status == "up" else 1
+        states = await client.tools.scenarios()
+    print_either(options, {"sources": states}, state_lines(states))
     return 0 if all(state.available and not state.error for state in states) else 1
 
 
-async def _states(options: Namespace) -> tuple[ScenarioState, ...]:
-    async with gateway(options) as client:
-        if options.refresh:
-            await client.tools.refresh()
-        return await client.tools.scenarios()
-
-
-async def _source(options: Namespace) -> SourceInfo:
-    async with gateway(options) as client:
-        if options.refresh:
-            await client.tools.refresh()
-        return await client.sources.get(options.name)
-
-
 def source_lines(source: SourceInfo) -> Iterator[str]:
-    """One source, everything that its operator wants to know."""
-    yield f"{paint(harmless(source.name), 'bold')}  {source.kind}, {source.origin}"
+    """One source in detail."""
+    yield f"{style(escape(source.name), 'bold')}  {source.kind}, {source.origin}"
     since = f" since {source.since}" if source.since else ""
-    yield f"{source.status if source.status == 'up' else paint(source.status, 'red')}{since}"
-    for said in (source.error, source.doing):
-        if said:
-            yield harmless(said)
-    told = source.error or ""
-    yield from (f"{paint('fault', 'yellow')}: {harmless(fault)}" for fault in source.faults if fault not in told)
+    yield f"{source.status if source.status == 'up' else style(source.status, 'red')}{since}"
+    yield from (escape(text) for text in (source.error, source.doing) if text)
+    faults = (fault for fault in source.faults if fault not in (source.error or ""))
+    yield from (f"{style('fault', 'yellow')}: {escape(fault)}" for fault in faults)
     if source.tools:
-        yield f"tools: {', '.join(map(harmless, source.tools))}"
+        yield f"tools: {', '.join(map(escape, source.tools))}"
     if source.stderr:
-        yield paint("its last lines on stderr:", "dim")
-        yield from (f"  {harmless(line)}" for line in source.stderr)
-
-
-def _word(state: ScenarioState) -> str:
-    """How it is: one that is there with a fault is faulty, as it is everywhere else."""
-    if state.available:
-        return paint("faulty", "yellow") if state.error else "up"
-    return paint("down", "red")
+        yield style("last lines on stderr:", "dim")
+        yield from (f"  {escape(line)}" for line in source.stderr)
 
 
 def state_lines(states: Sequence[ScenarioState]) -> list[str]:
-    """One line each: name, whether it is there, how many tools, when it was looked at, what is wrong."""
+    """Name, status, number of tools, last check, error."""
     if not states:
         return ["No sources. Add one to the config: [sources.NAME]."]
     rows = [
         (
-            harmless(state.scenario),
-            _word(state),
+            escape(state.scenario),
+            _status(state),
             counted(state.tool_count, "tool"),
             state.last_checked or "never",
-            harmless(state.error or ""),
+            escape(state.error or ""),
         )
         for state in states
     ]
-    return columns(rows, styles=("bold", "", "dim", "dim"))
+    return table(rows, styles=("bold", "", "dim", "dim"))
+
+
+def _status(state: ScenarioState) -> str:
+    if state.available:
+        return style("faulty", "yellow") if state.error else "up"
+    return style("down", "red")
+
+
+@command(
+    """\
+Show how the definitions of upstream tools have changed since they were pinned, and accept them. Until then the tools
+are quarantined: hidden from agents, and calls fail with 403 'definition_changed'.
+
+NAME is a source, for all its quarantined tools, or one tool. If both exist, the source is meant. A server of an agent
+is called 'server@agent'.
+
+exit codes: 0 accepted or nothing to accept, 1 declined, 2 not accepted (unknown, changed again, no terminal)""",
+    argument("name", help="a source or a tool"),
+    CONFIG,
+    YES,
+    *GATEWAY,
+    examples="""\
+  jackfield accept github
+  jackfield accept gh_create_issue
+  jackfield accept github --yes          (the diff is printed anyway)""",
+)
+async def accept(options: Namespace) -> int:
+    async with connect(options) as client:
+        is_source = await _is_source(client, options.name)
+        changes = await _changes(client, options.name, is_source=is_source)
+        if not changes:
+            print(f"Nothing of '{escape(options.name)}' is quarantined.")
+            return 0
+        for change in changes:
+            print(f"{style(escape(change.name), 'bold')} of {escape(change.source)}")
+            print_diff(change.diff or "(the pinned definition is not available; the gateway cannot read its store)")
+            print()
+        what = f"'{escape(changes[0].name)}'" if len(changes) == 1 else counted(len(changes), "definition")
+        if not confirm(f"Accept {what} as shown?", yes=options.yes):
+            print("Nothing was accepted.")
+            return 1
+        if is_source:
+            await client.sources.accept(options.name, {change.name: change.digest for change in changes})
+        else:
+            await client.tools.accept(options.name, changes[0].digest)
+    print(f"{style('Accepted', 'green')}: {', '.join(escape(change.name) for change in changes)}.")
+    return 0
+
+
+async def _is_source(client: Client, name: str) -> bool:
+    """A server of an agent (`server@agent`) is a source that is not listed."""
+    return "@" in name or name in {source.name for source in (await client.ready()).sources}
+
+
+async def _changes(client: Client, name: str, *, is_source: bool) -> Sequence[DefinitionDiff]:
+    if is_source:
+        return await client.sources.diff(name)
+    change = await client.tools.diff(name)
+    return [change] if change.held else []
+
+
+@command(
+    """\
+Show what a worker wrote to stdout and stderr: print, logs, tracebacks. WORKER is the tool file's name without .py.
+Without WORKER, list the workers: version, state, calls and restarts.""",
+    argument("worker", nargs="?", help="the tool file's name, or SOURCE/NAME"),
+    argument("--lines", type=int, default=200, metavar="N", help="the last N lines (200)"),
+    argument("--follow", "-f", action="store_true", help="keep printing new lines"),
+    argument("--json", action="store_true", help="print JSON; with --follow, one object per line"),
+    *GATEWAY,
+    examples="""\
+  jackfield logs
+  jackfield logs weather
+  jackfield logs weather --follow""",
+)
+async def logs(options: Namespace) -> int:
+    if not 1 <= options.lines <= MAX_LINES:
+        raise UsageError(f"--lines takes a number from 1 to {MAX_LINES}.")
+    if options.follow and not options.worker:
+        raise UsageError("--follow needs the name of a worker. 'jackfield logs' lists them.")
+    async with connect(options) as client:
+        if not options.worker:
+            workers = await client.workers.list()
+            print_either(options, {"workers": workers}, worker_lines(workers))
+            return 0
+        lines = await client.workers.log(options.worker, limit=options.lines)
+        if options.json and not options.follow:
+            print_json({"lines": lines})
+            return 0
+        _print_log(lines, as_json=options.json)
+        after = 0
+        while options.follow:
+            after = lines[-1].number if lines else after
+            await asyncio.sleep(POLL_SECONDS)
+            lines = await client.workers.log(options.worker, limit=MAX_LINES, after=after)
+            _print_log(lines, as_json=options.json)
+    return 0
+
+
+def worker_lines(workers: Sequence[WorkerInfo]) -> list[str]:
+    """Name, source, state, version, calls, restarts, error."""
+    if not workers:
+        return ["No workers. A tool file that starts with a '# /// script' block runs in one."]
+    rows = [
+        (
+            escape(worker.name),
+            escape(worker.source),
+            worker.state,
+            worker.version,
+            counted(worker.calls, "call"),
+            counted(worker.restarts, "restart"),
+            escape(" ".join((worker.error or "").split())),
+        )
+        for worker in workers
+    ]
+    return table(rows, styles=("bold", "dim", "cyan"))
+
+
+def _print_log(lines: Iterable[WorkerLine], *, as_json: bool) -> None:
+    for line in lines:
+        if as_json:
+            print_json_line(line)
+        else:
+            print(f"{style(local_time(line.at), 'dim')} {style(f'#{line.process}', 'dim')} {escape(line.text)}")

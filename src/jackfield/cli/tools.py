@@ -1,206 +1,304 @@
-"""`jackfield tools`: the catalog as a table, what is wrong with it, and one tool whole.
+"""`jackfield tools` and `prefer`: the catalog, one tool in detail, token costs, and a key's preferences."""
 
-Above: `main.py`. Below: the SDK, by way of `reach.py`, and `schema.py`.
-"""
-
-import asyncio
 import re
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from jackfield.cli.logs import worker_lines
-from jackfield.cli.reach import gateway
-from jackfield.cli.schema import fields, sample_object, types_of
-from jackfield.cli.show import columns, harmless, one_line, paint, put, put_json
-from jackfield.cli.tokens import cost_lines, costs_of
-from jackfield.cli.usage import UsageError, add_gateway_arguments
+from jackfield.cli.arguments import Schema, fields, sample_object, types_of
+from jackfield.cli.options import CONFIG, GATEWAY, JSON, UsageError, argument, command
+from jackfield.cli.output import escape, first_line, print_either, style, table
+from jackfield.cli.sources import worker_lines
+from jackfield.cli.target import connect
+from jackfield.mcp.search_tools import DEFAULT_LIMIT, search_definition
 from jackfield.model.words import counted
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
 from jackfield.sdk.sources import WorkerInfo
+from jackfield.sdk.tools import ApprovalOverride
+from jackfield.sdk.types import EffectiveTool
 from jackfield.settings.parsing import nearest
 
 SEARCH_LIMIT = 100
+BYTES_PER_TOKEN = 4
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][^=:\s]*")
-DESCRIPTION = "List the tools that your key may use, search them, or show one whole."
-EXAMPLES = """\
+_PREFERENCE = {"": "", "global": " (your preference)", "chat": " (preference of this chat)"}
+
+
+@command(
+    "List or search the tools that your key may use, or show one in detail.",
+    argument("name", nargs="?", help="show this tool in detail"),
+    argument("--search", metavar="WORDS", help="tools that match these words, best match first"),
+    argument("--source", metavar="NAME", help="only tools of this source"),
+    argument(
+        "--tokens", action="store_true", help="estimate how many tokens the definitions take in a model's context"
+    ),
+    JSON,
+    CONFIG,
+    *GATEWAY,
+    examples="""\
   jackfield tools
   jackfield tools --search 'convert money'
   jackfield tools --source local --json
   jackfield tools --tokens
-  jackfield tools add"""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="show this tool whole")
-    parser.add_argument("--search", metavar="WORDS", help="the tools that fit these words best, best first")
-    parser.add_argument("--source", metavar="NAME", help="only the tools of this source")
-    parser.add_argument("--tokens", action="store_true", help="what each costs a model's context, and all together")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--config", metavar="FILE", help="use this config; without a running gateway, run it in process"
-    )
-    add_gateway_arguments(parser)
-
-
-def run(options: Namespace) -> int:
+  jackfield tools add""",
+)
+async def tools(options: Namespace) -> int:
     if options.name and (options.search or options.source or options.tokens):
-        raise UsageError(
-            "One tool is shown whole, without --search, --source and --tokens. Leave them or the name out."
-        )
-    show = _show_one if options.name else _show_costs if options.tokens else _show_all
-    asyncio.run(show(options))
+        raise UsageError("A tool's name cannot be combined with --search, --source or --tokens. Remove one of them.")
+    async with connect(options) as client:
+        if options.name:
+            tool = await client.tools.get(options.name)
+            print_either(options, tool, tool_lines(tool))
+        elif options.tokens:
+            if options.source is not None:
+                _check_source(options.source, await client.ready())
+            costs = token_costs(await _matching(options, client))
+            print_either(options, costs, cost_lines(costs))
+        else:
+            await _print_catalog(options, client)
     return 0
 
 
-async def _show_one(options: Namespace) -> None:
-    async with gateway(options) as client:
-        tool = await client.tools.get(options.name)
-    if options.json:
-        put_json(tool)
-    else:
-        put("\n".join(tool_lines(tool)))
-
-
-async def _show_costs(options: Namespace) -> None:
-    async with gateway(options) as client:
-        if options.source is not None:
-            _check_source(options.source, await client.ready())
-        costs = costs_of(await _wanted(options, client))
-    if options.json:
-        put_json(costs)
-        return
-    for line in cost_lines(costs):
-        put(line)
-
-
-async def _show_all(options: Namespace) -> None:
-    async with gateway(options) as client:
-        readiness = await client.ready()
+async def _print_catalog(options: Namespace, client: Client) -> None:
+    readiness = await client.ready()
+    if options.source is not None:
         _check_source(options.source, readiness)
-        tools = await _wanted(options, client)
-        workers = [worker for worker in await _workers(client) if options.source in (None, worker.source)]
-    if options.json:
-        put_json({"tools": tools, "sources": readiness.sources, "notices": readiness.notices, "workers": workers})
-        return
-    lines = ["", paint("workers", "bold"), *worker_lines(workers)] if workers else []
-    for line in [*table_lines(tools), *lines, *trouble_lines(readiness)]:
-        put(line)
+    found = await _matching(options, client)
+    workers = [worker for worker in await _workers(client) if options.source in (None, worker.source)]
+    worker_table = ["", style("workers", "bold"), *worker_lines(workers)] if workers else []
+    print_either(
+        options,
+        {"tools": found, "sources": readiness.sources, "notices": readiness.notices, "workers": workers},
+        [*catalog_lines(found), *worker_table, *problem_lines(readiness)],
+    )
+
+
+async def _matching(options: Namespace, client: Client) -> list[ToolInfo]:
+    found = await (client.tools.search(options.search, limit=SEARCH_LIMIT) if options.search else client.tools.list())
+    return [tool for tool in found if options.source in (None, tool.source)]
 
 
 async def _workers(client: Client) -> list[WorkerInfo]:
-    """The tool files that run in processes of their own, for a key that may see them."""
+    """The workers, if the key may see them."""
     try:
         return await client.workers.list()
     except Forbidden:
         return []
 
 
-async def _wanted(options: Namespace, client: Client) -> list[ToolInfo]:
-    found = await (client.tools.search(options.search, limit=SEARCH_LIMIT) if options.search else client.tools.list())
-    return [tool for tool in found if options.source in (None, tool.source)]
-
-
-def _check_source(name: str | None, readiness: Readiness) -> None:
+def _check_source(name: str, readiness: Readiness) -> None:
     known = [source.name for source in readiness.sources]
-    if name is not None and name not in known:
-        cure = nearest(name, known) or f" Known: {', '.join(known)}."
-        raise UsageError(f"There is no source '{name}'.{cure}")
+    if name not in known:
+        hint = nearest(name, known) or f" Known: {', '.join(known)}."
+        raise UsageError(f"There is no source '{name}'.{hint}")
 
 
-def table_lines(tools: Sequence[ToolInfo]) -> list[str]:
-    """The catalog as a table: name, source, category, what it does."""
+def catalog_lines(tools: Sequence[ToolInfo]) -> list[str]:
+    """Name, source, category, description."""
     if not tools:
         return ["No tools."]
     rows = [
-        (tool.name, harmless(tool.source), harmless(tool.category or "-"), one_line(tool.description)) for tool in tools
+        (tool.name, escape(tool.source), escape(tool.category or "-"), first_line(tool.description)) for tool in tools
     ]
-    return columns(rows, styles=("bold", "dim", "cyan"))
+    return table(rows, styles=("bold", "dim", "cyan"))
 
 
-def trouble_lines(readiness: Readiness) -> list[str]:
-    """What the owner of the catalog should know: sources that are down, parts left out, names that clash."""
+def problem_lines(readiness: Readiness) -> list[str]:
+    """Sources that are down, tools that were left out, names that clash."""
     lines = []
     for source in readiness.sources:
         if source.status != "up":
-            why = f": {harmless(source.error)}" if source.error and source.status != "faulty" else ""
-            lines.append(f"{paint(f'{source.name} is {source.status}', 'red')}{why}")
-        lines += [f"{paint(source.name, 'yellow')}: {harmless(fault)}" for fault in source.faults]
-    lines += [f"{paint('note', 'yellow')}: {harmless(notice.message)}" for notice in readiness.notices]
+            why = f": {escape(source.error)}" if source.error and source.status != "faulty" else ""
+            lines.append(f"{style(f'{source.name} is {source.status}', 'red')}{why}")
+        lines += [f"{style(source.name, 'yellow')}: {escape(fault)}" for fault in source.faults]
+    lines += [f"{style('note', 'yellow')}: {escape(notice.message)}" for notice in readiness.notices]
     return ["", *lines] if lines else []
 
 
 def tool_lines(tool: ToolInfo) -> Iterator[str]:
-    """One tool, everything there is to know about it."""
-    yield paint(tool.name, "bold")
+    """One tool in detail."""
+    yield style(tool.name, "bold")
     if tool.description:
-        yield harmless(tool.description.strip())
+        yield escape(tool.description.strip())
     yield ""
-    yield from columns(list(_facts(tool)), styles=("dim",))
+    yield from table(list(_facts(tool)), styles=("dim",))
     yield ""
-    yield paint("arguments", "bold")
+    yield style("arguments", "bold")
     yield from _argument_lines(tool.parameters)
     if tool.metadata.examples:
         yield ""
-        yield paint("examples", "bold")
+        yield style("examples", "bold")
         for example in tool.metadata.examples:
-            yield f"  {one_line(str(example.get('description') or ''))}".rstrip()
+            yield f"  {first_line(str(example.get('description') or ''))}".rstrip()
             yield f"    {call_line(tool, example.get('input') or {})}"
     yield ""
-    yield paint("try", "bold")
+    yield style("try", "bold")
     yield f"  {call_line(tool, sample_object(tool.parameters, tool.parameters))}"
 
 
 def call_line(tool: ToolInfo, arguments: dict[str, Any]) -> str:
-    """A `jackfield call` that can be pasted into a shell."""
-    if not all(_PLAIN_NAME.fullmatch(name) for name in arguments):
-        return shlex.join(["jackfield", "call", tool.name, "--json", _compact(arguments)])
-    return shlex.join(
-        ["jackfield", "call", tool.name, *(_pair(name, value, tool.parameters) for name, value in arguments.items())]
-    )
+    """A `jackfield call` to paste into a shell."""
+    words = ["jackfield", "call", tool.name]
+    if all(_PLAIN_NAME.fullmatch(name) for name in arguments):
+        words += [_pair(name, value, tool.parameters) for name, value in arguments.items()]
+    else:
+        words += ["--json", _json(arguments)]
+    return shlex.join(words)
 
 
-def _pair(name: str, value: Any, schema: dict[str, Any]) -> str:
-    kinds = types_of(schema.get("properties", {}).get(name), schema)
+def _pair(name: str, value: Any, schema: Schema) -> str:
+    types = types_of(schema.get("properties", {}).get(name), schema)
     if isinstance(value, str):
-        return f"{name}={value}" if kinds <= {"string", "null"} and kinds else f"{name}:={_compact(value)}"
-    return f"{name}={_compact(value)}" if kinds and "string" not in kinds else f"{name}:={_compact(value)}"
+        return f"{name}={value}" if types <= {"string", "null"} and types else f"{name}:={_json(value)}"
+    return f"{name}={_json(value)}" if types and "string" not in types else f"{name}:={_json(value)}"
 
 
-def _compact(value: Any) -> str:
+def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
 def _facts(tool: ToolInfo) -> Iterator[tuple[str, str]]:
-    said = tool.metadata
-    yield "source", harmless(tool.source)
+    metadata = tool.metadata
+    yield "source", escape(tool.source)
     if tool.category:
-        yield "category", harmless(tool.category)
+        yield "category", escape(tool.category)
     yield "version", tool.version
-    if not said.enabled_by_default:
+    if not metadata.enabled_by_default:
         yield "enabled", "not by default"
-    if said.requires_approval:
-        yield "approval", "a person must allow each call"
-    if said.timeout_seconds is not None:
-        yield "timeout", f"{said.timeout_seconds} s"
-    if said.rate_limit_per_minute is not None:
-        yield "limit", f"{counted(said.rate_limit_per_minute, 'call')} a minute"
-    if said.cost_estimate:
-        yield "cost", said.cost_estimate
-    if said.long_running:
-        yield "runs long", "yes"
-    if said.idempotent:
-        yield "idempotent", "yes, calling it twice does no harm"
-    if said.tags:
-        yield "tags", harmless(", ".join(said.tags))
+    if metadata.requires_approval:
+        yield "approval", "required for every call"
+    if metadata.timeout_seconds is not None:
+        yield "timeout", f"{metadata.timeout_seconds} s"
+    if metadata.rate_limit_per_minute is not None:
+        yield "limit", f"{counted(metadata.rate_limit_per_minute, 'call')} a minute"
+    if metadata.cost_estimate:
+        yield "cost", metadata.cost_estimate
+    if metadata.long_running:
+        yield "long-running", "yes"
+    if metadata.idempotent:
+        yield "idempotent", "yes"
+    if metadata.tags:
+        yield "tags", escape(", ".join(metadata.tags))
 
 
-def _argument_lines(schema: dict[str, Any]) -> list[str]:
+def _argument_lines(schema: Schema) -> list[str]:
     rows = [
-        (harmless(field.path), field.type, "required" if field.required else "", one_line(field.says))
+        (escape(field.path), field.type, "required" if field.required else "", first_line(field.description))
         for field in fields(schema)
     ]
-    return columns(rows, styles=("cyan", "dim"), indent="  ") if rows else ["  none"]
+    return table(rows, styles=("cyan", "dim"), indent="  ") if rows else ["  none"]
+
+
+class ToolCost(Struct, frozen=True, kw_only=True):
+    """The tokens of one tool's definition."""
+
+    name: str
+    source: str
+    tokens: int
+
+
+class TokenCosts(Struct, frozen=True, kw_only=True):
+    """The tokens of a catalog."""
+
+    tools: tuple[ToolCost, ...]
+    """Most expensive first."""
+    in_full: int
+    with_search: int
+    """`search_tools` alone, before the first search."""
+    per_search: int
+    """What a search adds: as many tools of average size as it returns."""
+
+
+def token_costs(tools: Sequence[ToolInfo]) -> TokenCosts:
+    """Estimated without a tokenizer: compact JSON, four bytes a token, within a fifth of real counts for English."""
+    costs = [
+        ToolCost(
+            name=tool.name,
+            source=tool.source,
+            tokens=token_count({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}),
+        )
+        for tool in tools
+    ]
+    in_full = sum(cost.tokens for cost in costs)
+    average = in_full / len(costs) if costs else 0
+    return TokenCosts(
+        tools=tuple(sorted(costs, key=lambda cost: (-cost.tokens, cost.name))),
+        in_full=in_full,
+        with_search=token_count(search_definition(len(costs))),
+        per_search=round(average * min(DEFAULT_LIMIT, len(costs))),
+    )
+
+
+def token_count(value: Any) -> int:
+    return -(-len(msgspec.json.encode(value)) // BYTES_PER_TOKEN)
+
+
+def cost_lines(costs: TokenCosts) -> list[str]:
+    """One line a tool, then the totals."""
+    if not costs.tools:
+        return ["No tools."]
+    rows = [(cost.name, escape(cost.source), f"{cost.tokens:>7,}") for cost in costs.tools]
+    return [
+        *table(rows, styles=("bold", "dim", "cyan")),
+        "",
+        f"{style('in full', 'bold')}      {costs.in_full:,} tokens for {counted(len(costs.tools), 'tool')}",
+        f"{style('with search', 'bold')}  {costs.with_search:,} tokens, plus about {costs.per_search:,} per search",
+        "Estimated from the JSON definitions, four bytes a token. [mcp] search_tools_above enables search.",
+    ]
+
+
+@command(
+    """\
+Show or change your key's preferences for a tool, globally or for one chat. A chat's preference overrides the global
+one, which overrides the tool's metadata; enabling and approval are independent.""",
+    argument("name", help="the tool"),
+    argument("--on", action="store_true", help="enable it"),
+    argument("--off", action="store_true", help="disable it"),
+    argument("--reset", action="store_true", help="delete both preferences"),
+    argument(
+        "--approval", choices=("require", "skip", "default"), help="require approval, skip it, or as the tool says"
+    ),
+    argument("--chat", metavar="ID", help="for this chat only"),
+    JSON,
+    *GATEWAY,
+    examples="""\
+  jackfield prefer spawn_coding_agent
+  jackfield prefer spawn_coding_agent --off --chat c1
+  jackfield prefer spawn_coding_agent --approval require
+  jackfield prefer spawn_coding_agent --reset""",
+)
+async def prefer(options: Namespace) -> int:
+    if options.on + options.off + options.reset > 1:
+        raise UsageError("Give only one of --on, --off and --reset.")
+    if options.reset and options.approval is not None:
+        raise UsageError("--reset deletes the approval preference too. Remove --approval.")
+    async with connect(options) as client:
+        tool = await _set_preferences(options, client)
+    print_either(options, tool, [preference_line(tool)])
+    return 0
+
+
+async def _set_preferences(options: Namespace, client: Client) -> EffectiveTool:
+    if options.reset:
+        return await client.tools.reset_preferences(options.name, chat_id=options.chat)
+    if options.approval is not None:
+        override: ApprovalOverride = "" if options.approval == "default" else options.approval
+        changed = await client.tools.set_approval(options.name, override, chat_id=options.chat)
+        if not (options.on or options.off):
+            return changed
+    if options.on or options.off:
+        return await client.tools.set_enabled(options.name, options.on, chat_id=options.chat)
+    tool = await client.tools.get(options.name)
+    return next(one for one in await client.tools.effective(options.chat) if one.tool.name == tool.name)
+
+
+def preference_line(tool: EffectiveTool) -> str:
+    """Whether the tool is enabled and needs approval, and whose preference that is."""
+    state = style("enabled", "green") if tool.enabled else style("disabled", "yellow")
+    approval = "requires approval" if tool.requires_approval else "needs no approval"
+    by, approval_by = _PREFERENCE.get(tool.source, ""), _PREFERENCE.get(tool.approval_source, "")
+    return f"{style(escape(tool.tool.name), 'bold')} is {state}{by} and {approval}{approval_by}."

@@ -16,7 +16,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from jackfield.cli.asgi import StreamingTransport
+from jackfield.cli.in_process import StreamingTransport
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.http.streams import Streams

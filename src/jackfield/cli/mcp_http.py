@@ -1,0 +1,210 @@
+"""The HTTP side of `jackfield mcp`: the `/mcp` of a gateway, for one client on stdio.
+
+Adds the headers of each protocol revision and keeps the session of a client that initialized one. A restarted gateway
+does not know the session; then the client's handshake is repeated.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError
+from jackfield.mcp.param_headers import header_text, headers_for
+from jackfield.mcp.revisions import VERSION_KEY
+from jackfield.mcp.wire import HEADER_MISMATCH, INITIALIZE, RpcError, RpcRequest, notification
+from jackfield.sdk import Client, GatewayUnreachable
+from jackfield.sdk.connection import read_events
+
+log = logging.getLogger(__name__)
+
+PATH = "/mcp"
+
+REFUSED = -32000
+_ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+_NOT_FOUND = 404
+_ACCEPTED = 202
+
+
+class GatewayGone(Exception):
+    """The gateway is unreachable, or the connection was lost."""
+
+
+class _Error(Struct):
+    code: int | str = REFUSED
+    message: str = ""
+    data: Any = None
+
+
+class _ErrorResponse(Struct):
+    """An error response of JSON-RPC or of the REST API."""
+
+    error: _Error
+    jsonrpc: str = ""
+
+
+class _Initialized(Struct):
+    protocol_version: str = msgspec.field(name="protocolVersion")
+
+
+class _InitializeResponse(Struct):
+    result: _Initialized
+
+
+class McpGateway:
+    """One gateway, with a session for clients of the revisions that have one."""
+
+    def __init__(self, http: httpx2.AsyncClient, client: Client, *, headers: Mapping[str, str]) -> None:
+        self._http = http
+        self._client = client
+        self._headers = {**_ACCEPT, **headers}
+        self._handshake: bytes | None = None
+        self._session: dict[str, str] = {}
+        self._renewing = asyncio.Lock()
+
+    @property
+    def has_session(self) -> bool:
+        return bool(self._session)
+
+    async def request(self, request: RpcRequest, line: bytes) -> AsyncGenerator[bytes]:
+        """Every message for a request, the response last. Raises `RpcError` for an error."""
+        headers = _modern_headers(request) or self._session
+        try:
+            async for message in self._request_once(request, line, headers):
+                yield message
+        except _SessionLost:
+            await self.renew_session()
+            async for message in self._request_once(request, line, self._session):
+                yield message
+        except RpcError as error:
+            if error.code != HEADER_MISMATCH or request.method != "tools/call":
+                raise
+            # A client on stdio sends no headers; add those that the tool's schema asks for.
+            async for message in self._request_once(request, line, {**headers, **await self._param_headers(request)}):
+                yield message
+
+    async def _request_once(
+        self, request: RpcRequest, line: bytes, headers: Mapping[str, str]
+    ) -> AsyncGenerator[bytes]:
+        async with self._sent("POST", line, headers) as response:
+            if response.is_error:
+                raise await _fault(response, had_session="Mcp-Session-Id" in headers)
+            if request.method == INITIALIZE:
+                self._handshake = line
+                self._keep_session(response.headers, await response.aread())
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                async for event in read_events(response):
+                    yield event.data.encode()
+            else:
+                yield await response.aread()
+
+    async def notify(self, line: bytes) -> None:
+        """Send a message that has no response."""
+        async with self._sent("POST", line, self._session) as response:
+            if response.status_code != _ACCEPTED:
+                log.warning("the gateway did not accept a message: HTTP %d", response.status_code)
+
+    async def listen(self) -> AsyncGenerator[bytes | None]:
+        """The gateway's own messages until the stream breaks; None first, when it is open."""
+        async with self._sent("GET", b"", self._session) as response:
+            if response.is_error:
+                return
+            yield None
+            async for event in read_events(response):
+                yield event.data.encode()
+
+    async def renew_session(self) -> bool:
+        """Repeat the handshake if the gateway does not know the session. Returns whether there is a new one."""
+        async with self._renewing:
+            if self._handshake is None or await self._is_known():
+                return False
+            async with self._sent("POST", self._handshake, {}) as response:
+                if response.is_error:
+                    return False
+                self._keep_session(response.headers, await response.aread())
+            await self.notify(notification("notifications/initialized"))
+            return True
+
+    async def _is_known(self) -> bool:
+        """Whether the gateway knows the session; assumed if it is unreachable."""
+        ping = b'{"jsonrpc":"2.0","id":"jackfield-mcp","method":"ping"}'
+        try:
+            async with self._sent("POST", ping, self._session) as response:
+                return response.status_code != _NOT_FOUND
+        except GatewayGone:
+            return True
+
+    async def end_session(self, *, within: float) -> None:
+        if not self.has_session:
+            return
+        try:
+            async with asyncio.timeout(within), self._sent("DELETE", b"", self._session):
+                pass
+        except (GatewayGone, TimeoutError):
+            log.debug("the session was not closed; the gateway will expire it")
+
+    def _keep_session(self, headers: httpx2.Headers, body: bytes) -> None:
+        session_id = headers.get("mcp-session-id")
+        if session_id is None:
+            return
+        version = msgspec.json.decode(body, type=_InitializeResponse).result.protocol_version
+        self._session = {"Mcp-Session-Id": session_id, "MCP-Protocol-Version": version}
+
+    async def _param_headers(self, request: RpcRequest) -> dict[str, str]:
+        try:
+            tool = await self._client.tools.get(str(request.params.get("name")))
+        except GatewayUnreachable as fault:
+            raise GatewayGone(fault.message) from None
+        except JackfieldError:
+            return {}
+        arguments = request.params.get("arguments")
+        return headers_for(tool.parameters, arguments if isinstance(arguments, dict) else {})
+
+    @asynccontextmanager
+    async def _sent(self, method: str, body: bytes, headers: Mapping[str, str]) -> AsyncGenerator[httpx2.Response]:
+        """One request, whose response is read in the block. Raises `GatewayGone` if the connection fails."""
+        try:
+            async with self._http.stream(
+                method, PATH, content=body or None, headers={**self._headers, **headers}
+            ) as response:
+                yield response
+        except httpx2.TransportError as fault:
+            raise _gone(self._http, fault) from None
+
+
+class _SessionLost(Exception):
+    """The gateway does not know the session."""
+
+
+def _gone(http: httpx2.AsyncClient, fault: httpx2.TransportError) -> GatewayGone:
+    why = str(fault) or type(fault).__name__
+    return GatewayGone(
+        f"The gateway at {str(http.base_url).rstrip('/')} is unreachable or closed the connection: {why}."
+    )
+
+
+async def _fault(response: httpx2.Response, *, had_session: bool) -> Exception:
+    """The error of a response."""
+    if response.status_code == _NOT_FOUND and had_session:
+        return _SessionLost()
+    try:
+        answer = msgspec.json.decode(await response.aread(), type=_ErrorResponse)
+    except msgspec.DecodeError:
+        return GatewayGone(f"{response.url} responded with HTTP {response.status_code}. Is it a gateway?")
+    code = answer.error.code if isinstance(answer.error.code, int) else REFUSED
+    return RpcError(code, answer.error.message, msgspec.UNSET if answer.error.data is None else answer.error.data)
+
+
+def _modern_headers(request: RpcRequest) -> dict[str, str]:
+    """The headers of a request of 2026-07-28; none for earlier revisions."""
+    version = request.meta.get(VERSION_KEY)
+    if request.method == INITIALIZE or not isinstance(version, str):
+        return {}
+    headers = {"MCP-Protocol-Version": header_text(version), "Mcp-Method": header_text(request.method)}
+    subject = request.params.get("uri" if request.method == "resources/read" else "name")
+    return {**headers, "Mcp-Name": header_text(subject)} if isinstance(subject, str) else headers

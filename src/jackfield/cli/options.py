@@ -1,0 +1,79 @@
+"""How a command is declared, and how its command line is parsed."""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from jackfield.errors import JackfieldError
+
+Run = Callable[[Namespace], int | Coroutine[Any, Any, int]]
+
+
+class UsageError(JackfieldError):
+    """The command line is wrong."""
+
+    code = "usage"
+
+
+class Argument(Struct, frozen=True):
+    """An argument or option, as `ArgumentParser.add_argument` takes it."""
+
+    flags: tuple[str, ...]
+    settings: dict[str, Any]
+    group: str = ""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A command: its help, its arguments, and the function that runs it and returns the exit code."""
+
+    description: str
+    examples: str
+    arguments: tuple[Argument, ...]
+    run: Run
+
+    def parser(self, name: str) -> "Parser":
+        parser = Parser(
+            prog=f"jackfield {name}",
+            description=self.description,
+            epilog=f"examples:\n{self.examples}",
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        groups = {
+            argument.group: parser.add_argument_group(argument.group) for argument in self.arguments if argument.group
+        }
+        for argument in self.arguments:
+            groups.get(argument.group, parser).add_argument(*argument.flags, **argument.settings)
+        return parser
+
+
+class Parser(ArgumentParser):
+    """Raises `UsageError` where argparse would exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].upper()}{message[1:].rstrip('.')}. See '{self.prog} --help'.")
+
+
+def argument(*flags: str, group: str = "", **settings: Any) -> Argument:
+    return Argument(flags, settings, group)
+
+
+def command(description: str, *arguments: Argument, examples: str) -> Callable[[Run], Command]:
+    """Make a command of the decorated function."""
+
+    def declare(run: Run) -> Command:
+        return Command(description=description, examples=examples, arguments=arguments, run=run)
+
+    return declare
+
+
+JSON = argument("--json", action="store_true", help="print JSON")
+YES = argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+CONFIG = argument("--config", metavar="FILE", help="use this config; if its gateway is not running, run it in process")
+GATEWAY = (
+    argument("--url", group="gateway", help="URL of the gateway (default: JACKFIELD_URL, else the local gateway)"),
+    argument("--key", group="gateway", help="API key (default: JACKFIELD_KEY, else the local gateway's key file)"),
+)
+"""The options of every command that talks to a gateway."""
