@@ -104,7 +104,7 @@ def test_names_become_names_of_sources_and_a_taken_one_is_refused() -> None:
     with pytest.raises(UsageError, match="The name 'a-b' is taken by the server 'a b'"):
         taken_over({"a b": {"command": "x"}, "a-b": {"command": "x"}})
     for name in ("builtin", "???"):
-        with pytest.raises(UsageError, match="A source cannot be called"):
+        with pytest.raises(UsageError, match="cannot be a source's name"):
             taken_over({name: {"command": "x"}})
 
 
