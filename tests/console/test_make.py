@@ -56,7 +56,7 @@ def test_root_on_debian_gets_chromium_without_being_asked(machine: Path) -> None
 def test_whoever_may_not_install_it_gets_the_one_of_playwright(machine: Path) -> None:
     add(machine, "id", "echo 1000")
     add(machine, "playwright", f'echo "playwright $@" >> {machine.parent}/asked')
-    assert "fetching the Chromium of Playwright" in bring_browser(machine)
+    assert "downloading Playwright's Chromium" in bring_browser(machine)
     assert (machine.parent / "asked").read_text(encoding="utf-8") == "playwright install chromium\n"
 
 

@@ -114,7 +114,7 @@ def test_make_serve_sets_itself_up_and_serves_the_demo(clone: Path) -> None:
         said = output.read_text(encoding="utf-8")
     manifest = msgspec.json.decode(answer.content)
 
-    assert "making an environment in .venv" in said
+    assert "creating .venv with" in said
     assert f"http://127.0.0.1:{port}/" in said
     assert "admin.key" in said
     assert "curl " in said
@@ -153,7 +153,7 @@ def test_a_python_without_venv_is_told_the_package_that_has_it(tmp_path: Path, b
     add_python(bare_machine, new_enough=True, without="ensurepip")
     answer = prepare(copy_of_the_folder(tmp_path / "clone"), bare_machine)
     assert answer.returncode == 1
-    assert "python3 cannot make virtual environments." in answer.stderr
+    assert "python3 cannot create virtual environments." in answer.stderr
     assert "apt-get install python3-venv" in answer.stderr
     assert "python3.12-venv" in answer.stderr
 
