@@ -1,7 +1,4 @@
-"""Requests and answers over one two-way stream: who waits for which answer. Used by the wires that have such a stream.
-
-Above: `stdio.py`, `sse.py`. Below: a function that sends bytes; incoming bytes are fed in.
-"""
+"""Requests and responses over one two-way stream, for the transports that have such a stream; background tasks for all."""
 
 import asyncio
 import logging
@@ -10,19 +7,21 @@ from typing import Any
 
 from msgspec import Raw
 
-from jackfield.sources.mcp import messages
-from jackfield.sources.mcp.messages import Message
-from jackfield.sources.mcp.transport import INTERNAL_ERROR, NotDelivered, RpcError, TransportListener, UpstreamLost
+from jackfield.protocol import jsonrpc
+from jackfield.protocol.jsonrpc import INTERNAL_ERROR, NotAMessage, RpcError, RpcMessage
+from jackfield.protocol.mcp import DISCOVER, INITIALIZE
+from jackfield.sources.mcp.transport import NotDelivered, TransportListener, UpstreamLost
 
 TELL_SECONDS = 2.0
-"""How long we try to tell a server that a call was cancelled, or our answer to its question."""
-
-MOST_ERRANDS = 1_000
-"""Questions of one server that are open at a time; one that asks more means us no good."""
+"""How long sending a cancellation, or our response to the server's request, may take."""
+MAX_TASKS = 1_000
+"""Requests of one server that are open at a time; those beyond are not answered."""
+HANDSHAKES = frozenset({INITIALIZE, DISCOVER})
+"""Requests that are not cancelled by a notification."""
 
 
 class DuplexRequests:
-    """The calls in flight on one stream."""
+    """The requests in flight on one stream. Incoming bytes are fed in."""
 
     def __init__(self, name: str, *, send: Callable[[bytes], Awaitable[None]], listener: TransportListener) -> None:
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
@@ -30,45 +29,45 @@ class DuplexRequests:
         self._listener = listener
         self._waiting: dict[int | str, asyncio.Future[Raw]] = {}
         self._lost: UpstreamLost | None = None
-        self.errands = BackgroundTasks(self._log)
-
-    async def call(self, number: int, method: str, params: Raw) -> Raw:
-        if self.lost is not None:
-            raise self.lost
-        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        try:
-            await self._send(messages.request(number, method, params))
-            return await answer
-        except asyncio.CancelledError:
-            if method not in ("initialize", "server/discover") and self._lost is None:
-                self.errands.start(self._tell(cancelled(number)))
-            raise
-        finally:
-            del self._waiting[number]
-            if answer.done() and not answer.cancelled():
-                answer.exception()  # lost while it was being sent: nobody reads that
+        self._tasks = BackgroundTasks(self._log)
 
     @property
     def lost(self) -> NotDelivered | None:
         """Why nothing can be sent any more."""
         return None if self._lost is None else NotDelivered(self._lost.message)
 
+    async def call(self, number: int, method: str, params: Raw) -> Raw:
+        if self._lost is not None:
+            raise NotDelivered(self._lost.message)
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            await self._send(jsonrpc.request(number, method, params))
+            return await answer
+        except asyncio.CancelledError:
+            if method not in HANDSHAKES and self._lost is None:
+                self._tasks.start(self._tell(cancellation(number)))
+            raise
+        finally:
+            del self._waiting[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # lost while it was being sent: nobody reads that
+
     async def notify(self, method: str, params: Raw) -> None:
-        await self._send(messages.notification(method, params))
+        await self._send(jsonrpc.notification(method, params))
 
     def feed(self, frame: bytes | str) -> None:
         """Take one frame from the server. What is no message is logged and skipped."""
         try:
-            incoming = messages.parse(frame)
-        except messages.NotAMessage as fault:
+            incoming = jsonrpc.parse(frame)
+        except NotAMessage as fault:
             self._log.warning("skipped what is %s", fault)
             return
         for message in incoming:
             self._take(message)
 
     def lose(self, error: UpstreamLost) -> None:
-        """The stream is gone: nobody gets an answer any more."""
+        """The stream is gone: no request gets its response any more."""
         self._lost = error
         for answer in self._waiting.values():
             if not answer.done():
@@ -76,23 +75,19 @@ class DuplexRequests:
 
     async def close(self) -> None:
         self.lose(UpstreamLost("The connection was closed."))
-        await self.errands.close()
+        await self._tasks.close()
 
-    def _take(self, message: Message) -> None:
-        if message.method is None:
-            answer = None if message.id is None else self._waiting.get(message.id)
-            if message.is_response and answer is not None and not answer.done():
-                try:
-                    answer.set_result(message.taken())
-                except RpcError as error:
-                    answer.set_exception(error)
-        elif message.id is None:
-            self._listener.notified(message.method, message.params, during=None)
-        elif self.errands.has_room:
-            self.errands.start(self._answer(message.id, message.method, message.params))
-
-    async def _answer(self, number: int | str, method: str, params: Raw) -> None:
-        await self._tell(await answer_to(self._listener, number, method, params, during=None))
+    def _take(self, message: RpcMessage) -> None:
+        if message.method is not None:
+            self._tasks.dispatch(message, self._listener, during=None, send=self._tell)
+            return
+        answer = None if message.id is None else self._waiting.get(message.id)
+        if answer is None or answer.done() or not message.is_response:
+            return
+        try:
+            answer.set_result(message.unwrap())
+        except RpcError as error:
+            answer.set_exception(error)
 
     async def _tell(self, message: bytes) -> None:
         async with asyncio.timeout(TELL_SECONDS):
@@ -100,21 +95,31 @@ class DuplexRequests:
 
 
 class BackgroundTasks:
-    """Small things to do beside a call. They end by themselves, or when the wire closes."""
+    """Small tasks beside the requests. They end by themselves, or when the transport closes."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more question of the server is taken up. What is beyond stays unanswered."""
-        return len(self._tasks) < MOST_ERRANDS
-
-    def start(self, errand: Coroutine[Any, Any, None] | Awaitable[None]) -> None:
-        task = asyncio.ensure_future(errand)
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+
+    def dispatch(
+        self,
+        message: RpcMessage,
+        listener: TransportListener,
+        *,
+        during: int | None,
+        send: Callable[[bytes], Awaitable[None]],
+    ) -> None:
+        """Hand a notification to the listener, or have it answer a request, as long as not too many are open."""
+        assert message.method is not None
+        if message.id is None:
+            listener.notified(message.method, message.params, during=during)
+        elif len(self._tasks) < MAX_TASKS:
+            self.start(_answer(message.id, message.method, message.params, listener, during, send))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -128,20 +133,24 @@ class BackgroundTasks:
             self._log.debug("could not tell the server: %s", fault)
 
 
-def cancelled(number: int) -> bytes:
-    return messages.notification(
-        "notifications/cancelled", messages.encoded({"requestId": number, "reason": "nobody waits for it any more"})
-    )
+def cancellation(number: int) -> bytes:
+    params = {"requestId": number, "reason": "nobody waits for it any more"}
+    return jsonrpc.notification("notifications/cancelled", params)
 
 
-async def answer_to(
-    listener: TransportListener, number: int | str, method: str, params: Raw, *, during: int | None
-) -> bytes:
-    """The listener's answer to a server's request, as bytes to send."""
+async def _answer(
+    number: int | str,
+    method: str,
+    params: Raw,
+    listener: TransportListener,
+    during: int | None,
+    send: Callable[[bytes], Awaitable[None]],
+) -> None:
     try:
-        return messages.response(number, await listener.asked(method, params, during=during))
+        body = jsonrpc.response(number, await listener.asked(method, params, during=during))
     except RpcError as refusal:
-        return messages.error_response(number, refusal)
-    except Exception:  # a border: one question of a server
+        body = jsonrpc.error_response(number, refusal)
+    except Exception:  # a border: one request of a server
         logging.getLogger("jackfield.mcp").exception("could not answer %s", method)
-        return messages.error_response(number, RpcError("The client could not answer.", number=INTERNAL_ERROR))
+        body = jsonrpc.error_response(number, RpcError(INTERNAL_ERROR, "The client could not answer."))
+    await send(body)

@@ -1,8 +1,27 @@
-"""Every way that asking an MCP server ends without its answer.
+"""The transport of an MCP client: how messages go to one server and come back.
 
-McpError
-├── RpcError            the server answered with a JSON-RPC error
-└── UpstreamLost        the connection broke; whether the server did anything, nobody knows
+Ours are `http.py` and `stdio.py`. To bring one of your own (seed 001's MCPTransport), write a class with `call` and
+`close`, and name a factory in the entry-point group `jackfield.mcp_transports`. The name of the entry point is what
+`transport` says in the config:
+
+    class Pigeon:
+        async def call(self, method: str, params: Raw) -> Raw: ...    # the raw result; raises RpcError for an error
+        async def close(self) -> None: ...
+
+    def make(name: str, options: dict[str, Any], surroundings: Surroundings) -> Transport:
+        return Pigeon(options["loft"])
+
+    # pyproject.toml of that package                     # jackfield.toml of who uses it
+    # [project.entry-points."jackfield.mcp_transports"]    [sources.far]
+    # pigeon = "my_package:make"                           kind = "mcp"
+    #                                                      transport = "pigeon"
+    #                                                      options = { loft = "north" }   # and url, headers
+
+`call` is cancelled when nobody waits any more: stop, and tell the server if you can. Raise `UpstreamLost` when the
+connection is gone; the gateway then makes a new transport. `RpcError` is in `jackfield.protocol.jsonrpc`.
+
+McpClientError          the server's answer cannot be used
+└── UpstreamLost        the connection broke; the server may or may not have done something
     ├── NotDelivered    it broke before the server can have read the request
     └── SessionLost     the server has forgotten our session, and refused the request for that
 """
@@ -15,24 +34,13 @@ from msgspec import Raw
 from jackfield.errors import JackfieldError
 from jackfield.sources.base import Surroundings
 
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INVALID_REQUEST = -32600
-INTERNAL_ERROR = -32603
-UNSUPPORTED_VERSION = -32022
+GROUP = "jackfield.mcp_transports"
+MAX_MESSAGE = 32 * 1024 * 1024
+"""Bytes of the largest message we take from a server."""
 
 
 class McpClientError(JackfieldError):
     code = "mcp_error"
-
-
-class RpcError(McpClientError):
-    """What the server said, in its words."""
-
-    def __init__(self, message: str, *, number: int, data: Any = None) -> None:
-        super().__init__(message)
-        self.number = number
-        self.data = data
 
 
 class UpstreamLost(McpClientError):
@@ -45,11 +53,6 @@ class NotDelivered(UpstreamLost):
 
 class SessionLost(UpstreamLost):
     """Safe to send again in a new session."""
-
-
-GROUP = "jackfield.mcp_transports"
-MAX_MESSAGE = 32 * 1024 * 1024
-"""Bytes of the largest message we take from a server."""
 
 
 class Transport(Protocol):
@@ -66,12 +69,13 @@ TransportFactory = Callable[[str, dict[str, Any], Surroundings], Transport]
 
 
 class TransportListener(Protocol):
-    """Who hears what a server says of its own accord."""
+    """Gets what a server sends of its own accord."""
 
-    def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
+    def notified(self, method: str, params: Raw, *, during: int | None) -> None:
+        """A notification. `during` is the number of our request that it belongs to, if that is known."""
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
-        """Answer the server's request, or raise `RpcError`. `during` is our request it belongs to, if that is known."""
+        """The result of a server's request. Raises `RpcError` to refuse it."""
 
     def lost(self, error: UpstreamLost) -> None:
         """The connection is gone, and not because it was closed."""
@@ -98,7 +102,7 @@ class ClientTransport(Protocol):
 
 
 class PluginTransport:
-    """Another package's transport as a wire. It carries answers only: the server cannot ask or notify."""
+    """Another package's transport. The server cannot ask or notify over it."""
 
     legacy_only: ClassVar[bool] = False
 
@@ -115,7 +119,7 @@ class PluginTransport:
         return await self._transport.call(method, params)
 
     async def notify(self, method: str, params: Raw) -> None:
-        """Not carried. The one notification that a server waits for, `initialized`, changes nothing for it."""
+        """Not sent. The one notification that a server waits for, `initialized`, changes nothing for it."""
 
     async def close(self) -> None:
         await self._transport.close()
