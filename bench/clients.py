@@ -59,12 +59,16 @@ async def mcp_ours(url: str) -> None:
             lambda listener: StreamableHttpTransport(
                 "bench", url, headers={}, outgoing=outgoing, named_by=url, listener=listener
             ),
-            terms=ConnectOptions(seconds=10, first_seconds=10),
-            changed=lambda: None,
+            options=ConnectOptions(seconds=10, first_seconds=10),
         )
-        talk = CallHandlers(report=lambda _: None, note=lambda _: None)
-        await serve_rounds(lambda: upstream.call("echo", ECHO, headers={}, talk=talk))
-        await upstream.close()
+
+        def changed() -> None:
+            """A source would refresh its tools."""
+
+        handlers = CallHandlers(report=lambda _: None, note=lambda _: None)
+        connection = await upstream.connect(changed)
+        await serve_rounds(lambda: upstream.call(connection, "echo", ECHO, headers=(), handlers=handlers))
+        await upstream.release(changed)
 
 
 async def mcp_sdk(url: str) -> None:

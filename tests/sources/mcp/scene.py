@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
@@ -33,6 +34,10 @@ EVERYTHING = HERE / "everything.py"
 PLAIN = HERE / "plain.py"
 BOUND = PATIENCE
 START_WITHIN = 30.0
+
+
+def raw_json(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
 
 
 def plain(mode: str) -> list[str]:

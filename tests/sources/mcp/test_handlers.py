@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
 from jackfield.sources.mcp.handlers import answer_question, as_progress, log_note
-from jackfield.sources.mcp.messages import encoded
-from jackfield.sources.mcp.transport import RpcError
+from tests.sources.mcp.scene import raw_json
 
 FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
 SIGN_IN = {"message": "Sign in", "mode": "url", "url": "https://login.example"}
@@ -25,7 +25,7 @@ async def answered(
         asked.append(request)
         return answer
 
-    raw = await answer_question("elicitation/create", encoded(params), elicit=person, key=key)
+    raw = await answer_question("elicitation/create", raw_json(params), elicit=person, key=key)
     return asked[0], msgspec.json.decode(raw)
 
 
@@ -53,7 +53,7 @@ async def test_a_url_is_shown_and_has_no_content() -> None:
 
 
 async def test_nobody_to_ask_declines_and_a_ping_is_answered() -> None:
-    assert msgspec.json.decode(await answer_question("elicitation/create", encoded(FORM), elicit=None)) == {
+    assert msgspec.json.decode(await answer_question("elicitation/create", raw_json(FORM), elicit=None)) == {
         "action": "decline"
     }
     assert bytes(await answer_question("ping", Raw(b"{}"), elicit=None)) == b"{}"
@@ -69,25 +69,25 @@ async def test_what_we_do_not_give_is_refused_by_name(method: str) -> None:
 @pytest.mark.parametrize("params", [{}, {"message": 5}, {"message": "x", "requestedSchema": {"required": ["a\u200b"]}}])
 async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(RpcError, match="not one that can be asked"):
-        await answer_question("elicitation/create", encoded(params), elicit=None)
+        await answer_question("elicitation/create", raw_json(params), elicit=None)
 
 
 def test_progress_names_its_request() -> None:
-    said = encoded({"progressToken": 7, "progress": 1, "total": 4, "message": "half"})
+    said = raw_json({"progressToken": 7, "progress": 1, "total": 4, "message": "half"})
     assert as_progress(said) == (7, Progress(progress=1, total=4, message="half"))
-    assert as_progress(encoded({"progressToken": "x", "progress": 1}))[0] is None
-    assert as_progress(encoded({"progress": "fast"})) == (None, None)
+    assert as_progress(raw_json({"progressToken": "x", "progress": 1}))[0] is None
+    assert as_progress(raw_json({"progress": "fast"})) == (None, None)
 
 
 def test_a_log_notification_is_one_bounded_line_without_tricks() -> None:
-    assert log_note(encoded({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
+    assert log_note(raw_json({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
         logging.ERROR,
         LogNote(level="alert", message="a b[31m", logger="db"),
     )
-    assert log_note(encoded({"level": "debug", "data": {"a": 1}})) == (
+    assert log_note(raw_json({"level": "debug", "data": {"a": 1}})) == (
         logging.DEBUG,
         LogNote(level="debug", message='{"a":1}'),
     )
-    assert len(log_note(encoded({"data": "x" * 10_000}))[1].message) == 2_001
-    assert log_note(encoded({"level": "loud", "data": ""}))[1].level == "info"
-    assert log_note(encoded([]))[0] == logging.DEBUG
+    assert len(log_note(raw_json({"data": "x" * 10_000}))[1].message) == 2_001
+    assert log_note(raw_json({"level": "loud", "data": ""}))[1].level == "info"
+    assert log_note(raw_json([]))[0] == logging.DEBUG

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from jackfield.errors import ConfigError
+from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.sources.mcp import connection, duplex
-from jackfield.sources.mcp.handlers import LONGEST_LOG, answer_question, as_progress
-from jackfield.sources.mcp.messages import encoded
+from jackfield.sources.mcp.handlers import MAX_LOG, answer_question, as_progress
 from jackfield.sources.mcp.source import server_of_a_request
-from jackfield.sources.mcp.transport import McpClientError, RpcError
-from tests.sources.mcp.scene import scene
+from jackfield.sources.mcp.transport import McpClientError
+from tests.sources.mcp.scene import raw_json, scene
 from tests.sources.mcp.test_http import HELLO, Server, event, said, streamed
 from tests.sources.upstream import Received, Upstream
 
@@ -53,7 +53,7 @@ async def test_a_list_without_end_is_not_read_to_it(
 async def test_of_a_flood_of_questions_a_bounded_number_is_put(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duplex, "MOST_ERRANDS", 20)
+    monkeypatch.setattr(duplex, "MAX_TASKS", 20)
     asked: list[str] = []
 
     async def never_answered(question: Any) -> ElicitAnswer:
@@ -80,7 +80,7 @@ async def test_a_model_is_asked_for_a_call_only() -> None:
     no_wire: Any = None
     idle = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None, sample=_spend)
     with pytest.raises(RpcError, match="does not answer sampling/createMessage"):
-        await idle.asked("sampling/createMessage", encoded({}), during=None)
+        await idle.asked("sampling/createMessage", raw_json({}), during=None)
 
 
 async def _spend(_: Any) -> Any:
@@ -91,14 +91,14 @@ async def _spend(_: Any) -> Any:
 async def test_only_addresses_of_the_web_are_shown_to_people(url: str | None) -> None:
     params = {"message": "Sign in", "mode": "url", "url": url}
     with pytest.raises(RpcError, match="Only http and https urls"):
-        await answer_question("elicitation/create", encoded(params), elicit=None)
+        await answer_question("elicitation/create", raw_json(params), elicit=None)
 
 
 def test_what_progress_says_is_short_and_plain() -> None:
-    _, progress = as_progress(encoded({"progressToken": 1, "progress": 1, "message": "a\u202eb" + "x" * 10_000}))
+    _, progress = as_progress(raw_json({"progressToken": 1, "progress": 1, "message": "a\u202eb" + "x" * 10_000}))
     assert progress is not None
     assert progress.message is not None
-    assert (progress.message[:3], len(progress.message)) == ("abx", LONGEST_LOG + 1)
+    assert (progress.message[:3], len(progress.message)) == ("abx", MAX_LOG + 1)
 
 
 @pytest.mark.parametrize("headers", [{"Host": "inner.example"}, {"transfer-encoding": "chunked"}, {"x": "a\r\nb: c"}])
@@ -125,8 +125,8 @@ def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str
 async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None:
     asked: list[str] = []
     line, talk = _shared_line(asked)
-    line._talks = {1: talk("ada"), 2: talk("bob")}
-    question = encoded({"message": "Well?"})
+    line._calls = {1: talk("ada"), 2: talk("bob")}
+    question = raw_json({"message": "Well?"})
     with pytest.raises(RpcError, match="nothing says which of them asks"):
         await line.asked("elicitation/create", question, during=None)
     await line.asked("elicitation/create", question, during=2)
@@ -136,9 +136,9 @@ async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None
 async def test_a_question_is_never_put_to_another_key_because_the_asker_already_waits() -> None:
     asked: list[str] = []
     line, talk = _shared_line(asked)
-    question = encoded({"message": "Well?"})
+    question = raw_json({"message": "Well?"})
     for other, put_to in (("ada", ["ada"]), ("bob", [])):
-        line._talks = {1: talk("ada"), 2: talk(other)}
+        line._calls = {1: talk("ada"), 2: talk(other)}
         line._asking[1] = 1
         asked.clear()
         with nullcontext() if put_to else pytest.raises(RpcError, match="nothing says which of them asks"):

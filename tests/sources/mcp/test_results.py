@@ -7,7 +7,8 @@ import pytest
 from msgspec import Raw
 
 from jackfield.model.call import Done, Failed
-from jackfield.sources.mcp.results import outcome_of, question_in
+from jackfield.sources.mcp.connection import input_required
+from jackfield.sources.mcp.source import outcome_of
 from jackfield.sources.mcp.transport import McpClientError
 
 INFO = {"io.modelcontextprotocol/serverInfo": {"name": "inner", "version": "1"}}
@@ -71,12 +72,12 @@ def test_an_answer_that_is_not_mcps_is_a_failure_that_says_so(answer: bytes) -> 
 
 
 def test_a_question_is_told_from_an_answer() -> None:
-    assert question_in(Raw(b'{"content":[{"type":"text","text":"input_required"}]}')) is None
-    question = question_in(
+    assert input_required(Raw(b'{"content":[{"type":"text","text":"input_required"}]}')) is None
+    question = input_required(
         Raw(b'{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}')
     )
     assert question is not None
     assert question.requests is not None
     assert (question.requests["a"].method, question.state) == ("roots/list", "s")
     with pytest.raises(McpClientError):
-        question_in(Raw(b'{"resultType":"input_required","inputRequests":[]}'))
+        input_required(Raw(b'{"resultType":"input_required","inputRequests":[]}'))

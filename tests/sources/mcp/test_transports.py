@@ -12,15 +12,15 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import ConfigError
+from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources import plugins as foreign
 from jackfield.sources.base import Surroundings
 from jackfield.sources.mcp.handshake import agree
-from jackfield.sources.mcp.messages import encoded
 from jackfield.sources.mcp.options import parse_options
-from jackfield.sources.mcp.source import wire_maker
-from jackfield.sources.mcp.transport import GROUP, ClientTransport, RpcError, Transport, UpstreamLost
+from jackfield.sources.mcp.source import TransportMaker
+from jackfield.sources.mcp.transport import GROUP, ClientTransport, Transport, UpstreamLost
 from tests.requirement import requirement
-from tests.sources.mcp.scene import HttpServer, eventually, lives, plain, scene
+from tests.sources.mcp.scene import HttpServer, eventually, lives, plain, raw_json, scene
 
 CALLS: list[str] = []
 
@@ -35,11 +35,11 @@ class Pigeon:
         CALLS.append(method)
         match method:
             case "server/discover":
-                return encoded({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+                return raw_json({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
             case "tools/list":
-                return encoded({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+                return raw_json({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
             case "tools/call" if msgspec.json.decode(params)["name"] == "echo":
-                return encoded(
+                return raw_json(
                     {"content": [{"type": "text", "text": msgspec.json.decode(params)["arguments"]["text"]}]}
                 )
             case "tools/call":
@@ -47,7 +47,7 @@ class Pigeon:
                     await asyncio.Event().wait()
                 finally:
                     CALLS.append("stopped")
-        raise RpcError("Method not found", number=-32601)
+        raise RpcError(METHOD_NOT_FOUND, "Method not found")
 
     async def close(self) -> None:
         self.closed = True
@@ -73,7 +73,7 @@ class Listener:
     def notified(self, method: str, params: Raw, *, during: int | None) -> None: ...
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:  # noqa: ARG002 - a listener's promise
-        raise RpcError(method, number=-32601)
+        raise RpcError(METHOD_NOT_FOUND, method)
 
     def lost(self, error: UpstreamLost) -> None: ...
 
@@ -87,7 +87,7 @@ class Case:
     async def call(self, number: int, method: str, params: dict[str, Any]) -> Any:
         headers: dict[str, str] = {}
         async with asyncio.timeout(10):
-            return msgspec.json.decode(await self.wire.call(number, method, encoded(params), headers=headers))
+            return msgspec.json.decode(await self.wire.call(number, method, raw_json(params), headers=headers))
 
 
 @asynccontextmanager
@@ -106,7 +106,7 @@ async def case_of(kind: str, folder: Path, server: HttpServer) -> AsyncIterator[
             (server.state / mark).unlink(missing_ok=True)
         hangs, stopped = (server.state / "hanging").exists, (server.state / "stopped").exists
     async with scene(folder, command=["unused"]) as far:
-        wire = wire_maker("far", parse_options(options, where="sources.far"), far.surroundings)(Listener())
+        wire = TransportMaker("far", parse_options(options, where="sources.far"), far.surroundings)(Listener())
         await wire.open()
         try:
             yield Case(wire, hangs, stopped)

@@ -1,9 +1,6 @@
-"""Tools that live on MCP servers: `kind = "mcp"`. One connection per server, shared by all calls.
+"""Tools of MCP servers: `kind = "mcp"`. One connection per server, shared by all calls; results pass unparsed.
 
-We speak JSON-RPC ourselves, with results passed on unparsed. The SDK's client was measured at more than ten times the
-CPU per call; importing it takes a second; and one failed request ends its whole connection. `source.py` is what the
-keeper holds; below it `upstream.py` keeps one `connection.py`, `handshake.py` agrees on a revision, and a wire carries
-messages: `streamable.py`, `sse.py`, `stdio.py`, or another package's (`wires.py`). `listing.py` and `results.py` turn
-what a server says into our words. May import: outgoing, workers, what every source may. Never: another kind of
-source, the `mcp` package.
+`source.py` is the source. Below it `upstream.py` keeps a `connection.py` open, `handshake.py` agrees on a revision,
+`handlers.py` answers what the server asks, and a transport carries the messages: `http.py`, `stdio.py`, or another
+package's (`transport.py`). docs/why.md says why this is not the SDK's client.
 """

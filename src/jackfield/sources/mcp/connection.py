@@ -1,7 +1,7 @@
-"""One connection to an MCP server, from its handshake to its end.
+"""One connection to an MCP server, from its handshake to its end: `tools/list`, `tools/call`, subscriptions.
 
-Above: `upstream.py`, which makes a new one when it is lost. Below: a wire and the handshake over it. What the server
-says of its own accord arrives here: how far a call is, log lines, questions for a person, and that its tools changed.
+`upstream.py` opens a new one when it is lost. What the server sends of its own accord arrives here and is handed to the
+call that it belongs to.
 """
 
 import asyncio
@@ -15,19 +15,17 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, NO_PARAMS, RpcError
+from jackfield.protocol.jsonrpc import encode as encode_json
+from jackfield.protocol.mcp import ELICIT, LOG_LEVEL_KEY, ParamHeader, param_headers
 from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.mcp.handlers import ELICIT, Sample, answer_question, as_progress, log_note
-from jackfield.sources.mcp.handshake import ELICITATION, SAMPLING, Agreement, agree
+from jackfield.sources.mcp.handlers import Sample, answer_question, as_progress, log_note
+from jackfield.sources.mcp.handshake import Agreement, agree
 from jackfield.sources.mcp.listing import MAX_TOOLS
-from jackfield.sources.mcp.messages import encoded
-from jackfield.sources.mcp.results import InputRequired, question_in
-from jackfield.sources.mcp.routing import HeaderMap, param_headers, routing_headers
 from jackfield.sources.mcp.transport import (
-    INVALID_REQUEST,
     MAX_MESSAGE,
     ClientTransport,
     McpClientError,
-    RpcError,
     TransportListener,
     UpstreamLost,
 )
@@ -37,23 +35,24 @@ MAX_LIST = 2 * MAX_MESSAGE
 """Bytes of all pages of a list together."""
 MAX_ROUNDS = 10
 """How often a server may ask something before it answers one call."""
-STATE_PAUSE = 0.1
+ROUND_SECONDS = 0.1
 """Before a call is sent again that the server put off without a question."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
-LASTED = 5.0
-"""A subscription that held this many seconds was a good one; the next pause is short again."""
-LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+STABLE_SECONDS = 5.0
+"""After a subscription that lasted this long, the next pause is short again."""
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+SAMPLING: dict[str, Any] = {"sampling": {}}
 
 
 class CallHandlers(Struct, frozen=True, kw_only=True):
-    """One call, as far as the server may talk to who made it."""
+    """Where a server's messages during one call go."""
 
     report: Callable[[Progress], None]
     note: Callable[[LogNote], None]
     elicit: Elicit | None = None
     principal: str = ""
-    """Who made it."""
+    """Who made the call."""
 
 
 class _Page(Struct):
@@ -61,16 +60,32 @@ class _Page(Struct):
     next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
 
 
+class InputRequest(Struct):
+    """Something a server wants to know before it goes on."""
+
+    method: str
+    params: Raw = NO_PARAMS
+
+
+class InputRequired(Struct):
+    """A result of 2026-07-28 that asks for input."""
+
+    result_type: str = msgspec.field(default="complete", name="resultType")
+    requests: dict[str, InputRequest] | None = msgspec.field(default=None, name="inputRequests")
+    state: str | None = msgspec.field(default=None, name="requestState")
+
+
 _decode_page = msgspec.json.Decoder(_Page).decode
+_decode_input_required = msgspec.json.Decoder(InputRequired).decode
 
 
 class Connection:
-    """One connection, from its handshake to its end."""
+    """One connection. It listens to its transport."""
 
     def __init__(
         self,
         name: str,
-        make_wire: Callable[[TransportListener], ClientTransport],
+        make_transport: Callable[[TransportListener], ClientTransport],
         *,
         lost: Callable[["Connection", UpstreamLost], None],
         changed: Callable[[], None],
@@ -79,15 +94,15 @@ class Connection:
         self._sample = sample
         self._capabilities = ELICITATION if sample is None else {**ELICITATION, **SAMPLING}
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
-        self._wire = make_wire(self)
-        self._tell_lost = lost
+        self._transport = make_transport(self)
+        self._on_lost = lost
         self._changed = changed
         self._numbers = count(1)
-        self._talks: dict[int, CallHandlers] = {}
+        self._calls: dict[int, CallHandlers] = {}
         self._asking: Counter[int] = Counter()
         """By call: how many of its questions wait for an answer."""
         self._agreement: Agreement | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._subscription: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._began = time.monotonic()
         self._broken: UpstreamLost | None = None
@@ -100,14 +115,10 @@ class Connection:
     def instructions(self) -> str:
         return "" if self._agreement is None else self._agreement.instructions
 
-    @property
-    def _is_modern(self) -> bool:
-        return self._agreement is not None and self._agreement.is_modern
-
     async def open(self, *, probe_seconds: float, handshake_only: bool = False) -> None:
-        await self._wire.open()
+        await self._transport.open()
         agreement = await agree(
-            self._wire,
+            self._transport,
             self._ask,
             capabilities=self._capabilities,
             probe_seconds=probe_seconds,
@@ -118,28 +129,28 @@ class Connection:
         self._agreement = agreement
         self._log.info("speaks revision %s of MCP", agreement.revision)
         if agreement.is_modern and agreement.tells_of_changes:
-            self._following = asyncio.create_task(self._follow_changes(), name="mcp subscription")
+            self._subscription = asyncio.create_task(self._follow_changes(), name="mcp subscription")
 
     async def close(self) -> None:
         """Safe to call twice; the second waits for the first."""
-        await asyncio.shield(self.bury())
+        await asyncio.shield(self.start_closing())
 
-    def bury(self) -> "asyncio.Task[None]":
-        """Begin to close, without waiting for it."""
+    def start_closing(self) -> "asyncio.Task[None]":
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="mcp closing")
         return self._closing
 
     async def _close(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait([self._following])
+        if self._subscription is not None:
+            self._subscription.cancel()
+            await asyncio.wait([self._subscription])
         try:
-            await self._wire.close()
-        except Exception:  # noqa: BLE001 - a border: a foreign transport may raise anything; logged
+            await self._transport.close()
+        except Exception:  # noqa: BLE001 - a border: another package's transport may raise anything; logged
             self._log.exception("the connection did not close cleanly")
 
     async def list_tools(self) -> list[Raw]:
+        """The raw definitions of all tools, page by page."""
         tools: list[Raw] = []
         params: dict[str, Any] = {}
         seen: set[str] = set()
@@ -160,25 +171,29 @@ class Connection:
             params = {"cursor": page.next_cursor}
         return tools
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: CallHandlers) -> Raw:
-        """Call until the answer is one: a server of 2026-07-28 may ask something first."""
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, headers: tuple[ParamHeader, ...], handlers: CallHandlers
+    ) -> Raw:
+        """The raw result of `tools/call`. A server of 2026-07-28 may ask for input first, several times."""
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        said = param_headers(headers, arguments) if headers else {}
-        answer = await self._request("tools/call", params, name=tool, headers=said, talk=talk)
+        sent = param_headers(headers, arguments) if headers else {}
+        answer = await self._request("tools/call", params, name=tool, headers=sent, handlers=handlers)
+        if self._agreement is None or not self._agreement.is_modern:
+            return answer
         for _ in range(MAX_ROUNDS):
-            question = question_in(answer) if self._is_modern else None
+            question = input_required(answer)
             if question is None:
                 return answer
-            responses = await self._responses(question, talk.elicit)
+            responses = await self._input_responses(question, handlers.elicit)
             if not responses:
-                await asyncio.sleep(STATE_PAUSE)
+                await asyncio.sleep(ROUND_SECONDS)
             again = {**params, "inputResponses": responses} if responses else dict(params)
             if question.state is not None:
                 again["requestState"] = question.state
-            answer = await self._request("tools/call", again, name=tool, headers=said, talk=talk)
+            answer = await self._request("tools/call", again, name=tool, headers=sent, handlers=handlers)
         raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
 
-    async def _responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
+    async def _input_responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
         try:
             return {
                 key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample, key=key)
@@ -188,69 +203,69 @@ class Connection:
             raise McpClientError(f"The server asked for what it cannot have. {refusal.message}") from None
 
     def notified(self, method: str, params: Raw, *, during: int | None) -> None:
-        """Whatever it is, it must not end the connection that it came over."""
+        """No notification may end the connection that it came over."""
         if method == "notifications/progress":
             number, progress = as_progress(params)
-            talk = None if number is None else self._talks.get(number)
-            if talk is not None and progress is not None:
-                talk.report(progress)
+            handlers = None if number is None else self._calls.get(number)
+            if handlers is not None and progress is not None:
+                handlers.report(progress)
         elif method == "notifications/message":
             level, note = log_note(params)
             self._log.log(level, "%s", note.message if note.logger is None else f"{note.logger}: {note.message}")
-            talk = self._talk_of(during)
-            if talk is not None:
-                talk.note(note)
+            handlers = self._handlers_of(during)
+            if handlers is not None:
+                handlers.note(note)
         elif method in ("notifications/tools/list_changed", "notifications/subscriptions/acknowledged"):
             self._changed()
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
-        """A question of the older era. On a shared stream nobody says which call it is about (`_asker`).
+        """A request of the handshake era. On a shared stream nothing says which call it belongs to (`_asker`).
 
-        A model is asked for a call only: a server may not spend the operator's money when nobody wants anything of it.
+        A model is asked during calls only: a server may not spend the operator's money while nobody uses it.
         """
         number = self._asker() if during is None else during
-        if number is None and self._talks and method == ELICIT:
+        if number is None and self._calls and method == ELICIT:
             raise RpcError(
-                f"{len(self._talks)} calls are running, and nothing says which of them asks. Ask one at a time.",
-                number=INVALID_REQUEST,
+                INVALID_REQUEST,
+                f"{len(self._calls)} calls are running, and nothing says which of them asks. Ask one at a time.",
             )
-        talk = None if number is None else self._talks.get(number)
-        sample = self._sample if self._talks else None
-        if number is None or talk is None:
+        handlers = None if number is None else self._calls.get(number)
+        sample = self._sample if self._calls else None
+        if number is None or handlers is None:
             return await answer_question(method, params, elicit=None, sample=sample)
         self._asking[number] += 1
         try:
-            return await answer_question(method, params, elicit=talk.elicit, sample=sample)
+            return await answer_question(method, params, elicit=handlers.elicit, sample=sample)
         finally:
             self._asking[number] -= 1
             if not self._asking[number]:
                 del self._asking[number]
 
-    def _asker(self) -> int | None:
-        """The call that asks: one alone, or the only one that does not wait for an answer already.
-
-        The latter is likely, not certain, so only among calls of one principal: nobody is shown another's question.
-        """
-        if len(self._talks) == 1:
-            return next(iter(self._talks))
-        if len({talk.principal for talk in self._talks.values()}) > 1:
-            return None
-        free = [number for number in self._talks if number not in self._asking]
-        return free[0] if len(free) == 1 else None
-
-    def _talk_of(self, during: int | None) -> CallHandlers | None:
-        """The call that something is about: the one that is known, else the only one."""
-        if during is not None:
-            return self._talks.get(during)
-        return next(iter(self._talks.values())) if len(self._talks) == 1 else None
-
     def lost(self, error: UpstreamLost) -> None:
         self._log.warning("the connection was lost: %s", error)
         self._broken = error
-        self._tell_lost(self, error)
+        self._on_lost(self, error)
+
+    def _asker(self) -> int | None:
+        """The call that asks: the only one, or the only one that does not wait for an answer already.
+
+        The latter is likely, not certain, so only among calls of one principal: nobody is shown another's question.
+        """
+        if len(self._calls) == 1:
+            return next(iter(self._calls))
+        if len({handlers.principal for handlers in self._calls.values()}) > 1:
+            return None
+        free = [number for number in self._calls if number not in self._asking]
+        return free[0] if len(free) == 1 else None
+
+    def _handlers_of(self, during: int | None) -> CallHandlers | None:
+        """Those of the call that is known, else of the only one."""
+        if during is not None:
+            return self._calls.get(during)
+        return next(iter(self._calls.values())) if len(self._calls) == 1 else None
 
     async def _ask(self, method: str, params: Raw, headers: Mapping[str, str]) -> Raw:
-        return await self._wire.call(next(self._numbers), method, params, headers=headers)
+        return await self._transport.call(next(self._numbers), method, params, headers=headers)
 
     async def _request(
         self,
@@ -259,26 +274,27 @@ class Connection:
         *,
         name: str | None = None,
         headers: Mapping[str, str] | None = None,
-        talk: CallHandlers | None = None,
+        handlers: CallHandlers | None = None,
     ) -> Raw:
         agreement = self._agreement
         assert agreement is not None
         number = next(self._numbers)
-        meta = agreement.meta(self._capabilities if talk is not None and talk.elicit is not None else {})
-        if talk is not None:
-            meta["progressToken"] = number
-            self._talks[number] = talk
-            if agreement.is_modern:
-                meta[LOG_LEVEL] = "info"
+        meta: dict[str, Any] = {}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
-            sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
+            can_ask = handlers is not None and handlers.elicit is not None
+            meta = agreement.meta(self._capabilities if can_ask else {})
+            sent = {**agreement.headers(method, name), **(headers or {})}
+        if handlers is not None:
+            meta["progressToken"] = number
+            self._calls[number] = handlers
+            if agreement.is_modern:
+                meta[LOG_LEVEL_KEY] = "info"
         try:
-            return await self._wire.call(
-                number, method, encoded({**params, "_meta": meta} if meta else params), headers=sent
-            )
+            raw = Raw(encode_json({**params, "_meta": meta} if meta else params))
+            return await self._transport.call(number, method, raw, headers=sent)
         finally:
-            self._talks.pop(number, None)
+            self._calls.pop(number, None)
 
     async def _follow_changes(self) -> None:
         """Keep a subscription open, for as long as the server offers one."""
@@ -289,9 +305,20 @@ class Connection:
                 await self._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             except UpstreamLost as fault:
                 self._log.debug("the subscription broke: %s", fault)
-            except McpClientError as fault:
+            except (McpClientError, RpcError) as fault:
                 self._log.debug("the server gives no subscription: %s", fault)
                 return
-            self._changed()  # what happened meanwhile was not told
-            pause = FIRST_PAUSE if time.monotonic() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
+            self._changed()  # changes in between were not notified
+            pause = FIRST_PAUSE if time.monotonic() - began > STABLE_SECONDS else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
+
+
+def input_required(answer: Raw) -> InputRequired | None:
+    """What the server asks for, if the result is a question. Raises `McpClientError` for what is neither."""
+    if b"input_required" not in bytes(answer):
+        return None
+    try:
+        found = _decode_input_required(answer)
+    except msgspec.DecodeError as fault:
+        raise McpClientError(f"The server's answer is not MCP's: {fault}.") from None
+    return found if found.result_type == "input_required" else None

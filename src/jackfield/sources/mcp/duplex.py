@@ -1,4 +1,4 @@
-"""Requests and responses over one two-way stream, for the transports that have such a stream; background tasks for all."""
+"""Requests over one two-way stream, for the transports that have such a stream; background tasks for all of them."""
 
 import asyncio
 import logging
@@ -119,7 +119,7 @@ class BackgroundTasks:
         if message.id is None:
             listener.notified(message.method, message.params, during=during)
         elif len(self._tasks) < MAX_TASKS:
-            self.start(_answer(message.id, message.method, message.params, listener, during, send))
+            self.start(_answer(message, listener, during=during, send=send))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -139,15 +139,13 @@ def cancellation(number: int) -> bytes:
 
 
 async def _answer(
-    number: int | str,
-    method: str,
-    params: Raw,
-    listener: TransportListener,
-    during: int | None,
-    send: Callable[[bytes], Awaitable[None]],
+    message: RpcMessage, listener: TransportListener, *, during: int | None, send: Callable[[bytes], Awaitable[None]]
 ) -> None:
+    assert message.id is not None
+    assert message.method is not None
+    number, method = message.id, message.method
     try:
-        body = jsonrpc.response(number, await listener.asked(method, params, during=during))
+        body = jsonrpc.response(number, await listener.asked(method, message.params, during=during))
     except RpcError as refusal:
         body = jsonrpc.error_response(number, refusal)
     except Exception:  # a border: one request of a server

@@ -1,7 +1,7 @@
-"""A server asks for a model's answer (MCP's sampling): given where the operator's config allows that server to.
+"""What a server sends while a call runs: progress, log messages, and requests of its own.
 
-Above: `connection.py`. Below: the models that the gateway lends. The server chooses neither the model nor the tools:
-what it asks for costs the operator's money.
+An elicitation is put to the caller. Sampling, a model's answer, is given where the operator's config allows it to that
+server, which chooses neither the model nor the tools, since the operator pays. Any other request is refused.
 """
 
 import logging
@@ -15,65 +15,16 @@ from msgspec.structs import replace
 from jackfield.errors import JackfieldError
 from jackfield.model.items import InputImage, InputText, Message, OutputText, Part
 from jackfield.model.redaction import cut
+from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from jackfield.protocol.jsonrpc import encode as encode_json
+from jackfield.protocol.mcp import ELICIT
 from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress, Surroundings
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
-from jackfield.sources.mcp.messages import encoded
-from jackfield.sources.mcp.transport import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
 Sample = Callable[[Raw], Awaitable[Raw]]
-MOST_TOKENS = 16_384
-MODEL_FAILED = -32603
-
-
-class _Said(Struct):
-    role: Literal["user", "assistant"]
-    content: dict[str, Any] | list[dict[str, Any]]
-
-
-class _Sampling(Struct):
-    messages: list[_Said]
-    system_prompt: str | None = msgspec.field(default=None, name="systemPrompt")
-    max_tokens: int = msgspec.field(default=1024, name="maxTokens")
-
-
-def sampler(surroundings: Surroundings, *, model: str | None) -> Sample:
-    """How a source's server gets a model's answer."""
-
-    async def sample(params: Raw) -> Raw:
-        try:
-            asked = msgspec.json.decode(params, type=_Sampling)
-        except msgspec.DecodeError as fault:
-            raise RpcError(f"The sampling request is not one: {fault}", number=INVALID_PARAMS) from None
-        try:
-            text = await surroundings.ask_model(
-                tuple(_message(said) for said in asked.messages),
-                instructions=asked.system_prompt,
-                model=model,
-                max_output_tokens=max(1, min(asked.max_tokens, MOST_TOKENS)),
-            )
-        except JackfieldError as fault:
-            raise RpcError(fault.message, number=MODEL_FAILED) from None
-        content = {"type": "text", "text": text}
-        return encoded({"role": "assistant", "content": content, "model": model or "default", "stopReason": "endTurn"})
-
-    return sample
-
-
-def _message(said: _Said) -> Message:
-    blocks = said.content if isinstance(said.content, list) else [said.content]
-    return Message(role=said.role, content=tuple(_part(said.role, block) for block in blocks))
-
-
-def _part(role: str, block: dict[str, Any]) -> Part:
-    if block.get("type") == "image":
-        return InputImage(image_url=f"data:{block.get('mimeType', 'image/png')};base64,{block.get('data', '')}")
-    text = str(block.get("text", ""))
-    return OutputText(text=text) if role == "assistant" else InputText(text=text)
-
-
-ELICIT = "elicitation/create"
-LONGEST_LOG = 2_000
-LONGEST_KEY = 200
+MAX_TOKENS = 16_384
+MAX_LOG = 2_000
+MAX_KEY = 200
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -107,48 +58,48 @@ class _Elicitation(Struct):
 
 
 def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
-    """Which request it is about, and how far that is."""
+    """The number of the request that a progress notification belongs to, and the progress."""
     try:
         said = msgspec.json.decode(params, type=_Progress)
     except msgspec.DecodeError:
         return None, None
     number = said.token if isinstance(said.token, int) else None
-    message = None if said.message is None else cut(cleaned(said.message), LONGEST_LOG)
+    message = None if said.message is None else cut(cleaned(said.message), MAX_LOG)
     return number, Progress(progress=said.progress, total=said.total, message=message)
 
 
 def log_note(params: Raw) -> tuple[int, LogNote]:
-    """A log notification: how grave it is for our own log, and what it says."""
+    """A log notification: its level for our own log, and what it says."""
     try:
         said = msgspec.json.decode(params, type=_Log)
     except msgspec.DecodeError:
         return logging.DEBUG, LogNote(level="debug", message="a log notification that cannot be read")
     text = said.data if isinstance(said.data, str) else msgspec.json.encode(said.data).decode()
     level = said.level if said.level in _LEVELS else "info"
-    logger = cut(cleaned(said.logger).replace("\n", " "), LONGEST_LOG) if said.logger else None
-    note = LogNote(level=level, message=cut(cleaned(text).replace("\n", " "), LONGEST_LOG), logger=logger)
+    logger = cut(cleaned(said.logger).replace("\n", " "), MAX_LOG) if said.logger else None
+    note = LogNote(level=level, message=cut(cleaned(text).replace("\n", " "), MAX_LOG), logger=logger)
     return _LEVELS[level], note
 
 
 async def answer_question(
     method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None, key: str | None = None
 ) -> Raw:
-    """The answer to what a server asks. Raises `RpcError` for what we do not answer."""
+    """The result of a server's request. Raises `RpcError` for what is refused."""
     if method == "ping":
         return Raw(b"{}")
     if method == "sampling/createMessage" and sample is not None:
         return await sample(params)
     if method != ELICIT:
-        raise RpcError(f"This gateway does not answer {method}.", number=METHOD_NOT_FOUND)
+        raise RpcError(METHOD_NOT_FOUND, f"This gateway does not answer {method}.")
     request = _elicitation(params)
     if key is not None:
-        request = replace(request, key=cleaned(key)[:LONGEST_KEY])
+        request = replace(request, key=cleaned(key)[:MAX_KEY])
     if elicit is None:
-        return encoded({"action": "decline"})
+        return Raw(encode_json({"action": "decline"}))
     answer = await elicit(request)
     if answer.action != "accept" or request.schema is None:
-        return encoded({"action": answer.action})
-    return encoded({"action": "accept", "content": answer.content or {}})
+        return Raw(encode_json({"action": answer.action}))
+    return Raw(encode_json({"action": "accept", "content": answer.content or {}}))
 
 
 def _elicitation(params: Raw) -> ElicitRequest:
@@ -156,9 +107,55 @@ def _elicitation(params: Raw) -> ElicitRequest:
         said = msgspec.json.decode(params, type=_Elicitation)
         schema = None if said.schema is None else cleaned_schema(said.schema)
     except (msgspec.DecodeError, Unremovable, RecursionError):
-        raise RpcError("The question is not one that can be asked.", number=INVALID_PARAMS) from None
+        raise RpcError(INVALID_PARAMS, "The question is not one that can be asked.") from None
     if said.mode == "url":
         if not (said.url or "").startswith(("https://", "http://")):
-            raise RpcError("Only http and https urls are shown to people.", number=INVALID_PARAMS)
+            raise RpcError(INVALID_PARAMS, "Only http and https urls are shown to people.")
         return ElicitRequest(message=cleaned(said.message), url=said.url)
     return ElicitRequest(message=cleaned(said.message), schema=schema or {"type": "object", "properties": {}})
+
+
+class _Said(Struct):
+    role: Literal["user", "assistant"]
+    content: dict[str, Any] | list[dict[str, Any]]
+
+
+class _Sampling(Struct):
+    messages: list[_Said]
+    system_prompt: str | None = msgspec.field(default=None, name="systemPrompt")
+    max_tokens: int = msgspec.field(default=1024, name="maxTokens")
+
+
+def sampler(surroundings: Surroundings, *, model: str | None) -> Sample:
+    """Answers sampling requests with the model of this name, or with the default one."""
+
+    async def sample(params: Raw) -> Raw:
+        try:
+            asked = msgspec.json.decode(params, type=_Sampling)
+        except msgspec.DecodeError as fault:
+            raise RpcError(INVALID_PARAMS, f"The sampling request is not one: {fault}") from None
+        try:
+            text = await surroundings.ask_model(
+                tuple(_message(said) for said in asked.messages),
+                instructions=asked.system_prompt,
+                model=model,
+                max_output_tokens=max(1, min(asked.max_tokens, MAX_TOKENS)),
+            )
+        except JackfieldError as fault:
+            raise RpcError(INTERNAL_ERROR, fault.message) from None
+        result = {"role": "assistant", "content": {"type": "text", "text": text}, "model": model or "default"}
+        return Raw(encode_json({**result, "stopReason": "endTurn"}))
+
+    return sample
+
+
+def _message(said: _Said) -> Message:
+    blocks = said.content if isinstance(said.content, list) else [said.content]
+    return Message(role=said.role, content=tuple(_part(said.role, block) for block in blocks))
+
+
+def _part(role: str, block: dict[str, Any]) -> Part:
+    if block.get("type") == "image":
+        return InputImage(image_url=f"data:{block.get('mimeType', 'image/png')};base64,{block.get('data', '')}")
+    text = str(block.get("text", ""))
+    return OutputText(text=text) if role == "assistant" else InputText(text=text)

@@ -1,6 +1,6 @@
 """MCP over HTTP: streamable HTTP (every revision since 2025-03-26), and HTTP with SSE (2024-11-05).
 
-With streamable HTTP each message is a POST, answered with JSON or with a stream of events; a failed request fails alone.
+With streamable HTTP each message is a POST, answered with JSON or a stream of events; a failed request fails alone.
 In the handshake era the server may open a session, and send messages on a stream of its own (GET). With SSE the server
 has one stream, on which it first says where messages are posted.
 """

@@ -14,9 +14,9 @@ from msgspec import Raw, Struct
 
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.protocol.mcp import ParamHeader, declared_headers, header_fault
 from jackfield.sources.base import Listing, Unoffered
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
-from jackfield.sources.mcp.routing import HeaderMap, header_fault, header_map
 
 MAX_DEFINITION = 256 * 1024
 MAX_TOOLS = 10_000
@@ -54,7 +54,7 @@ class McpListing(Struct, frozen=True, kw_only=True):
     """What a server offers, and what its calls need besides."""
 
     listing: Listing = Listing()
-    headers: dict[str, HeaderMap] = {}
+    headers: dict[str, tuple[ParamHeader, ...]] = {}
     """By tool: arguments that are said as headers too."""
 
 
@@ -71,7 +71,7 @@ class ListingRules(Struct, frozen=True, kw_only=True):
 def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
     """The tools of a server that may be offered."""
     tools: dict[str, Tool] = {}
-    headers: dict[str, HeaderMap] = {}
+    headers: dict[str, tuple[ParamHeader, ...]] = {}
     faults: list[str] = []
     unoffered: list[Unoffered] = []
     allowed = _Allowed(rules.allowed)
@@ -86,7 +86,7 @@ def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
             if definition.name in tools:
                 raise _Unusable(f"Tool '{_shown(definition.name)}' is offered twice; the first is used.")  # noqa: TRY301 - said like the other faults
             tools[definition.name], notes = _tool(definition, raw, rules)
-            headers[definition.name] = header_map(definition.input_schema)
+            headers[definition.name] = declared_headers(definition.input_schema)
             faults += notes
         except _Unusable as fault:
             faults.append(str(fault))

@@ -1,26 +1,29 @@
 """The tools of one MCP server: `kind = "mcp"`.
 
-Above: the keeper. Below: `upstream.py`, the connection; `listing.py` and `results.py`, which put the server's words
-into ours. When the connection breaks, the keeper is asked to read the tools anew; that makes a new one, or shows the
-source as down, and the keeper tries again with growing pauses.
+When the connection breaks, the supervisor is asked to refresh the source; that opens a new one, or shows the source as
+down, and the supervisor tries again with growing pauses.
 """
 
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError, SourceUnavailable
-from jackfield.model.call import Failed, Outcome
+from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.content import Content, collapse, text_of, without_connection
+from jackfield.model.redaction import cut
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import About, Invocation, Listing, Surroundings
 from jackfield.sources.mcp.connection import CallHandlers
-from jackfield.sources.mcp.handlers import Sample, sampler
+from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
 from jackfield.sources.mcp.listing import ListingRules, McpListing, may_be_repeated, mcp_listing
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
-from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
 from jackfield.sources.mcp.transport import (
     GROUP,
@@ -28,18 +31,18 @@ from jackfield.sources.mcp.transport import (
     McpClientError,
     NotDelivered,
     PluginTransport,
-    RpcError,
     SessionLost,
     TransportFactory,
     TransportListener,
     UpstreamLost,
 )
-from jackfield.sources.mcp.upstream import ConnectOptions, Upstream, share_of
+from jackfield.sources.mcp.upstream import ConnectOptions, Upstream, upstream_for
 from jackfield.sources.outgoing import OutgoingError
 from jackfield.sources.plugins import foreign_factory
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
 SLACK_SECONDS = 5.0
+_MAX_FAULT = 500
 
 
 def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "McpSource":
@@ -48,9 +51,9 @@ def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -
 
 
 def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroundings: Surroundings) -> "McpSource":
-    """A server that a caller names. Its address is nobody's choice but the caller's, so it gets no exception.
+    """A server that a caller names. Its url is the caller's choice, so no closed address is open to it.
 
-    Nor may it be said to be another host's: an address that the operator opened may serve several.
+    Nor may it set `Host`: an address that the operator opened may serve several hosts.
     """
     if any(header.lower() == "host" for header in headers):
         raise ConfigError("The header 'Host' cannot be set; it follows from the url. Remove it.")
@@ -59,7 +62,7 @@ def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroun
 
 
 class McpSource:
-    """One server's tools, and a share in the connection to it. `owner`: whose server it is; nobody's: the config's."""
+    """One server's tools. `owner`: whose server it is; empty: the config's."""
 
     kind: ClassVar[str] = "mcp"
     tool_kind: ClassVar[ToolKind] = ToolKind.MCP
@@ -75,55 +78,53 @@ class McpSource:
     ) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
-        self._ask_for_refresh = partial(surroundings.changed, name)
-        self._rules = ListingRules(
-            source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
-        )
         self._options = options
-        make_wire = wire_maker(name, options, surroundings, from_config=from_config)
-        self._server_log = make_wire.log
-        terms = ConnectOptions(
+        self._request_refresh = partial(surroundings.changed, name)
+        make_transport = TransportMaker(name, options, surroundings, from_config=from_config)
+        self._server_log = make_transport.log
+        connecting = ConnectOptions(
             seconds=options.connect_seconds,
             first_seconds=options.first_seconds,
             is_process=options.carrier == STDIO,
             handshake_only=options.era == "handshake",
         )
-        sample = _sampler(options, surroundings)
-        self._share = share_of(
+        model = options.sampling if isinstance(options.sampling, str) else None
+        sample = sampler(surroundings, model=model) if options.sampling else None
+        self._upstream = upstream_for(
             surroundings.shared,
             options,
             owner=owner,
             from_config=from_config,
-            make=lambda changed: Upstream(name, make_wire, terms=terms, changed=changed, sample=sample),
-            changed=self._ask_for_refresh,
+            make=lambda: Upstream(name, make_transport, options=connecting, sample=sample),
         )
-        self._offer = McpListing()
+        self._offered = McpListing()
         self._names: frozenset[str] = frozenset()
 
     async def open(self) -> None:
-        await self._share.connect()
+        await self._upstream.connect(self._request_refresh)
 
     async def refresh(self) -> Listing:
-        self._offer = mcp_listing(await self._share.list_tools(), self._rules)
-        self._names = frozenset(tool.name for tool in self._offer.listing.tools)
-        instructions = self._share.upstream.instructions
-        if not instructions:
-            return self._offer.listing
-        return replace(self._offer.listing, about=About(instructions=instructions))
+        options = self._options
+        rules = ListingRules(
+            source=self.name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
+        )
+        self._offered = mcp_listing(await self._upstream.list_tools(self._request_refresh), rules)
+        listing = self._offered.listing
+        self._names = frozenset(tool.name for tool in listing.tools)
+        instructions = self._upstream.instructions
+        return replace(listing, about=About(instructions=instructions)) if instructions else listing
 
     @property
     def open_seconds(self) -> float:
-        return self._share.upstream.patience + self._options.connect_seconds + SLACK_SECONDS
+        return self._upstream.connect_seconds + self._options.connect_seconds + SLACK_SECONDS
 
     def doing(self) -> str | None:
-        """That it is being started, how long that has taken, and what may take so long."""
-        busy = self._share.upstream.opening_for
+        """How long its process has been starting, and what may take so long."""
+        busy, allowed = self._upstream.opening_for, self._upstream.connect_seconds
         if busy is None or self._options.carrier != STDIO:
             return None
-        hint = (
-            " Its command may be installing it." if self._options.first_seconds == self._share.upstream.patience else ""
-        )
-        return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {self._share.upstream.patience:g} s.{hint}"
+        hint = " Its command may be installing it." if self._options.first_seconds == allowed else ""
+        return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {allowed:g} s.{hint}"
 
     def last_words(self) -> tuple[str, ...]:
         return self._server_log.last_words()
@@ -137,44 +138,43 @@ class McpSource:
         except NotDelivered as fault:
             raise self._down(fault, invocation) from None
         except UpstreamLost as fault:
-            if not _may_repeat(fault, invocation.tool):
+            # A call that the server refused unread may be repeated if the config or the server says that it is
+            # harmless; one that may have begun, only if the config does.
+            tool = invocation.tool
+            may_repeat = may_be_repeated(tool) if isinstance(fault, SessionLost) else tool.metadata.idempotent
+            if not may_repeat:
                 return self._failed(fault, invocation)
-        except (McpClientError, OutgoingError) as fault:
+        except (McpClientError, RpcError, OutgoingError) as fault:
             return self._failed(fault, invocation)
         try:
             return await self._call(invocation)
-        except (McpClientError, OutgoingError) as fault:
+        except (McpClientError, RpcError, OutgoingError) as fault:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
-        await self._share.close()
+        await self._upstream.release(self._request_refresh)
 
     async def _call(self, invocation: Invocation) -> Outcome:
         try:
-            await self._share.connect()
-        except McpClientError as fault:
-            self._ask_for_refresh()
+            connection = await self._upstream.connect(self._request_refresh)
+        except (McpClientError, RpcError) as fault:
+            self._request_refresh()
             raise self._down(fault, invocation) from None
         name = invocation.tool.name
-        answer = await self._share.upstream.call(
-            name,
-            invocation.arguments,
-            headers=self._offer.headers.get(name, {}),
-            talk=CallHandlers(
-                report=invocation.report,
-                note=invocation.note,
-                elicit=invocation.elicit,
-                principal=invocation.principal,
-            ),
+        handlers = CallHandlers(
+            report=invocation.report, note=invocation.note, elicit=invocation.elicit, principal=invocation.principal
         )
-        return outcome_of(answer)
+        headers = self._offered.headers.get(name, ())
+        return outcome_of(
+            await self._upstream.call(connection, name, invocation.arguments, headers=headers, handlers=handlers)
+        )
 
-    def _down(self, fault: McpClientError, invocation: Invocation) -> SourceUnavailable:
+    def _down(self, fault: McpClientError | RpcError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(
             f"Source '{self.name}' of tool '{invocation.tool.name}' is down: {fault} Try again later."
         )
 
-    def _failed(self, fault: McpClientError | OutgoingError, invocation: Invocation) -> Failed:
+    def _failed(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> Failed:
         name = invocation.tool.name
         if isinstance(fault, SessionLost):
             text = f"The server of '{name}' was restarted and has not run this call. Call it again."
@@ -190,67 +190,89 @@ class McpSource:
         return Failed(fault.code, text)
 
 
-def _sampler(options: McpOptions, surroundings: Surroundings) -> Sample | None:
-    if not options.sampling:
-        return None
-    return sampler(surroundings, model=options.sampling if isinstance(options.sampling, str) else None)
+class TransportMaker:
+    """Makes the transport of each new connection. Another package's factory is looked up at once."""
 
-
-def _may_repeat(fault: UpstreamLost, tool: Tool) -> bool:
-    """A call that the server refused unread may be sent again if somebody says that it does no harm; one that it may
-    have begun, only if the config does.
-    """
-    if isinstance(fault, SessionLost):
-        return may_be_repeated(tool)
-    return tool.metadata.idempotent
-
-
-def wire_maker(name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> "_WireMaker":
-    """What makes each new connection to this server. Another package's transport is looked up now, not later."""
-    return _WireMaker(name, options, surroundings, from_config=from_config)
-
-
-class _WireMaker:
-    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool) -> None:
+    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> None:
         self._name = name
         self._from_config = from_config
         self._options = options
         self._surroundings = surroundings
         self._cwd = surroundings.folder / Path(options.cwd).expanduser()
         self.log = ServerLog(name, redact=surroundings.worker_host.redact)
-        """What the server's processes say, one after the other."""
-        carrier = options.carrier
-        self._foreign: TransportFactory | None = None
-        if carrier not in OURS:
-            self._foreign = foreign_factory(GROUP, carrier, key=f"sources.{name}.transport", ours=OURS)
+        """What the server's processes write to stderr, one after the other."""
+        self._factory: TransportFactory | None = None
+        if options.carrier not in OURS:
+            self._factory = foreign_factory(GROUP, options.carrier, key=f"sources.{name}.transport", ours=OURS)
 
     def __call__(self, listener: TransportListener) -> ClientTransport:
-        options, lent = self._options, self._surroundings
-        if self._foreign is not None:
-            return PluginTransport(self._foreign(self._name, options.for_foreign, lent))
+        options, given = self._options, self._surroundings
+        if self._factory is not None:
+            return PluginTransport(self._factory(self._name, options.for_foreign, given))
         if options.carrier == STDIO:
-            return StdioTransport(self._name, self._plan, supervisor=lent.supervisor, listener=listener, log=self.log)
+            return StdioTransport(self._name, self._plan, supervisor=given.supervisor, listener=listener, log=self.log)
         assert options.url is not None
-        wire = SseTransport if options.carrier == SSE else StreamableHttpTransport
-        return wire(
+        transport = SseTransport if options.carrier == SSE else StreamableHttpTransport
+        return transport(
             self._name,
             options.url,
             headers=options.headers,
-            outgoing=lent.outgoing,
+            outgoing=given.outgoing,
             named_by=options.url if self._from_config else None,
             listener=listener,
         )
 
     async def _plan(self) -> LaunchPlan:
         """How its process is started, in a sandbox or in none. Raises `SandboxUnavailable`."""
-        options, lent = self._options, self._surroundings
-        cwd = self._cwd
+        options, given = self._options, self._surroundings
         if options.confinement is None:
-            return plain(options.argv, env=environment(options.env), cwd=cwd)
-        return await lent.worker_host.sandboxes.plan(
+            return plain(options.argv, env=environment(options.env), cwd=self._cwd)
+        return await given.worker_host.sandboxes.plan(
             options.confinement,
             command=options.argv,
             env=environment(NO_SCRIPTS | options.env),
-            folder=cwd,
+            folder=self._cwd,
             name=f"jackfield-{self._name}",
         )
+
+
+class _CallResult(Struct):
+    content: Raw | UnsetType = UNSET
+    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+    is_error: bool | None = msgspec.field(default=None, name="isError")
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    tool_result: Raw | UnsetType = msgspec.field(default=UNSET, name="toolResult")
+    """What servers before 2024-11-05 gave instead of content."""
+
+
+_decode_result = msgspec.json.Decoder(_CallResult).decode
+
+
+def outcome_of(answer: Raw) -> Done | Failed:
+    """The outcome of a call with this raw result of `tools/call`."""
+    try:
+        # Into Python values once, because only that validates every string and number.
+        msgspec.json.decode(answer)
+        parts = _decode_result(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        return Failed("bad_response", f"The server's answer is not MCP's: {cut(str(fault), _MAX_FAULT)}.")
+    if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
+        return Done(_on_one_line(parts.tool_result))
+    has_structured = parts.structured is not UNSET and bytes(parts.structured) != b"null"
+    content = Content(
+        blocks=Raw(b"[]") if parts.content is UNSET else _on_one_line(parts.content),
+        structured=_on_one_line(parts.structured) if has_structured else None,
+        meta=without_connection(parts.meta) if parts.meta else None,
+    )
+    if not bytes(content.blocks).startswith(b"["):
+        return Failed("bad_response", "The server's answer is not MCP's: its content is no list.")
+    result = collapse(content)
+    if parts.is_error:
+        return Failed("tool_error", text_of(content) or "The tool failed without saying why.", result)
+    return Done(result)
+
+
+def _on_one_line(json: Raw | UnsetType) -> Raw:
+    """Results travel in formats where a line break ends the message."""
+    data = b"null" if isinstance(json, UnsetType) else bytes(json)
+    return Raw(msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data)

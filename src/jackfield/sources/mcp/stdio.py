@@ -1,8 +1,7 @@
-"""MCP over a process's stdin and stdout, one message a line. The process lives and dies with the connection.
+"""MCP over a process's stdin and stdout, one message a line. The process is started and stopped with the connection.
 
-Above: `upstream.py`. Below: the supervisor, which sees to it that nothing the process started outlives it, and a
-sandbox where the config asks for one. It gets PATH, HOME and what the config names as its environment, nothing else;
-what it says on stderr goes to the log.
+Nothing it started outlives it (`workers/supervisor.py`), and it runs in a sandbox where the config asks for one. Its
+environment is PATH, HOME and what the config names; its stderr goes to the log.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ class StdioTransport:
         self._plan: LaunchPlan | None = None
         self._supervisor = supervisor
         self._listener = listener
-        self._exchange = DuplexRequests(name, send=self._write, listener=listener)
+        self._requests = DuplexRequests(name, send=self._write, listener=listener)
         self._child: Child | None = None
         self._stdin: _Stdin | None = None
         self._stderr: LogPipe | None = None
@@ -86,14 +85,14 @@ class StdioTransport:
         """Nothing to do: there are no headers."""
 
     async def call(self, number: int, method: str, params: Raw, *, headers: Mapping[str, str]) -> Raw:  # noqa: ARG002 - a line has none
-        return await self._exchange.call(number, method, params)
+        return await self._requests.call(number, method, params)
 
     async def notify(self, method: str, params: Raw) -> None:
-        await self._exchange.notify(method, params)
+        await self._requests.notify(method, params)
 
     async def close(self) -> None:
         """End its stdin, give it a moment to leave, then end it and everything it started."""
-        await self._exchange.close()
+        await self._requests.close()
         if self._stdin is not None:
             self._stdin.close()
         if self._child is not None:
@@ -120,13 +119,13 @@ class StdioTransport:
             await asyncio.wait(
                 self._tasks, timeout=GOODBYE_SECONDS
             )  # most often it is ending, and how it did says more
-            raise self._exchange.lost or fault from None
+            raise self._requests.lost or fault from None
 
     async def _read(self, stdout: "_Stdout") -> None:
         try:
             while line := await stdout.lines.readuntil(b"\n"):
                 if line.strip():
-                    self._exchange.feed(line)
+                    self._requests.feed(line)
         except asyncio.IncompleteReadError:
             return
         except asyncio.LimitOverrunError:
@@ -155,7 +154,7 @@ class StdioTransport:
 
     def _gone(self, why: str) -> None:
         fault = UpstreamLost(why)
-        self._exchange.lose(fault)
+        self._requests.lose(fault)
         self._listener.lost(fault)
 
 

@@ -1,6 +1,9 @@
-"""One MCP server: a connection that all calls share, made anew when it was lost.
+"""One MCP server: a connection that all calls share, reopened when it was lost.
 
-Above: `source.py`. Below: `connection.py`.
+Sources of `[sources]` with the same url and headers share one upstream. Servers that a request or an agent brings along
+share only where their headers carry credentials: without any, a server tells its callers apart by the connection alone.
+What the operator's config names is never shared with what others name, because other addresses are open to it. A
+process is never shared.
 """
 
 import asyncio
@@ -12,31 +15,32 @@ from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError
+from jackfield.protocol.mcp import UNSUPPORTED_VERSION, ParamHeader
 from jackfield.sources.mcp.connection import CallHandlers, Connection
 from jackfield.sources.mcp.handlers import Sample
 from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
-from jackfield.sources.mcp.routing import HeaderMap
 from jackfield.sources.mcp.transport import (
-    INVALID_REQUEST,
-    UNSUPPORTED_VERSION,
     ClientTransport,
     McpClientError,
-    RpcError,
     SessionLost,
     TransportListener,
     UpstreamLost,
 )
 
-SHORT_LIFE, BREATH = 1.0, 0.4
+SHORT_LIFE, RECONNECT_PAUSE = 1.0, 0.4
 """After a connection that held no longer than this, the next one waits a little: the server may be one that crashes."""
-
-
 PROBE_SECONDS = 5.0
-"""After so long without an answer a server is asked in the older way, too."""
+"""After so long without an answer a server is asked by `initialize`, too."""
+_CREDENTIALS = ("auth", "cookie", "key", "token", "secret")
+_POOL = "mcp connections"
+
+User = Callable[[], None]
+"""A source that uses the server: called when it should refresh its tools."""
 
 
 class ConnectOptions(Struct, frozen=True, kw_only=True):
-    """How a server is connected to."""
+    """How a connection to a server is opened."""
 
     seconds: float
     first_seconds: float
@@ -46,62 +50,126 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
 
 
 class Upstream:
-    """One server. `make_wire` is called for each new connection; `changed` when the tools should be read anew."""
+    """One server. `make_transport` is called for each new connection."""
 
     def __init__(
         self,
         name: str,
-        make_wire: Callable[[TransportListener], ClientTransport],
+        make_transport: Callable[[TransportListener], ClientTransport],
         *,
-        terms: ConnectOptions,
-        changed: Callable[[], None],
+        options: ConnectOptions,
         sample: Sample | None = None,
     ) -> None:
-        self.name = name
+        self._name = name
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
-        self._terms = terms
-        self._handshake_only = terms.handshake_only
+        self._options = options
+        self._handshake_only = options.handshake_only
+        self._sample = sample
+        self._make_transport = make_transport
+        self._users: set[User] = set()
+        self._failed: set[User] = set()
+        """Users whose last list failed."""
         self._was_up = False
         """Whether it has ever answered; until then it may be being installed."""
-        self._sample = sample
-        self._make_wire = make_wire
-        self._changed = changed
         self._connecting = asyncio.Lock()
         self._connection: Connection | None = None
-        self._buried: set[asyncio.Task[None]] = set()
-        """The ends of lost connections, until they have come."""
+        self._closing: set[asyncio.Task[None]] = set()
+        """Connections that are being closed."""
         self._opening_since: float | None = None
         self._not_before = 0.0
         self._why = ""
 
     @property
-    def patience(self) -> float:
+    def connect_seconds(self) -> float:
         """Seconds that the next connection may take."""
-        return self._terms.seconds if self._was_up else self._terms.first_seconds
+        return self._options.seconds if self._was_up else self._options.first_seconds
 
     @property
     def instructions(self) -> str:
-        """What the server says of how its tools are used; nothing while it is not connected."""
+        """How the server's tools are used, in its own words; empty while it is not connected."""
         return "" if self._connection is None else self._connection.instructions
 
     @property
     def opening_for(self) -> float | None:
-        """Seconds since a connection is being made; None: none is."""
+        """Seconds since a connection is being opened; None: none is."""
         return None if self._opening_since is None else time.monotonic() - self._opening_since
 
-    async def connect(self) -> "Connection":
-        """The connection, made if there is none. Raises `McpError`; then nothing is left behind."""
+    async def connect(self, user: User) -> Connection:
+        """The connection, opened if there is none. Raises `McpClientError`; then nothing is left behind.
+
+        A user holds the server from its first use until `release`.
+        """
+        self._users.add(user)
         connection = self._connection
         if connection is None:
             async with self._connecting:
                 connection = self._connection or await self._opened()
         return connection
 
-    async def _opened(self) -> "Connection":
+    async def list_tools(self, user: User) -> list[Raw]:
+        """The raw definitions of all tools. A lost connection is reopened first."""
+        try:
+            listed = await self._list_tools(user)
+        except (McpClientError, RpcError):
+            self._failed.add(user)
+            raise
+        self._failed.discard(user)
+        return listed
+
+    async def _list_tools(self, user: User) -> list[Raw]:
+        seconds = self._options.seconds
+        try:
+            connection = await self.connect(user)
+            async with asyncio.timeout(seconds):
+                try:
+                    return await connection.list_tools()
+                except SessionLost:
+                    self._drop(self._connection)
+                    return await (await self.connect(user)).list_tools()
+        except TimeoutError:
+            raise UpstreamLost(f"The server did not list its tools within {seconds:g} s.") from None
+
+    async def call(
+        self,
+        connection: Connection,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        headers: tuple[ParamHeader, ...],
+        handlers: CallHandlers,
+    ) -> Raw:
+        """The raw result of one `tools/call`. Raises `McpClientError` and `RpcError`."""
+        try:
+            return await connection.call(tool, arguments, headers=headers, handlers=handlers)
+        except SessionLost:
+            self._drop(connection)
+            self._refresh_users()
+            raise
+        except UpstreamLost:
+            self._refresh_users()  # which shows whether the server is still there
+            raise
+        except RpcError as error:
+            if error.number in (INVALID_REQUEST, UNSUPPORTED_VERSION):
+                self._refresh_users()  # it may speak another revision now
+            raise
+
+    async def release(self, user: User) -> None:
+        """The last user closes the connection; one whose last list failed has it reopened for the others."""
+        has_failed = user in self._failed
+        self._failed.discard(user)
+        self._users.discard(user)
+        if not self._users:
+            self._drop(self._connection)
+            if self._closing:
+                await asyncio.wait(self._closing)
+        elif has_failed:
+            self._drop(self._connection)
+
+    async def _opened(self) -> Connection:
         if time.monotonic() < self._not_before:
             raise UpstreamLost(self._why)
-        seconds, self._opening_since = self.patience, time.monotonic()
-        slow = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._say_that_it_is_slow, seconds)
+        seconds, self._opening_since = self.connect_seconds, time.monotonic()
+        slow = asyncio.get_running_loop().call_later(PROBE_SECONDS, self._log_slow_start, seconds)
         try:
             async with asyncio.timeout(seconds):
                 connection = await self._either_era()
@@ -114,12 +182,12 @@ class Upstream:
         self._connection, self._was_up = connection, True
         return connection
 
-    async def _either_era(self) -> "Connection":
-        """A process that ends when it is asked for the newer era is started again, and asked for the older alone."""
+    async def _either_era(self) -> Connection:
+        """A process that exits when it is asked by `server/discover` is started again, and asked by `initialize`."""
         try:
             return await self._connected()
         except UpstreamLost as fault:
-            if self._handshake_only or not self._terms.is_process:
+            if self._handshake_only or not self._options.is_process:
                 raise
             self._log.info("it ended before it answered, so it is started again and asked by `initialize` alone")
             try:
@@ -129,11 +197,13 @@ class Upstream:
             self._handshake_only = True
             return connection
 
-    async def _connected(self, *, handshake_only: bool = False) -> "Connection":
-        connection = Connection(self.name, self._make_wire, lost=self._lost, changed=self._changed, sample=self._sample)
+    async def _connected(self, *, handshake_only: bool = False) -> Connection:
+        connection = Connection(
+            self._name, self._make_transport, lost=self._lost, changed=self._refresh_users, sample=self._sample
+        )
         try:
             await connection.open(
-                probe_seconds=min(PROBE_SECONDS, self._terms.seconds / 3),
+                probe_seconds=min(PROBE_SECONDS, self._options.seconds / 3),
                 handshake_only=handshake_only or self._handshake_only,
             )
         except BaseException:
@@ -141,139 +211,44 @@ class Upstream:
             raise
         return connection
 
-    def _say_that_it_is_slow(self, seconds: float) -> None:
-        hint = " Its command may be installing it." if self._terms.is_process and not self._was_up else ""
+    def _log_slow_start(self, seconds: float) -> None:
+        hint = " Its command may be installing it." if self._options.is_process and not self._was_up else ""
         self._log.info("it has not answered for %g s; it has %g s.%s", PROBE_SECONDS, seconds, hint)
 
-    async def list_tools(self) -> list[Raw]:
-        """The raw definitions of all tools, page by page. A lost connection is made anew first."""
-        try:
-            connection = await self.connect()
-            async with asyncio.timeout(self._terms.seconds):
-                try:
-                    return await connection.list_tools()
-                except SessionLost:
-                    self._drop(self._connection)
-                    return await (await self.connect()).list_tools()
-        except TimeoutError:
-            raise UpstreamLost(f"The server did not list its tools within {self._terms.seconds:g} s.") from None
-
-    async def call(self, tool: str, arguments: dict[str, Any], *, headers: HeaderMap, talk: CallHandlers) -> Raw:
-        """The raw answer to one `tools/call`. Raises `McpError`."""
-        connection = await self.connect()
-        try:
-            return await connection.call(tool, arguments, headers=headers, talk=talk)
-        except SessionLost:
-            self._drop(connection)
-            self._changed()
-            raise
-        except UpstreamLost:
-            self._changed()  # the next reading of the tools shows whether the server is still there
-            raise
-        except RpcError as error:
-            if error.number in (INVALID_REQUEST, UNSUPPORTED_VERSION):
-                self._changed()  # or still speaks the revision that we agreed on
-            raise
-
-    def renew(self) -> None:
-        """Have done with the connection that there is; the next use makes another."""
-        self._drop(self._connection)
-
-    async def close(self) -> None:
-        self._drop(self._connection)
-        if self._buried:
-            await asyncio.wait(self._buried)
-
-    def _drop(self, connection: "Connection | None") -> None:
-        """Have done with a connection; the next use makes a new one. Nobody waits for its end but `close`."""
+    def _drop(self, connection: Connection | None) -> None:
+        """Close a connection in the background; the next use opens a new one."""
         if connection is None:
             return
         if self._connection is connection:
             self._connection = None
-        ending = connection.bury()
-        self._buried.add(ending)
-        ending.add_done_callback(self._buried.discard)
+        closing = connection.start_closing()
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
-    def _lost(self, connection: "Connection", error: UpstreamLost) -> None:
+    def _lost(self, connection: Connection, error: UpstreamLost) -> None:
         if self._connection is connection:
             if connection.age < SHORT_LIFE:
-                self._not_before, self._why = time.monotonic() + BREATH, error.message
+                self._not_before, self._why = time.monotonic() + RECONNECT_PAUSE, error.message
             self._drop(connection)
-            self._changed()
+            self._refresh_users()
+
+    def _refresh_users(self) -> None:
+        for user in tuple(self._users):
+            user()
 
 
-_CREDENTIALS = ("auth", "cookie", "key", "token", "secret")
-_POOL = "mcp connections"
-
-
-class SharedUpstream:
-    """One upstream, and the shares that use it now."""
-
-    def __init__(self, make: Callable[[Callable[[], None]], Upstream]) -> None:
-        self.users: set[UpstreamShare] = set()
-        self.upstream = make(self._tell_all)
-
-    def _tell_all(self) -> None:
-        for user in tuple(self.users):
-            user.changed()
-
-
-class UpstreamShare:
-    """One source's part in a connection. It is held from the first use until `close`."""
-
-    def __init__(self, shared: SharedUpstream, *, changed: Callable[[], None]) -> None:
-        self._shared = shared
-        self.changed = changed
-        self._has_failed = False
-
-    @property
-    def upstream(self) -> Upstream:
-        return self._shared.upstream
-
-    async def connect(self) -> Connection:
-        """The connection, made if there is none. Raises `McpClientError`."""
-        self._shared.users.add(self)
-        return await self.upstream.connect()
-
-    async def list_tools(self) -> list[Raw]:
-        self._shared.users.add(self)
-        try:
-            listed = await self.upstream.list_tools()
-        except McpClientError:
-            self._has_failed = True
-            raise
-        self._has_failed = False
-        return listed
-
-    async def close(self) -> None:
-        """Have done with it. The last one closes the connection; one that it failed has it made anew for the others."""
-        users = self._shared.users
-        users.discard(self)
-        if not users:
-            await self.upstream.close()
-        elif self._has_failed:
-            self.upstream.renew()
-        self._has_failed = False
-
-
-def share_of(
-    pool: dict[str, Any],
-    options: McpOptions,
-    *,
-    owner: str,
-    from_config: bool,
-    make: Callable[[Callable[[], None]], Upstream],
-    changed: Callable[[], None],
-) -> UpstreamShare:
-    """The source's part in the connection that fits its options, or in one of its own. `owner`: whose server it is."""
+def upstream_for(
+    pool: dict[str, Any], options: McpOptions, *, owner: str, from_config: bool, make: Callable[[], Upstream]
+) -> Upstream:
+    """The upstream that fits the options, from `pool` or a new one. `owner`: whose server it is."""
     if options.carrier not in (HTTP, SSE):
-        return UpstreamShare(SharedUpstream(make), changed=changed)
-    known: MutableMapping[Hashable, SharedUpstream] = pool.setdefault(_POOL, WeakValueDictionary())
+        return make()
+    known: MutableMapping[Hashable, Upstream] = pool.setdefault(_POOL, WeakValueDictionary())
     key = _identity(options, owner=owner, from_config=from_config)
-    shared = known.get(key)
-    if shared is None:
-        shared = known[key] = SharedUpstream(make)
-    return UpstreamShare(shared, changed=changed)
+    upstream = known.get(key)
+    if upstream is None:
+        upstream = known[key] = make()
+    return upstream
 
 
 def _identity(options: McpOptions, *, owner: str, from_config: bool) -> Hashable:

@@ -170,8 +170,9 @@ def redirected(message: Message, *, status: int, location: str) -> Message:
 
 def merged(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Our headers with those given over them, whatever the case of their names."""
-    names = {name.lower() for name in given}
-    return {**{name: value for name, value in ours.items() if name not in names}, **given}
+    names = set(map(str.lower, given))
+    kept = ours if names.isdisjoint(ours) else {name: value for name, value in ours.items() if name not in names}
+    return {**kept, **given}
 
 
 def _message(
@@ -196,27 +197,26 @@ def _message(
 
 
 async def _body(response: StreamedResponse, max_bytes: int) -> bytes:
-    """The whole body, decompressed as it comes in, so that a bomb is noticed before it goes off."""
-    origin = response.target.origin
-    too_large = f"{origin} answered with more than the {max_bytes:,} bytes allowed."
+    """The whole body, decompressed as it comes in and within the same limit, so that a bomb cannot go off."""
     encodings = response.headers.get("content-encoding", "").lower().split(",")
-    decoders = [_Decoder(name.strip()) for name in reversed(encodings) if name.strip() in ("gzip", "deflate")]
-    parts: list[bytes] = []
-    room = max_bytes
+    decoders = [_Decoder(name) for name in map(str.strip, reversed(encodings)) if name in ("gzip", "deflate")]
+    origin = response.target.origin
     try:
-        async with aclosing(response.aiter_bytes()) as incoming:
-            async for part in incoming:
+        if not decoders:
+            return await response.read(max_bytes)
+        body = bytearray()
+        async with aclosing(response.aiter_bytes()) as parts:
+            async for part in parts:
                 for decoder in decoders:
-                    part = decoder.decode(part, most=room + 1)  # noqa: PLW2901 - what the next decoder gets
-                room -= len(part)
-                if room < 0:
-                    raise OutgoingBadAnswer(too_large)
-                parts.append(part)
+                    part = decoder.decode(part, most=max_bytes - len(body) + 1)  # noqa: PLW2901 - what the next one gets
+                body += part
+                if len(body) > max_bytes:
+                    raise OutgoingBadAnswer(f"{origin} answered with more than the {max_bytes:,} bytes allowed.")
+        return bytes(body)
     except zlib.error:
         raise OutgoingBadAnswer(f"{origin} answered with a body that cannot be decompressed.") from None
     finally:
         await response.aclose()
-    return b"".join(parts)
 
 
 class _Decoder:

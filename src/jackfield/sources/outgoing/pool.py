@@ -273,19 +273,36 @@ class StreamedResponse:
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes in. Raises `OutgoingError` where it breaks off."""
-        while True:
-            while self._parts:
-                part = self._parts.popleft()
-                was, self._size = self._size, self._size - len(part)
-                if was > READ_AHEAD >= self._size and self._connection is not None:
-                    self._connection.pause(wanted=False)
-                yield part
+        while part := await self._next():
+            yield part
+
+    async def read(self, max_bytes: int) -> bytes:
+        """The whole body. Raises `OutgoingBadAnswer` where it has more than `max_bytes`."""
+        parts: list[bytes] = []
+        room = max_bytes
+        while part := await self._next():
+            room -= len(part)
+            if room < 0:
+                raise OutgoingBadAnswer(
+                    f"{self.target.origin} answered with more than the {max_bytes:,} bytes allowed."
+                )
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _next(self) -> bytes:
+        """The next part of the body; empty at its end."""
+        while not self._parts:
             if self._fault is not None:
                 raise self._fault
             if self.is_complete:
-                return
+                return b""
             self._more.clear()
             await self._more.wait()
+        part = self._parts.popleft()
+        was, self._size = self._size, self._size - len(part)
+        if was > READ_AHEAD >= self._size and self._connection is not None:
+            self._connection.pause(wanted=False)
+        return part
 
     async def drain(self, *, within: float) -> None:
         """Close, but keep the connection if the rest of the body, which nobody wants, is over soon."""
@@ -329,7 +346,7 @@ def _encoded(method: str, target: Target, headers: Mapping[str, str], content: b
     lines = [f"{method} {target.path} HTTP/1.1"]
     if "host" not in map(str.lower, headers):
         lines.append(f"host: {target.host}")
-    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += map("%s: %s".__mod__, headers.items())
     if content is not None or method in _WITH_BODY:
         lines.append(f"content-length: {len(content or b'')}")
     head = "\r\n".join([*lines, "", ""])

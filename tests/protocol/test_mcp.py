@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from jackfield.sources.mcp.routing import header_fault, header_map, header_value, param_headers, routing_headers
+from jackfield.protocol.mcp import declared_headers, header_fault, header_text, header_value, param_headers
+from jackfield.sources.mcp.handshake import Agreement
 
 SCHEMA = {
     "type": "object",
@@ -20,17 +21,18 @@ SCHEMA = {
 
 
 def test_arguments_are_repeated_as_headers_where_the_schema_asks_for_it() -> None:
-    wanted = header_map(SCHEMA)
+    wanted = declared_headers(SCHEMA)
     assert param_headers(wanted, {"region": "eu", "page": {"size": 5}, "dry": False}) == {
-        "mcp-param-Region": "eu",
-        "mcp-param-Size": "5",
-        "mcp-param-Dry": "false",
+        "Mcp-Param-Region": "eu",
+        "Mcp-Param-Size": "5",
+        "Mcp-Param-Dry": "false",
     }
     assert param_headers(wanted, {"region": None, "page": 3}) == {}
 
 
 def test_a_request_names_its_revision_method_and_tool() -> None:
-    assert routing_headers("2026-07-28", "tools/call", "échö") == {
+    agreement = Agreement(revision="2026-07-28", is_modern=True, tells_of_changes=False)
+    assert agreement.headers("tools/call", "échö") == {
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "tools/call",
         "mcp-name": "=?base64?w6ljaMO2?=",
@@ -39,8 +41,9 @@ def test_a_request_names_its_revision_method_and_tool() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives_a_header(value: str) -> None:
-    assert header_value(value) == inbound.encode_header_value(value)
-    assert inbound.decode_header_value(header_value(value)) == value
+    assert header_text(value) == inbound.encode_header_value(value)
+    assert inbound.decode_header_value(header_text(value)) == value
+    assert header_value(header_text(value).encode()) == value
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,7 @@ def test_any_text_survives_a_header(value: str) -> None:
         {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}},
         {"properties": {"a": {"type": "string", "x-mcp-header": "A b"}}},
         {"properties": {"a": {"type": "string", "x-mcp-header": 3}}},
+        {"properties": {"a": {"type": ["string", "null"], "x-mcp-header": "A"}}},
         {"properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}},
         {"properties": {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}},
         {"anyOf": [{"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}]},
@@ -63,4 +67,7 @@ def test_any_text_survives_a_header(value: str) -> None:
 def test_a_schema_is_at_fault_where_the_sdk_says_so_too(schema: Any) -> None:
     assert (header_fault(schema) is None) == (inbound.find_invalid_x_mcp_header(schema) is None)
     if header_fault(schema) is None:
-        assert header_map(schema) == inbound.x_mcp_header_map(schema)
+        found = {param.path: param.header for param in declared_headers(schema)}
+        assert found == inbound.x_mcp_header_map(schema)
+    else:
+        assert declared_headers(schema) == ()
