@@ -23,8 +23,8 @@ from jackfield.sources.workerfile import SDK
 from jackfield.workers.channel import ProgressPart, WorkerChannel
 from jackfield.workers.environments import Environment, ToolScript
 from jackfield.workers.host import WorkerHost
-from jackfield.workers.pool import FileSpec, PoolCall, WorkerPool
-from jackfield.workers.worker import CallHooks
+from jackfield.workers.pool import WorkerPool
+from jackfield.workers.worker import FileSpec, WorkerCall
 
 TOOL_FILE = """\
 # /// script
@@ -65,9 +65,6 @@ def _no_progress(_: ProgressPart) -> None:
     return
 
 
-HOOKS = CallHooks(_no_progress, _no_tools)
-
-
 @asynccontextmanager
 async def a_pool(folder: Path) -> AsyncIterator[WorkerPool]:
     """The pool of a tool file, with its worker up."""
@@ -105,7 +102,10 @@ def request(call_id: str, function: str, **kwargs: object) -> bytes:
 
 
 async def one_call(pool: WorkerPool, call_id: str, line: bytes) -> Done:
-    outcome = await pool.run(PoolCall(id=call_id, request=line, hooks=HOOKS, hold=_no_hold, tell=_say_nothing))
+    call = WorkerCall(
+        id=call_id, request=line, report=_no_progress, call_tool=_no_tools, hold=_no_hold, on_install=_say_nothing
+    )
+    outcome = await pool.run(call)
     if not isinstance(outcome, Done):
         raise BenchError(f"The worker that is measured answered: {outcome}")
     return outcome

@@ -182,7 +182,7 @@ async def test_a_segmentation_fault_is_named_and_the_calls_beside_it_fail_with_i
 async def test_a_file_that_keeps_crashing_is_not_started_for_every_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WORTH_WAITING", 0.1)
+    monkeypatch.setattr(pool, "FIRST_PAUSE", 20.0)
     async with worker_box(tmp_path) as box:
         box.write("broken.py", worker_file("import nowhere_to_be_found\n" + PID))
         await box.refresh()

@@ -3,8 +3,7 @@
 import pytest
 
 from jackfield.model.call import Failed
-from jackfield.workers.channel import Garbage, decode_message
-from jackfield.workers.worker import outcome_of
+from jackfield.workers.channel import InvalidMessage, decode_message
 
 DEEP = b"[" * 5000 + b"]" * 5000
 
@@ -14,7 +13,7 @@ def test_a_result_that_is_nested_too_deeply_fails_its_own_call(call_id: str | in
     written = f'"{call_id}"' if isinstance(call_id, str) else str(call_id)
     message = decode_message(b'{"id":' + written.encode() + b',"result":' + DEEP + b',"error":null}\n')
     assert message.id == call_id
-    outcome = outcome_of(message)
+    outcome = message.outcome()
     assert isinstance(outcome, Failed)
     assert (outcome.code, "nested too deeply" in outcome.message) == ("bad_result", True)
 
@@ -31,6 +30,6 @@ def test_a_result_that_is_nested_too_deeply_fails_its_own_call(call_id: str | in
         b'{"id":1,"call":1,"kwargs":' + DEEP,
     ],
 )
-def test_what_is_no_message_is_garbage(line: bytes) -> None:
-    with pytest.raises(Garbage):
+def test_what_is_no_message_is_refused(line: bytes) -> None:
+    with pytest.raises(InvalidMessage):
         decode_message(line)

@@ -1,6 +1,6 @@
-"""Tool files with PEP 723 metadata: each version has its own environment, and its functions run in workers there.
+"""Tool files with PEP 723 metadata: each version has its own environment and runs in worker processes.
 
-Above: `files.py`. Below: `workers/` keeps the processes; `tool/jackfield_tool` is what runs in each of them.
+Above: `files.py`. Below: `workers/` runs the processes, each of them `tool/jackfield_tool`.
 """
 
 import json
@@ -20,19 +20,18 @@ from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
 from jackfield.workers.environments import Environment, ToolScript, Wheels
-from jackfield.workers.pool import FileSpec, PoolCall
-from jackfield.workers.worker import CallHooks
+from jackfield.workers.worker import FileSpec, WorkerCall
 
 SDK = Path(tool_package.__file__).parent
 """The folder that workers run."""
 INHERITED = ("PATH", "HOME")
-"""All that a worker's environment takes from the gateway's."""
+"""The only environment variables that a worker inherits from the gateway."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """How the workers of one source are kept. Times are in seconds."""
+    """How the workers of one source run. Times are in seconds."""
 
     env: Mapping[str, str]
     processes: int
@@ -43,11 +42,11 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     eager: bool
     sandbox: SandboxSettings | None
     wheels_only: bool
-    """What its files depend on is installed without anything being built."""
+    """Dependencies are installed from wheels only; nothing is built."""
 
 
 class WorkerFile:
-    """One text of one file, run in workers. Calls that it has when it is dropped finish on it."""
+    """One version of a file, run in workers. Calls that run when it is dropped finish on it."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class WorkerFile:
         return WorkerTool(self, function)
 
     async def warm(self) -> None:
-        await self._pool.warm(lambda _: None)
+        await self._pool.warm()
 
     async def run(self, function: str, invocation: Invocation) -> Outcome:
         request = _Request(
@@ -92,32 +91,34 @@ class WorkerFile:
             function=function,
             kwargs=invocation.arguments,
             config=self._config,
-            secrets=self._secrets(),
+            secrets=self._secrets() if self._lent.secrets else {},
         )
-        call = PoolCall(
+        call = WorkerCall(
             id=invocation.call_id,
             request=_encode(request) + b"\n",
-            hooks=CallHooks(partial(_report, invocation), partial(self._call_tool, invocation), invocation.trace),
+            report=partial(_report, invocation),
+            call_tool=partial(self._call_tool, invocation),
+            trace=invocation.trace,
             hold=invocation.hold,
-            tell=partial(_tell, invocation),
+            on_install=partial(_report_install, invocation),
         )
         return await self._pool.run(call)
 
     def drop(self) -> None:
-        """The file has another text now, or is gone."""
+        """The file has changed or is gone."""
         self._pool.drop()
         self._worker_host.forget(self._pool)
 
     @property
     def has_ended(self) -> bool:
-        """Whether no process of it is left."""
+        """Whether none of its processes is left."""
         return not self._pool.workers
 
     async def close(self) -> None:
         await self._pool.close()
 
     def _secrets(self) -> dict[str, str]:
-        """Asked for each call, sent with it, kept nowhere."""
+        """Looked up for each call, sent with it, stored nowhere."""
         found = ((name, self._lent.surroundings.secret(name)) for name in sorted(self._lent.secrets))
         return {name: value for name, value in found if value is not None}
 
@@ -149,7 +150,7 @@ class _Request(Struct, frozen=True, kw_only=True):
 
 
 def worker_environment(ours: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
-    """PATH, HOME and what the config names; nothing else of the gateway's own."""
+    """PATH, HOME and what the config names; nothing else of the gateway's environment."""
     return {name: ours[name] for name in INHERITED if name in ours} | dict(named)
 
 
@@ -162,6 +163,5 @@ def _report(invocation: Invocation, part: ProgressPart) -> None:
     invocation.report(Progress(progress=part.progress, total=part.total, message=part.message))
 
 
-def _tell(invocation: Invocation, line: str) -> None:
-    """The installation's own words, before the tool has begun."""
+def _report_install(invocation: Invocation, line: str) -> None:
     invocation.report(Progress(progress=0, message=line))

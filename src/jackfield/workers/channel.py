@@ -1,7 +1,7 @@
-"""The line to one worker: JSON objects, one to a line, both ways, over a socketpair.
+"""The connection to one worker: one JSON object per line, both ways, over a socketpair.
 
-Above: `worker.py`, which gives the messages their meaning. Below: an asyncio transport.
-A result is not parsed here: it passes as the bytes that came.
+Above: `worker.py`, which handles the messages. Below: an asyncio transport.
+A result is not parsed: it passes as the bytes that came.
 """
 
 import asyncio
@@ -13,12 +13,15 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-LONGEST_MESSAGE = 64 * 1024 * 1024
-"""Bytes. A worker that writes a longer line is not trusted to end it."""
+from jackfield.model.call import NULL, Done, Failed
+from jackfield.protocol.lines import LineSplitter, TooLong
+
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Bytes. A worker that writes a longer line is ended."""
 
 
 class ProgressPart(Struct, frozen=True):
-    """How far a call is, in the worker's words."""
+    """A progress report, as the worker sends it."""
 
     progress: float
     total: float | None = None
@@ -26,73 +29,71 @@ class ProgressPart(Struct, frozen=True):
 
 
 class WorkerMessage(Struct, frozen=True):
-    """Anything a worker says. Which field is set tells what it is."""
+    """Any message from a worker. Which field is set tells what it is."""
 
     id: str | int | None = None
     result: Raw | UnsetType = UNSET
     error: Any = None
     code: str | None = None
     trace: str = ""
-    """Where the tool's own code failed."""
+    """The traceback of the tool's own code."""
     progress: ProgressPart | None = None
     call: int | None = None
     tool: str = ""
     kwargs: dict[str, Any] = {}
     ready: bool | None = None
 
+    def outcome(self) -> Done | Failed:
+        """An empty error is still an error; `null` is a result."""
+        if self.error is not None:
+            error = self.error if isinstance(self.error, str) else msgspec.json.encode(self.error).decode()
+            return Failed(self.code or "tool_error", error or "The tool failed and did not say why.")
+        return Done(self.result if isinstance(self.result, Raw) else NULL)
 
-class Garbage(Exception):
-    """Something on the line that is no message."""
+
+class InvalidMessage(Exception):
+    """A line that is not a message."""
 
 
 _decode = msgspec.json.Decoder(WorkerMessage).decode
-
-
 _ANSWER = re.compile(rb'\{"id":("[^"\\]*"|\d+),"result":')
-"""How a worker of ours begins an answer."""
+"""How `jackfield_tool` begins an answer."""
 _TOO_DEEP = "The tool returned something that is nested too deeply to be passed on. Return it flatter, or as text."
 
 
 def decode_message(line: bytes) -> WorkerMessage:
     try:
         if not line.isascii():
-            line.decode()  # a result is passed on unread, so nobody after us looks whether it is UTF-8
+            line.decode()  # a result is passed on unparsed, so its UTF-8 is checked here
         return _decode(line)
     except RecursionError:
-        return _too_deep(line)
+        answer = _ANSWER.match(line)
+        if answer is None:
+            raise InvalidMessage("it is nested too deeply") from None
+        return WorkerMessage(id=msgspec.json.decode(answer[1]), error=_TOO_DEEP, code="bad_result")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Garbage(str(error)) from None
-
-
-def _too_deep(line: bytes) -> WorkerMessage:
-    """A result that cannot be passed on fails its own call and no other."""
-    found = _ANSWER.match(line)
-    if found is None:
-        raise Garbage("it is nested too deeply")
-    return WorkerMessage(id=msgspec.json.decode(found[1]), error=_TOO_DEEP, code="bad_result")
+        raise InvalidMessage(str(error)) from None
 
 
 class WorkerChannel(asyncio.Protocol):
-    """Splits what comes into lines. `on_line` gets each one, `on_end` is told once that no more will come."""
+    """`on_line` gets each line; `on_end` is called once, with a reason if the worker broke the protocol."""
 
     def __init__(self, *, on_line: Callable[[bytes], None], on_end: Callable[[str | None], None]) -> None:
         self._on_line = on_line
         self._on_end = on_end
         self._transport: asyncio.Transport | None = None
-        self._parts: list[bytes] = []
-        self._held = 0
+        self._lines = LineSplitter(limit=MAX_MESSAGE)
 
     @classmethod
     async def open(
         cls, sock: socket.socket, *, on_line: Callable[[bytes], None], on_end: Callable[[str | None], None]
     ) -> "WorkerChannel":
-        loop = asyncio.get_running_loop()
         channel = cls(on_line=on_line, on_end=on_end)
-        await loop.create_unix_connection(lambda: channel, sock=sock)
+        await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=sock)
         return channel
 
     def send(self, line: bytes) -> None:
-        """Put one message, which ends in a newline, on its way. After the end it goes nowhere; `on_end` has told."""
+        """Send one message, which ends in a newline. Dropped after the end."""
         if self._transport is not None:
             self._transport.write(line)
 
@@ -104,33 +105,12 @@ class WorkerChannel(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        end = data.find(b"\n")
-        if end == len(data) - 1 and not self._parts:
-            self._on_line(data)  # one whole message, as nearly always; its newline is white space to the decoder
-            return
-        if end < 0:
-            self._hold(data)
-            return
-        first, *more = data.split(b"\n")
-        if self._parts:
-            first = b"".join([*self._parts, first])
-            self._parts.clear()
-            self._held = 0
-        rest = more.pop()
-        if first:
-            self._on_line(first)
-        for line in more:
+        for line in self._lines.feed(data):
+            if isinstance(line, TooLong):
+                self._end(f"it wrote a line of more than {MAX_MESSAGE // 1024 // 1024} MB")
+                return
             if line:
                 self._on_line(line)
-        if rest:
-            self._hold(rest)
-
-    def _hold(self, data: bytes) -> None:
-        self._parts.append(data)
-        self._held += len(data)
-        if self._held > LONGEST_MESSAGE:
-            self._parts.clear()
-            self._end(f"it wrote a line of more than {LONGEST_MESSAGE // 1024 // 1024} MB")
 
     def connection_lost(self, _: Exception | None) -> None:
         self._end(None)
@@ -138,9 +118,5 @@ class WorkerChannel(asyncio.Protocol):
     def _end(self, reason: str | None) -> None:
         self.close()
         self._transport = None
-        on_end, self._on_end = self._on_end, _ignore
+        on_end, self._on_end = self._on_end, lambda _: None
         on_end(reason)
-
-
-def _ignore(_: str | None) -> None:
-    return

@@ -1,9 +1,9 @@
-"""Environments of tool files: each version of a file at a path of its own, with what it depends on, made by uv.
+"""Environments of tool files: each version of a file has its own path and its dependencies, installed by uv.
 
-uv keys a script's environment by the script's path, so a version that never changes its path never has its
-environment changed under a running worker. For a sandboxed file uv is given names of packages instead, takes wheels
-only and never starts the environment's Python once something is in it: a `.pth` file of a package would run outside.
-Above: `pool.py`. Below: the supervisor runs uv, which installs.
+uv keys a script's environment by the script's path, so the environment of a running worker never changes. For a
+sandboxed file uv gets names of packages instead, takes wheels only and never starts the environment's Python once
+something is installed: a package's `.pth` file would run outside the sandbox.
+Above: `pool.py`. Below: the supervisor runs uv.
 """
 
 import asyncio
@@ -29,35 +29,35 @@ from jackfield.workers.supervisor import Supervisor
 logger = logging.getLogger("jackfield.workers")
 
 KEPT_LINES = 12
-"""How many of uv's last lines a failure is told with."""
+"""How many of uv's last lines an error message has."""
 UNUSED_DAYS = 30
 _MARK = "ready.json"
-"""The end of a mark's name. Two files may have the same text, so a version's folder may hold two marks."""
-LONGEST_LINE = 1_048_576
-"""Bytes; a build that fails may say a lot on one."""
-_WHERE = re.compile(r"(Creating|Using|Updating) (script|virtual) environment at:|(Activate with|Using Python)\b.*/")
-_PASSED_ON = ("UV_", "SSL_CERT_", "XDG_", "LC_")
-_PASSED_ON_NAMES = frozenset(
+"""Suffix of the file that marks an environment as ready. Two files may have the same text, and one folder."""
+MAX_LINE = 1_048_576
+"""Bytes; a failing build may write long ones."""
+_PATHS = re.compile(r"(Creating|Using|Updating) (script|virtual) environment at:|(Activate with|Using Python)\b.*/")
+_INHERITED_PREFIXES = ("UV_", "SSL_CERT_", "XDG_", "LC_")
+_INHERITED = frozenset(
     {"PATH", "HOME", "LANG", "TMPDIR", "NETRC", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 )
 
-_OTHERWISE = frozenset(
+_NO_WHEELS = frozenset(
     {"UV_COMPILE_BYTECODE", "UV_NO_BINARY", "UV_NO_BUILD", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_VENV_SEED"}
 )
 """Settings that contradict how wheels are installed for a sandbox."""
 
-Tell = Callable[[str], None]
-"""Told each line that says how far the installation is."""
+OnLine = Callable[[str], None]
+"""Gets each line of the installation's output."""
 
 
 class InstallFailed(JackfieldError):
-    """uv could not make the environment; the message ends with what uv said last."""
+    """uv could not create the environment; the message ends with uv's last lines."""
 
     code = "install_failed"
 
 
 class Wheels(Struct, frozen=True, kw_only=True):
-    """All that may be installed for a sandboxed file: packages of the index, none of which is built."""
+    """What may be installed for a sandboxed file: wheels from the package index."""
 
     python: str
     """A range of versions."""
@@ -65,13 +65,13 @@ class Wheels(Struct, frozen=True, kw_only=True):
 
 
 class ToolScript(Struct, frozen=True):
-    """One version of a file that wants an environment."""
+    """One version of a tool file."""
 
     name: str
     """The file's name without its ending."""
     text: str
     wheels: Wheels | None = None
-    """None: whatever its metadata asks of uv, which may build it."""
+    """None: uv reads the file's metadata and may build packages."""
 
     @property
     def digest(self) -> str:
@@ -80,37 +80,39 @@ class ToolScript(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True):
-    """Where one version of a file can run."""
+    """Where one version of a file runs."""
 
     python: str
     file: str
 
 
 class Environments:
-    """Makes each environment once, also across restarts."""
+    """Creates each environment once, also across restarts."""
 
     def __init__(self, folder: Path, *, supervisor: Supervisor) -> None:
         self._folder = folder
         self._supervisor = supervisor
-        self._making: dict[tuple[str, str], _Making] = {}
+        self._installations: dict[tuple[str, str], _Installation] = {}
 
-    async def ready(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
-        """The environment of this version, made now if there is none. Whoever comes meanwhile waits with the first."""
+    async def ready(self, script: ToolScript, *, within: float, on_line: OnLine) -> Environment:
+        """The environment of this version, created now if there is none. Concurrent calls wait for the same one."""
         key = (script.digest, script.name)
-        making = self._making.get(key)
-        if making is None or making.has_failed or making.is_lost:
-            making = self._making[key] = _Making(self, script, within=within)
-        return await making.seen_by(tell)
+        installation = self._installations.get(key)
+        if installation is None or installation.has_failed or installation.is_lost:
+            installation = self._installations[key] = _Installation(self, script, within=within)
+        return await installation.wait(on_line)
 
     async def close(self) -> None:
-        for making in self._making.values():
-            making.task.cancel()
-        await asyncio.gather(*(making.task for making in self._making.values()), return_exceptions=True)
+        for installation in self._installations.values():
+            installation.task.cancel()
+        await asyncio.gather(
+            *(installation.task for installation in self._installations.values()), return_exceptions=True
+        )
 
-    async def make(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
-        """Raises `InstallFailed`, or `CouldNotStart` when there can be no process."""
+    async def make(self, script: ToolScript, *, within: float, on_line: OnLine) -> Environment:
+        """Raises `InstallFailed`, or `CouldNotStart` if uv cannot be started."""
         try:
-            return await self._make(script, within=within, tell=tell)
+            return await self._make(script, within=within, on_line=on_line)
         except OSError as error:
             said = f"{script.name}.py could not be made ready to run: {error.strerror}."
             fault = InstallFailed(f"{said} See that the gateway may write to its data folder and has room there.")
@@ -120,7 +122,7 @@ class Environments:
             logger.warning("%s", fault)
             raise
 
-    async def _make(self, script: ToolScript, *, within: float, tell: Tell) -> Environment:
+    async def _make(self, script: ToolScript, *, within: float, on_line: OnLine) -> Environment:
         folder = self._folder / script.digest
         found = await asyncio.to_thread(_existing, folder, script)
         if found is not None:
@@ -131,10 +133,10 @@ class Environments:
         try:
             async with asyncio.timeout(within):
                 if script.wheels is None:
-                    await self._uv("sync", "--script", file, tell=tell)
-                    python = (await self._uv("python", "find", "--script", file, tell=_say_nothing))[-1]
+                    await self._uv("sync", "--script", file, on_line=on_line)
+                    python = (await self._uv("python", "find", "--script", file, on_line=lambda _: None))[-1]
                 else:
-                    python = await self._install_wheels(script.wheels, folder / f"{script.name}.venv", tell=tell)
+                    python = await self._install_wheels(script.wheels, folder / f"{script.name}.venv", on_line=on_line)
         except TimeoutError:
             said = f"What {script.name}.py depends on was not installed within {within:g} s. Is the package index slow?"
             raise InstallFailed(f"{said} Raise install_timeout of its source if it needs longer.") from None
@@ -146,24 +148,31 @@ class Environments:
         logger.info("%s is ready to run after %.1f s", script.name, time.monotonic() - began)
         return environment
 
-    async def _install_wheels(self, wheels: Wheels, environment: Path, *, tell: Tell) -> str:
-        """Runs in `/`, so that no uv.toml, pyproject.toml or .python-version near the file counts."""
-        await asyncio.to_thread(shutil.rmtree, environment, ignore_errors=True)  # half of one, perhaps
+    async def _install_wheels(self, wheels: Wheels, environment: Path, *, on_line: OnLine) -> str:
+        """Runs in `/`, so that no uv.toml, pyproject.toml or .python-version near the file applies."""
+        await asyncio.to_thread(shutil.rmtree, environment, ignore_errors=True)  # perhaps incomplete
         anywhere = Path("/")
         made = ("venv", "--no-project", "--python", wheels.python, str(environment))
-        await self._uv(*made, tell=tell, cwd=anywhere, without=_OTHERWISE)
+        await self._uv(*made, on_line=on_line, cwd=anywhere, without=_NO_WHEELS)
         python = str(environment / "bin" / "python")
         if wheels.packages:
             options = ("--only-binary", ":all:", "--no-compile-bytecode", "--python", python)
             await self._uv(
-                "pip", "install", *options, "--", *wheels.packages, tell=tell, cwd=anywhere, without=_OTHERWISE
+                "pip",
+                "install",
+                *options,
+                "--",
+                *wheels.packages,
+                on_line=on_line,
+                cwd=anywhere,
+                without=_NO_WHEELS,
             )
         return python
 
     async def _uv(
-        self, *arguments: str, tell: Tell, cwd: Path | None = None, without: frozenset[str] = frozenset()
+        self, *arguments: str, on_line: OnLine, cwd: Path | None = None, without: frozenset[str] = frozenset()
     ) -> list[str]:
-        """Run uv and give its last lines. It runs with the operator's settings for it, which no tool gets to see."""
+        """Run uv and return its last lines. It gets the operator's settings for uv, which tools never see."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -182,10 +191,10 @@ class Environments:
         try:
             async for line in _lines(ours):
                 logger.debug("uv: %s", line)
-                if not _WHERE.match(line):
-                    # Where things are on the gateway's disk is not for whoever called.
+                if not _PATHS.match(line):
+                    # Callers do not see paths of the gateway's disk.
                     lines.append(line.replace(f"{self._folder}{os.sep}", ""))
-                    tell(lines[-1])
+                    on_line(lines[-1])
             code = await child.wait()
         finally:
             child.kill()
@@ -194,11 +203,11 @@ class Environments:
         return list(lines)
 
     def sweep(self, *, in_use: set[str]) -> None:
-        """Remove what no version has used for long. Runs in a thread."""
+        """Remove what no version has used for `UNUSED_DAYS`. Runs in a thread."""
         oldest = time.time() - UNUSED_DAYS * 86_400
         for folder in self._folder.glob("*/"):
             marks = list(folder.glob(f"*{_MARK}"))
-            with contextlib.suppress(FileNotFoundError):  # another gateway sweeps, too
+            with contextlib.suppress(FileNotFoundError):  # another gateway may sweep, too
                 used = max(path.stat().st_mtime for path in marks or [folder])
                 if folder.name not in in_use and used < oldest:
                     for mark in marks:
@@ -207,16 +216,16 @@ class Environments:
 
 
 class _Unsuccessful(Exception):
-    """uv said that it failed; the message is its last lines."""
+    """uv failed; the message is its last lines."""
 
 
-class _Making:
-    """One installation under way or done, and those who watch it."""
+class _Installation:
+    """One installation, running or done, and the calls that follow its output."""
 
     def __init__(self, environments: Environments, script: ToolScript, *, within: float) -> None:
-        self._watching: list[Tell] = []
-        self.task = asyncio.create_task(environments.make(script, within=within, tell=self._tell))
-        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to see it
+        self._followers: list[OnLine] = []
+        self.task = asyncio.create_task(environments.make(script, within=within, on_line=self._on_line))
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be waiting any more
 
     @property
     def has_failed(self) -> bool:
@@ -224,27 +233,27 @@ class _Making:
 
     @property
     def is_lost(self) -> bool:
-        """It was made, and somebody has removed it since: uv's cache is anybody's to clean."""
+        """It was created and has been removed since, for example with `uv cache clean`."""
         return self.task.done() and not self.has_failed and not Path(self.task.result().python).exists()
 
-    async def seen_by(self, tell: Tell) -> Environment:
-        self._watching.append(tell)
+    async def wait(self, on_line: OnLine) -> Environment:
+        self._followers.append(on_line)
         try:
             return await asyncio.shield(self.task)
         finally:
-            self._watching.remove(tell)
+            self._followers.remove(on_line)
 
-    def _tell(self, line: str) -> None:
-        for tell in self._watching:
-            tell(line)
+    def _on_line(self, line: str) -> None:
+        for on_line in self._followers:
+            on_line(line)
 
 
 def installer_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What uv needs to reach an index: proxies, certificates, its own settings. Builds run with it, so no more."""
+    """What uv needs to reach an index: proxies, certificates, its own settings. Builds see it, so no more."""
     return {
         name: value
         for name, value in environment.items()
-        if name.upper() in _PASSED_ON_NAMES or name.startswith(_PASSED_ON)
+        if name.upper() in _INHERITED or name.startswith(_INHERITED_PREFIXES)
     }
 
 
@@ -290,14 +299,10 @@ def _written(folder: Path, script: ToolScript) -> str:
 
 
 async def _lines(sock: socket.socket) -> AsyncIterator[str]:
-    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=LONGEST_LINE)
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_LINE)
     try:
         while line := await reader.readline():
             if text := line.decode(errors="replace").strip():
                 yield text
     finally:
         writer.close()
-
-
-def _say_nothing(_: str) -> None:
-    return

@@ -1,6 +1,6 @@
-"""Everything that runs in processes of its own, in one place: who starts them, where they run, what they are doing.
+"""The worker processes of one gateway: their pools, logs and status.
 
-Above: the sources that need processes, and the doors that show them. Below: supervisor, environments, pools.
+Above: the sources that need processes, and the API. Below: supervisor, environments, pools.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from msgspec import Struct
 from jackfield.errors import NotFound
 from jackfield.workers.environments import Environments
 from jackfield.workers.logs import LogLine, WorkerLog
-from jackfield.workers.pool import FileRecord, FileSpec, WorkerPool
+from jackfield.workers.pool import FileRecord, WorkerPool
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
-from jackfield.workers.worker import Worker
+from jackfield.workers.worker import FileSpec, Worker
 
 
 class ProcessStatus(Struct, frozen=True, kw_only=True):
@@ -25,13 +25,13 @@ class ProcessStatus(Struct, frozen=True, kw_only=True):
     calls: int
     in_flight: int
     is_retiring: bool
-    """It takes no more calls and ends when those it has are done."""
+    """It takes no more calls and ends when the running ones are done."""
     idle_seconds: float
     started_at: int
 
 
 class WorkerStatus(Struct, frozen=True, kw_only=True):
-    """A tool file that runs in processes of its own."""
+    """A tool file that runs in worker processes."""
 
     name: str
     source: str
@@ -45,7 +45,7 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
 
 
 class WorkerHost:
-    """The workers of one gateway. `base` is where the config's relative paths start; `hidden` no sandbox ever shows."""
+    """`base`: what the config's relative paths are relative to; `hidden`: what no sandbox shows."""
 
     def __init__(
         self, folder: Path, *, redact: Callable[[str], str], base: Path | None = None, hidden: Sequence[Path] = ()
@@ -62,7 +62,7 @@ class WorkerHost:
         if record is None:
             log = WorkerLog(Path(spec.label).stem, redact=self.redact)
             record = self._records[spec.source, spec.label] = FileRecord(spec.source, spec.label, log)
-        record.error = None  # whatever it was, it was another text's
+        record.error = None  # it was about another version
         record.pool = WorkerPool(
             spec,
             record,
@@ -73,7 +73,7 @@ class WorkerHost:
         return record.pool
 
     def forget(self, pool: WorkerPool) -> None:
-        """The file is gone, or has another pool now."""
+        """The file is gone, or has another pool."""
         key = (pool.spec.source, pool.spec.label)
         if key in self._records and self._records[key].pool is pool:
             del self._records[key]
@@ -82,7 +82,7 @@ class WorkerHost:
         return [_status(record, record.pool) for record in self._records.values() if record.pool is not None]
 
     def log(self, name: str, *, limit: int, after: int = 0) -> list[LogLine]:
-        """The newest lines of a worker, by the file's name, or `source/name` where two sources have one."""
+        """The newest lines of a worker, by the file's name, or `source/name` if two sources have one."""
         found = [record for record in self._records.values() if name in _names(record)]
         if not found:
             known = ", ".join(sorted(record.name for record in self._records.values())) or "none"
@@ -96,7 +96,7 @@ class WorkerHost:
         return found[0].log.lines(limit=limit, after=after)
 
     async def sweep_environments(self) -> None:
-        """Remove environments that no file has used for long."""
+        """Remove environments that no file has used for a long time."""
         in_use = {record.pool.spec.script.digest for record in self._records.values() if record.pool is not None}
         await asyncio.to_thread(self._environments.sweep, in_use=in_use)
 

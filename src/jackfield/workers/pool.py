@@ -1,74 +1,38 @@
-"""The workers of tool files: one pool for each version of a file, started at need, reaped, replaced.
+"""The worker processes of one version of a tool file: started on demand, ended when idle, replaced after crashes.
 
-Above: `sources/files.py`. Below: `environments.py` makes where they run, `worker.py` is one process.
+Above: `sources/workerfile.py`. Below: `environments.py` installs, `worker.py` is one process.
 """
 
 import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.words import counted
-from jackfield.settings.sessions import SandboxSettings
-from jackfield.workers.environments import Environment, Environments, ToolScript
+from jackfield.protocol.backoff import backoff
+from jackfield.workers.environments import Environment, Environments
 from jackfield.workers.logs import WorkerLog
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
-from jackfield.workers.worker import CallHooks, Launch, NotTaken, Worker
+from jackfield.workers.worker import FileSpec, NotTaken, Worker, WorkerCall
 
 logger = logging.getLogger("jackfield.workers")
 
 CRASHES_BEFORE_PAUSE = 2
-LONGEST_PAUSE = 60.0
-WORTH_WAITING = 2.0
-"""A call waits out a shorter pause; before a longer one it is told."""
-
-Command = Callable[[Environment], list[str]]
-
-
-class FileSpec(Struct, frozen=True, kw_only=True):
-    """One version of a tool file, and how its workers are kept. Times are in seconds."""
-
-    source: str
-    label: str
-    """The file as the operator knows it."""
-    script: ToolScript
-    sequential: bool
-    command: Command
-    env: Mapping[str, str]
-    cwd: Path
-    processes: int
-    idle_timeout: float
-    start_timeout: float
-    install_timeout: float
-    sandbox: SandboxSettings | None = None
-    readable: tuple[Path, ...] = ()
-    """What it sees in a sandbox besides its environment, its text and `cwd`."""
-
-
-class PoolCall(Struct, frozen=True, kw_only=True):
-    """One call as a pool takes it."""
-
-    id: str
-    request: bytes
-    hooks: CallHooks
-    hold: Callable[[float], AbstractContextManager[None]]
-    """The call's deadline stands still while its environment is made, for at most so many seconds."""
-    tell: Callable[[str], None]
-    """Told how far the installation is."""
+FIRST_PAUSE = 0.25
+MAX_PAUSE = 60.0
+MAX_WAIT = 2.0
+"""A call waits for a shorter pause to end; it fails at once during a longer one."""
 
 
 class FileRecord:
-    """What is known of a file through all its versions."""
+    """What is known of a file across its versions."""
 
     def __init__(self, source: str, label: str, log: WorkerLog) -> None:
         self.source = source
@@ -83,7 +47,7 @@ class FileRecord:
         self.pool: WorkerPool | None = None
 
     def note_failure(self, message: str) -> None:
-        """Nothing could be started that would have a log of its own. Said once, however many wait for the same."""
+        """A start that failed before there was a process with a log. Logged once, however many calls wait for it."""
         if self.error != message:
             self.error = message
             for line in message.splitlines():
@@ -110,9 +74,9 @@ class WorkerPool:
         self._workers: list[Worker] = []
         self._starting: asyncio.Task[Worker] | None = None
         self._installing = 0
-        """How many wait for the environment."""
+        """How many calls wait for the environment."""
         self._crashes = 0
-        """In a row, without an answer between them."""
+        """In a row, without an answer in between."""
         self._pause_until = 0.0
         self._dropped = False
         self._calls = 0
@@ -123,7 +87,7 @@ class WorkerPool:
 
     @property
     def state(self) -> str:
-        """One word for people: idle (no process), installing, starting, running, crashing."""
+        """Idle (no process), installing, starting, running or crashing."""
         if self._workers:
             return "running"
         if self._installing:
@@ -132,19 +96,17 @@ class WorkerPool:
             return "starting"
         return "crashing" if self._crashes >= CRASHES_BEFORE_PAUSE else "idle"
 
-    async def run(self, call: PoolCall) -> Done | Failed:
-        """One call, on the least busy worker. Never raises but for cancellation."""
+    async def run(self, call: WorkerCall) -> Done | Failed:
+        """Run one call on the least busy worker. Raises nothing but cancellation."""
         self._calls += 1
         self._record.calls += 1
         try:
             while True:
-                worker = self._least_busy()
-                if worker is None:
-                    worker = await self._first_worker(call)
-                if worker.busy and self.spec.processes > 1:
+                worker = self._least_busy() or await self._first_worker(call)
+                if self.spec.processes > 1 and worker.busy:
                     self._grow()
                 try:
-                    outcome = await worker.call(call.id, call.request, call.hooks)
+                    outcome = await worker.call(call)
                 except NotTaken:
                     continue
                 if self._crashes and not (isinstance(outcome, Failed) and outcome.code == "worker_crashed"):
@@ -157,10 +119,10 @@ class WorkerPool:
             if self._dropped:
                 self._end_if_unused()
 
-    async def warm(self, tell: Callable[[str], None]) -> None:
-        """Start the first worker before anybody calls. What fails is logged, and tried again at the first call."""
+    async def warm(self) -> None:
+        """Start the first worker before the first call. A failure is logged, and the first call tries again."""
         try:
-            await self._start(await self._environment(tell))
+            await self._start(await self._environment(lambda _: None))
         except JackfieldError as fault:
             self._record.error = fault.message
             logger.warning(
@@ -168,7 +130,7 @@ class WorkerPool:
             )
 
     def drop(self) -> None:
-        """The file has another text now, or is gone. Calls that it has finish on these workers."""
+        """The file has changed or is gone. Running calls finish on these workers."""
         self._dropped = True
         self._end_if_unused()
 
@@ -194,30 +156,27 @@ class WorkerPool:
         return best
 
     def _grow(self) -> None:
-        """All are busy: start another, if more are allowed. Nobody waits for it."""
-        if len(self._workers) < self.spec.processes and self._starting is None and not self._is_paused:
+        """All workers are busy: start another in the background, if the config allows more."""
+        is_paused = time.monotonic() < self._pause_until
+        if len(self._workers) < self.spec.processes and self._starting is None and not is_paused:
             self._begin(self._start_another())
 
-    @property
-    def _is_paused(self) -> bool:
-        return time.monotonic() < self._pause_until
-
-    async def _first_worker(self, call: PoolCall) -> Worker:
-        """A worker that was not there: its time to come up is not the call's."""
+    async def _first_worker(self, call: WorkerCall) -> Worker:
+        """Start a worker; the call's deadline stands still meanwhile."""
         wait = self._pause_until - time.monotonic()
-        if wait > WORTH_WAITING:
+        if wait > MAX_WAIT:
             often = counted(self._crashes, "time")
             said = f"The worker of {self._record.name} ended {often} in a row ({self._record.error})."
             raise _Pausing(f"{said} The next try is in {wait:.1f} s; see: jackfield logs {self._record.name}")
         if wait > 0:
             await asyncio.sleep(wait)
         with call.hold(self.spec.install_timeout + self.spec.start_timeout):
-            return await self._start(await self._environment(call.tell))
+            return await self._start(await self._environment(call.on_install))
 
-    async def _environment(self, tell: Callable[[str], None]) -> Environment:
+    async def _environment(self, on_line: Callable[[str], None]) -> Environment:
         self._installing += 1
         try:
-            return await self._environments.ready(self.spec.script, within=self.spec.install_timeout, tell=tell)
+            return await self._environments.ready(self.spec.script, within=self.spec.install_timeout, on_line=on_line)
         except JackfieldError as fault:
             self._record.note_failure(fault.message)
             raise
@@ -225,40 +184,37 @@ class WorkerPool:
             self._installing -= 1
 
     async def _start(self, environment: Environment) -> Worker:
-        """Whoever needs the first worker starts it; the others wait for the same one."""
-        ready = [worker for worker in self._workers if worker.takes_calls]
-        if ready:
-            return ready[0]
+        """The first call that needs a worker starts it; others wait for the same one."""
+        for worker in self._workers:
+            if worker.takes_calls:
+                return worker
         if self._starting is None:
             self._begin(self._start_one(environment))
         assert self._starting is not None
         return await asyncio.shield(self._starting)
 
     def _begin(self, start: Coroutine[Any, Any, Worker]) -> None:
-        """Start a worker for whoever waits; if nobody does any more, what came of it is in the record."""
         self._starting = asyncio.create_task(start)
         self._starting.add_done_callback(self._started)
 
     def _started(self, task: asyncio.Task[Worker]) -> None:
         self._starting = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody else wants it
+            task.exception()  # raised in whoever waits; otherwise it is in the record
         if self._dropped:
             self._end_if_unused()
 
     async def _start_another(self) -> Worker:
-        return await self._start_one(await self._environment(_say_nothing))
+        return await self._start_one(await self._environment(lambda _: None))
 
     async def _start_one(self, environment: Environment) -> Worker:
-        spec = self.spec
-        launch = Launch(
-            name=self._record.name,
-            plan=await self._plan(environment),
-            sequential=spec.sequential,
-            start_timeout=spec.start_timeout,
-            idle_timeout=spec.idle_timeout,
+        worker = Worker(
+            self.spec,
+            await self._plan(environment),
+            number=next(self._record.numbers),
+            log=self._record.log,
+            on_end=self._on_worker_end,
         )
-        worker = Worker(launch, number=next(self._record.numbers), log=self._record.log, on_end=self._ended)
         try:
             await worker.start(self._supervisor)
         except JackfieldError as fault:
@@ -269,7 +225,7 @@ class WorkerPool:
         return worker
 
     async def _plan(self, environment: Environment) -> LaunchPlan:
-        """What cannot be planned has not crashed: the machine or the config has to change."""
+        """A plan that fails is not a crash: the machine or the config has to change."""
         spec = self.spec
         command = spec.command(environment)
         if spec.sandbox is None:
@@ -287,11 +243,11 @@ class WorkerPool:
             self._record.note_failure(fault.message)
             raise
 
-    def _ended(self, worker: Worker, reason: str | None) -> None:
-        was_ready = worker in self._workers
-        if was_ready:
-            self._workers.remove(worker)
-        if reason is not None and was_ready:
+    def _on_worker_end(self, worker: Worker, reason: str | None) -> None:
+        if worker not in self._workers:
+            return  # it was never ready
+        self._workers.remove(worker)
+        if reason is not None:
             logger.warning("a worker of %s ended: %s", self._record.name, reason)
             self._crashed(reason)
 
@@ -300,15 +256,11 @@ class WorkerPool:
         self._record.restarts += 1
         self._crashes += 1
         if self._crashes >= CRASHES_BEFORE_PAUSE:
-            pause = min(LONGEST_PAUSE, 0.25 * 2 ** (self._crashes - CRASHES_BEFORE_PAUSE))
-            self._pause_until = time.monotonic() + pause
+            attempt = self._crashes - CRASHES_BEFORE_PAUSE
+            self._pause_until = time.monotonic() + backoff(attempt, first=FIRST_PAUSE, longest=MAX_PAUSE)
 
 
 class _Pausing(JackfieldError):
     """Not started: it would only crash again."""
 
     code = "worker_failed"
-
-
-def _say_nothing(_: str) -> None:
-    return

@@ -1,7 +1,7 @@
-"""One worker process: calls go in by id, answers come back in any order, each to the call that it belongs to.
+"""One worker process: calls go in by id, answers come back in any order.
 
-A call that was given up is cancelled in the worker; if it does not yield, the worker takes no more calls, finishes
-those it has and is killed. So nothing stale ever answers another call.
+A call that was given up is cancelled in the worker; if it does not stop, the worker takes no more calls, finishes
+those it has and is killed. So a late answer never reaches another call.
 Above: `pool.py`. Below: the channel, the log, the supervisor.
 """
 
@@ -10,15 +10,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct, field
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import NULL, Done, Failed
-from jackfield.workers.channel import Garbage, ProgressPart, WorkerChannel, WorkerMessage, decode_message
+from jackfield.settings.sessions import SandboxSettings
+from jackfield.workers.channel import InvalidMessage, ProgressPart, WorkerChannel, WorkerMessage, decode_message
+from jackfield.workers.environments import Environment, ToolScript
 from jackfield.workers.logs import LogPipe, WorkerLog
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.supervision.processes import cpu_seconds
@@ -26,10 +30,10 @@ from jackfield.workers.supervisor import Child, Supervisor
 
 logger = logging.getLogger("jackfield.workers")
 
-YIELD_SECONDS = 1.0
+CANCEL_SECONDS = 1.0
 """How long a cancelled call may go on in its worker before the worker is replaced."""
-LAST_WORDS_SECONDS = 1.0
-"""How long answers of a worker that has ended may still be on their way."""
+LAST_ANSWERS_SECONDS = 1.0
+"""How long answers of a worker that has ended may still arrive."""
 GRACE_SECONDS = 1.0
 """Between SIGTERM and SIGKILL."""
 
@@ -41,63 +45,86 @@ class WorkerFailed(JackfieldError):
 
 
 class NotTaken(Exception):
-    """The worker ended before it was given the call: nothing happened, another worker may take it."""
+    """The worker ended before it was given the call, so another worker may take it."""
 
 
-class Launch(Struct, frozen=True, kw_only=True):
-    """How a worker process is started."""
+class FileSpec(Struct, frozen=True, kw_only=True):
+    """One version of a tool file, and how its workers run. Times are in seconds."""
 
-    name: str
-    plan: LaunchPlan
-    """The command, in a sandbox or in none."""
+    source: str
+    label: str
+    """The file as the operator knows it."""
+    script: ToolScript
     sequential: bool
-    """It speaks the protocol of the seed's era: no handshake, no ids, one call at a time."""
-    start_timeout: float
+    """It is a script that reads stdin and prints answers: no handshake, no ids, one call at a time."""
+    command: Callable[[Environment], list[str]]
+    env: Mapping[str, str]
+    cwd: Path
+    processes: int
     idle_timeout: float
+    start_timeout: float
+    install_timeout: float
+    sandbox: SandboxSettings | None = None
+    readable: tuple[Path, ...] = ()
+    """What it sees in a sandbox besides its environment, its text and `cwd`."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.label).stem
 
 
-class CallHooks(Struct, frozen=True):
-    """What one call may do to the outside while it runs."""
+class WorkerCall(Struct, frozen=True, kw_only=True):
+    """One call, and what it may do while it runs."""
 
+    id: str
+    request: bytes
     report: Callable[[ProgressPart], None]
     call_tool: Callable[[str, dict[str, Any]], Coroutine[Any, Any, Done | Failed]]
     trace: Callable[[str], None] = lambda _: None
+    hold: Callable[[float], AbstractContextManager[None]]
+    """Stops the call's deadline while its environment is made, for at most so many seconds."""
+    on_install: Callable[[str], None]
+    """Gets the lines of the installation."""
 
 
-class _Flight:
+class _Flight(Struct, eq=False):
     """A call that the worker has."""
 
-    __slots__ = ("answer", "given_up", "hooks", "nested")
-
-    def __init__(self, answer: asyncio.Future[Done | Failed], hooks: CallHooks) -> None:
-        self.answer = answer
-        self.hooks = hooks
-        self.given_up = False
-        self.nested: set[asyncio.Task[None]] = set()
+    call: WorkerCall
+    answer: asyncio.Future[Done | Failed]
+    given_up: bool = False
+    nested: set[asyncio.Task[None]] = field(default_factory=set)
 
 
 class Worker:
-    """A started process. `on_end` is told once, with the reason if it was not meant to end."""
+    """A worker process. `on_end` is called once, with the reason if it was not meant to end."""
 
     def __init__(
-        self, launch: Launch, *, number: int, log: WorkerLog, on_end: Callable[["Worker", str | None], None]
+        self,
+        spec: FileSpec,
+        plan: LaunchPlan,
+        *,
+        number: int,
+        log: WorkerLog,
+        on_end: Callable[["Worker", str | None], None],
     ) -> None:
         self.number = number
         self.calls = 0
         self.started_at = time.time_ns() // 1_000_000
-        self._launch = launch
+        self.takes_calls = True
+        self._spec = spec
+        self._plan = plan
         self._log = log
         self._on_end = on_end
         self._flights: dict[str, _Flight] = {}
-        self._turn = asyncio.Lock() if launch.sequential else None
+        self._turn = asyncio.Lock() if spec.sequential else None
         self._queued = 0
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._channel_ended = asyncio.Event()
-        self._is_retired = False
         self._is_gone = False
         self._reason: str | None = None
-        """Why it had to be ended, where that is the worker's own doing."""
+        """Why it had to be ended, if it broke the protocol."""
         self._last_used = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._child: Child | None = None
@@ -105,12 +132,8 @@ class Worker:
         self._watching: asyncio.Task[None] | None = None
 
     @property
-    def takes_calls(self) -> bool:
-        return not (self._is_retired or self._is_gone)
-
-    @property
     def busy(self) -> int:
-        """How many calls it has or keeps waiting."""
+        """How many calls it runs or has queued."""
         return len(self._flights) + self._queued
 
     @property
@@ -123,11 +146,12 @@ class Worker:
 
     async def start(self, supervisor: Supervisor) -> None:
         """Start the process and wait until it is ready. Raises `WorkerFailed`, and leaves nothing behind then."""
+        name = self._spec.name
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         try:
             with theirs:
-                self._child = await self._launch.plan.start(
+                self._child = await self._plan.start(
                     supervisor, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=writing
                 )
         except BaseException:
@@ -137,47 +161,44 @@ class Worker:
         finally:
             os.close(writing)
         stderr = LogPipe(reading, self._log, worker=self.number)
-        self._watching = asyncio.create_task(self._watch(self._child, stderr), name=f"worker {self._launch.name}")
-        await self._wait_until_ready(ours)
-        if self._is_gone:
-            raise WorkerFailed(f"The worker of {self._launch.name} ended as soon as it was ready.")
-        self._idle_timer = self._loop.call_later(self._launch.idle_timeout, self._idle_over)
-
-    async def _wait_until_ready(self, ours: socket.socket) -> None:
+        self._watching = asyncio.create_task(self._watch(self._child, stderr), name=f"worker {name}")
         try:
-            async with asyncio.timeout(self._launch.start_timeout):
-                self._channel = await WorkerChannel.open(ours, on_line=self._line, on_end=self._channel_end)
-                if self._launch.sequential and not self._ready.done():
+            async with asyncio.timeout(self._spec.start_timeout):
+                self._channel = await WorkerChannel.open(ours, on_line=self._on_line, on_end=self._on_channel_end)
+                if self._spec.sequential and not self._ready.done():
                     self._ready.set_result(None)
                 await self._ready
         except TimeoutError:
             self.kill()
-            said = f"The worker of {self._launch.name} was not ready within {self._launch.start_timeout:g} s."
-            raise WorkerFailed(f"{said} Look at: jackfield logs {self._launch.name}") from None
+            said = f"The worker of {name} was not ready within {self._spec.start_timeout:g} s."
+            raise WorkerFailed(f"{said} Look at: jackfield logs {name}") from None
         except BaseException:
             self.kill()
             raise
+        if self._is_gone:
+            raise WorkerFailed(f"The worker of {name} ended as soon as it was ready.")
+        self._idle_timer = self._loop.call_later(self._spec.idle_timeout, self._check_idle)
 
-    async def call(self, call_id: str, request: bytes, hooks: CallHooks) -> Done | Failed:
-        """One call. Cancelling it cancels it in the worker too. Raises `NotTaken` where another worker should do it."""
+    async def call(self, call: WorkerCall) -> Done | Failed:
+        """Run one call. Cancelling it cancels it in the worker. Raises `NotTaken` if another worker should do it."""
         if self._turn is not None:
             await self._take_turn(self._turn)
-        if self._is_retired or self._is_gone or self._channel is None:
+        if not self.takes_calls or self._channel is None:
             raise NotTaken
-        flight = self._flights[call_id] = _Flight(self._loop.create_future(), hooks)
+        flight = self._flights[call.id] = _Flight(call, self._loop.create_future())
         self.calls += 1
-        self._channel.send(request)
+        self._channel.send(call.request)
         try:
             return await flight.answer
         except asyncio.CancelledError:
-            self._give_up(call_id, flight)
+            self._give_up(flight)
             raise
         finally:
             self._last_used = self._loop.time()
             if self._turn is not None:
                 self._turn.release()
-            if self._launch.plan.limits.cpu:
-                self._retire_if_spent(self._launch.plan.limits.cpu)
+            if self._plan.limits.cpu:
+                self._retire_if_spent(self._plan.limits.cpu)
 
     async def _take_turn(self, turn: asyncio.Lock) -> None:
         self._queued += 1
@@ -190,18 +211,18 @@ class Worker:
             self._end_if_done()
 
     def retire(self) -> None:
-        """Take no more calls, finish those it has, then end."""
-        self._is_retired = True
+        """Take no more calls, finish the running ones, then end."""
+        self.takes_calls = False
         self._end_if_done()
 
     def _retire_if_spent(self, allowed: float) -> None:
-        """The limit is for the whole life of a process, and the next call should not have to pay for those before."""
+        """The CPU limit is for the life of a process; the next call should not pay for the calls before it."""
         if self.pid and not self._is_gone and cpu_seconds(self.pid) > allowed / 2:
             self.retire()
 
     def kill(self) -> None:
-        """End it now; what it has fails."""
-        self._is_retired = True
+        """End it now; its calls fail."""
+        self.takes_calls = False
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._child is not None:
@@ -212,114 +233,109 @@ class Worker:
         if self._watching is not None:
             await asyncio.shield(self._watching)
 
-    def _give_up(self, call_id: str, flight: _Flight) -> None:
+    def _give_up(self, flight: _Flight) -> None:
         flight.given_up = True
         for task in flight.nested:
             task.cancel()
-        if self._launch.sequential:
+        if self._spec.sequential:
             # Its answer would be taken for the next call's, so the whole process goes.
             self.kill()
-        elif call_id in self._flights and self._channel is not None:
-            self._channel.send(msgspec.json.encode({"cancel": call_id}) + b"\n")
-            self._loop.call_later(YIELD_SECONDS, self._look_whether_it_yielded, call_id, flight)
+        elif flight.call.id in self._flights and self._channel is not None:
+            self._channel.send(msgspec.json.encode({"cancel": flight.call.id}) + b"\n")
+            self._loop.call_later(CANCEL_SECONDS, self._check_cancelled, flight)
 
-    def _look_whether_it_yielded(self, call_id: str, flight: _Flight) -> None:
-        if self._flights.get(call_id) is flight and not self._is_gone:
-            logger.warning("%s did not stop when told to; its worker is replaced", self._launch.name)
+    def _check_cancelled(self, flight: _Flight) -> None:
+        if self._flights.get(flight.call.id) is flight and not self._is_gone:
+            logger.warning("%s did not stop when cancelled; its worker is replaced", self._spec.name)
             self.retire()
 
     def _end_if_done(self) -> None:
-        if self._is_retired and all(flight.given_up for flight in self._flights.values()) and not self._queued:
+        if not self.takes_calls and not self._queued and all(flight.given_up for flight in self._flights.values()):
             self.kill()
 
-    def _idle_over(self) -> None:
-        """The timer is set once for a period, not for each call, so it may find that there were calls since."""
-        if self._flights or self._queued:
+    def _check_idle(self) -> None:
+        """The timer is set once per period, not per call, so there may have been calls since."""
+        if self.busy:
             self._last_used = self._loop.time()
-        left = self._last_used + self._launch.idle_timeout - self._loop.time()
+        left = self._last_used + self._spec.idle_timeout - self._loop.time()
         if left > 0:
-            self._idle_timer = self._loop.call_later(left, self._idle_over)
+            self._idle_timer = self._loop.call_later(left, self._check_idle)
         else:
-            logger.info("the worker of %s ends after %g s without a call", self._launch.name, self._launch.idle_timeout)
+            logger.info("the worker of %s ends after %g s without a call", self._spec.name, self._spec.idle_timeout)
             self.retire()
 
-    def _line(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         try:
             message = decode_message(line)
-        except Garbage:
+        except InvalidMessage:
             message = None
-        if self._launch.sequential:
-            self._sequential_line(line, message)
+        if self._spec.sequential:
+            self._on_script_line(line, message)
         elif message is None:
             self._break("it wrote something on its channel that is no message")
         elif message.id is not None:
-            self._message(message)
+            self._on_message(message)
         elif message.ready is not None:
-            self._handshake(message)
+            self._on_ready(message)
         else:
             self._break("it wrote a message that belongs to no call")
 
-    def _sequential_line(self, line: bytes, message: WorkerMessage | None) -> None:
-        """A script of the seed's era prints its answers; what else it prints is its log."""
+    def _on_script_line(self, line: bytes, message: WorkerMessage | None) -> None:
+        """A script prints its answers; whatever else it prints is its log."""
         if message is not None and (message.progress is not None or message.call is not None):
-            self._message(message)
-            return
-        if message is None or (message.result is UNSET and message.error is None):
+            self._on_message(message)
+        elif message is None or (message.result is UNSET and message.error is None):
             self._log.add(line, worker=self.number)
-            return
-        for call_id in list(self._flights):
-            self._answer(call_id, message)
+        else:
+            for flight in list(self._flights.values()):
+                self._on_answer(flight, message)
 
-    def _handshake(self, message: WorkerMessage) -> None:
+    def _on_ready(self, message: WorkerMessage) -> None:
         if self._ready.done():
             return
         if message.ready:
             self._ready.set_result(None)
         else:
-            said = f"The file {self._launch.name} could not be loaded: {message.error}."
+            said = f"The file {self._spec.name} could not be loaded: {message.error}."
             self._ready.set_exception(WorkerFailed(f"{said} Correct it, or add what it imports to its dependencies."))
 
-    def _message(self, message: WorkerMessage) -> None:
-        call_id = str(message.id)
-        flight = self._flights.get(call_id)
+    def _on_message(self, message: WorkerMessage) -> None:
+        flight = self._flights.get(str(message.id))
         if flight is None:
             return
         if message.progress is not None:
             if not flight.given_up:
-                flight.hooks.report(message.progress)
+                flight.call.report(message.progress)
         elif message.call is not None:
-            self._nested_call(flight, message)
+            if not flight.given_up:
+                task = asyncio.create_task(self._call_tool(flight, message))
+                flight.nested.add(task)
+                task.add_done_callback(flight.nested.discard)
         else:
-            self._answer(call_id, message)
+            self._on_answer(flight, message)
 
-    def _answer(self, call_id: str, message: WorkerMessage) -> None:
-        flight = self._flights.pop(call_id)
+    def _on_answer(self, flight: _Flight, message: WorkerMessage) -> None:
+        del self._flights[flight.call.id]
         for task in flight.nested:
             task.cancel()
         if not flight.answer.done():
-            outcome = outcome_of(message)
+            outcome = message.outcome()
             if isinstance(outcome, Failed):
-                outcome = msgspec.structs.replace(outcome, message=self._launch.plan.explain_failure(outcome.message))
+                outcome = msgspec.structs.replace(outcome, message=self._plan.explain_failure(outcome.message))
                 if message.trace:
-                    flight.hooks.trace(message.trace)
+                    flight.call.trace(message.trace)
             flight.answer.set_result(outcome)
-        if self._is_retired:
+        if not self.takes_calls:
             self._end_if_done()
 
-    def _nested_call(self, flight: _Flight, message: WorkerMessage) -> None:
-        if not flight.given_up:
-            task = asyncio.create_task(self._call_tool(flight, message))
-            flight.nested.add(task)
-            task.add_done_callback(flight.nested.discard)
-
     async def _call_tool(self, flight: _Flight, message: WorkerMessage) -> None:
-        """Another tool, called by this one in the name of its caller. A refusal is told to the tool, not to us."""
+        """Call another tool on behalf of this call's caller. The tool is told of a refusal."""
         try:
-            outcome = await flight.hooks.call_tool(message.tool, message.kwargs)
+            outcome = await flight.call.call_tool(message.tool, message.kwargs)
         except JackfieldError as refusal:
             outcome = Failed(refusal.code, refusal.message)
         except Exception:  # the border of one message: the tool must not wait for an answer that never comes
-            logger.exception("%s asked for %s, which could not be called", self._launch.name, message.tool)
+            logger.exception("%s asked for %s, which could not be called", self._spec.name, message.tool)
             outcome = Failed("tool_error", f"Tool '{message.tool}' could not be called. The gateway's log says why.")
         reply: dict[str, object] = {"reply": message.call}
         if isinstance(outcome, Failed):
@@ -330,61 +346,51 @@ class Worker:
             self._channel.send(msgspec.json.encode(reply) + b"\n")
 
     def _break(self, reason: str) -> None:
-        """It does not keep to the protocol, so nothing more of it can be believed."""
+        """It broke the protocol, so none of its messages can be trusted any more."""
         if self._reason is None:
             self._reason = reason
             self.kill()
 
-    def _channel_end(self, reason: str | None) -> None:
+    def _on_channel_end(self, reason: str | None) -> None:
         self._channel_ended.set()
         if reason is not None:
             self._reason = reason
         if self._child is not None:
-            # Most often it is just ending; by force at once, nobody would be left to say how it ended.
+            # Most often it is just exiting; killed at once, its own exit code would be lost.
             self._child.kill(grace=GRACE_SECONDS)
 
     async def _watch(self, child: Child, stderr: LogPipe) -> None:
-        """Until the process is gone: then whoever still waits for it is told."""
+        """Wait for the end of the process, then fail the calls that it still has."""
         code = await child.wait()
         if self._channel is not None:
-            await self._wait_for_last_words()
+            try:
+                async with asyncio.timeout(LAST_ANSWERS_SECONDS):
+                    await self._channel_ended.wait()
+            except TimeoutError:
+                logger.warning("another process still holds the channel of the worker of %s", self._spec.name)
+        was_meant = not self.takes_calls and self._reason is None
         self._is_gone = True
+        self.takes_calls = False
         if self._channel is not None:
             self._channel.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         stderr.close()
-        meant = self._is_retired and self._reason is None
-        reason = self._reason or self._launch.plan.describe_exit(code)
+        reason = self._reason or self._plan.describe_exit(code)
         self._fail_all(reason)
-        self._on_end(self, None if meant else reason)
-
-    async def _wait_for_last_words(self) -> None:
-        try:
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
-                await self._channel_ended.wait()
-        except TimeoutError:
-            logger.warning("somebody holds the channel of the worker of %s open after its end", self._launch.name)
+        self._on_end(self, None if was_meant else reason)
 
     def _fail_all(self, reason: str) -> None:
-        said = f"The worker of {self._launch.name} ended while it ran this: {reason}."
-        failed = Failed("worker_crashed", f"{said} Its log has more: jackfield logs {self._launch.name}")
+        name = self._spec.name
         if not self._ready.done():
-            said = f"The worker of {self._launch.name} ended before it was ready: {reason}."
-            self._ready.set_exception(WorkerFailed(f"{said} Look at: jackfield logs {self._launch.name}"))
+            said = f"The worker of {name} ended before it was ready: {reason}."
+            self._ready.set_exception(WorkerFailed(f"{said} Look at: jackfield logs {name}"))
             self._ready.exception()  # whoever started it may be gone
+        said = f"The worker of {name} ended while it ran this: {reason}."
+        failed = Failed("worker_crashed", f"{said} Its log has more: jackfield logs {name}")
         for flight in self._flights.values():
             for task in flight.nested:
                 task.cancel()
             if not flight.answer.done():
                 flight.answer.set_result(failed)
         self._flights.clear()
-
-
-def outcome_of(message: WorkerMessage) -> Done | Failed:
-    """An answer's meaning. An error is an error, also an empty one; `null` is a result."""
-    if message.error is not None:
-        error = message.error if isinstance(message.error, str) else msgspec.json.encode(message.error).decode()
-        return Failed(message.code or "tool_error", error or "The tool failed and did not say why.")
-    result = message.result
-    return Done(result if isinstance(result, Raw) else NULL)
