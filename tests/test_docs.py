@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents.builtins import ENTRIES
+from jackfield.agents.builtin_tools import ENTRIES
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata

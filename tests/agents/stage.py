@@ -12,9 +12,8 @@ from jackfield.llm.base import CallArguments, CallBegun, Delta, Model, ModelFail
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, Message, Usage
 from jackfield.runs import events
-from jackfield.runs.choice import Choice
 from jackfield.runs.loop import Loop
-from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.plan import Choice, Limits, RunPlan
 from jackfield.runs.running import CallRunner
 from jackfield.runs.tools import Offered, ToolTable
 from jackfield.sources.base import Invocation

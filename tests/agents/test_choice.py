@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.runs.choice import Choice
+from jackfield.runs.plan import Choice
 from tests.requirement import requirement
 
 NOBODY: frozenset[str] = frozenset()

@@ -22,7 +22,7 @@ from jackfield.model.items import (
 )
 from jackfield.model.tool import Metadata
 from jackfield.runs import events
-from jackfield.runs.choice import Choice
+from jackfield.runs.plan import Choice
 from jackfield.runs.step import MOST_CALLS
 from jackfield.sources.base import Invocation, Progress
 from tests.agents.stage import USAGE, PlayedModel, Stage, a_stage, calls, says

@@ -13,7 +13,7 @@ from jackfield.llm.base import ModelRequest
 from jackfield.llm.chat_request import chat_messages
 from jackfield.llm.results import has_tool_images
 from jackfield.model.items import FunctionCallOutput, InputImage, InputText, Message, ToolImage, text_of
-from jackfield.runs.media import LARGEST_IMAGE, MOST_IMAGES, NOTHING, Reading, read_result
+from jackfield.runs.outputs import LARGEST_IMAGE, MOST_IMAGES, NOTHING, Reading, read_result
 from jackfield.store.inboxes import InboxEvent
 from tests.requirement import requirement
 

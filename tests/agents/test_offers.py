@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents.toolbox import toolbox
+from jackfield.agents.builtin_tools import toolbox
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.merge import merge_private
 from jackfield.errors import BadRequest

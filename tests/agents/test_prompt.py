@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.agents.prompt import HOW_YOU_LIVE, MEMBERS_TOLD, SECTION, SPACES_TOLD, Surroundings, system_prompt
+from jackfield.agents.context import HOW_YOU_LIVE, MEMBERS_TOLD, SECTION, SPACES_TOLD, Surroundings, system_prompt
 from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
 from jackfield.settings.agents import AgentSettings

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jackfield.agents.schedule import FARTHEST_MS, Times, next_run, times_of, zone_of
+from jackfield.agents.plans import FARTHEST_MS, Times, next_run, times_of, zone_of
 from jackfield.errors import BadRequest
 from tests.requirement import requirement
 

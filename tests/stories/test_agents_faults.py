@@ -9,7 +9,7 @@ import pytest
 
 from jackfield.agents import own_servers
 from jackfield.agents import scheduler as cycles
-from jackfield.agents.builtins import MOST_KEPT
+from jackfield.agents.builtin_tools import MOST_KEPT
 from jackfield.agents.inbox_api import MOST_PAYLOAD
 from jackfield.model.agent_state import GoalDraft, PlanDraft
 from jackfield.model.cycle import CycleStatus

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from jackfield.agents.builtin_handlers import HISTORY
-from jackfield.agents.builtins import ENTRIES
+from jackfield.agents.builtin_tools import ENTRIES
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.view import View
 from jackfield.model.call import Call, CallStatus, Failed

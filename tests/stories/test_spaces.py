@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from jackfield.agents.builtins import LONGEST_MESSAGE
+from jackfield.agents.builtin_tools import LONGEST_MESSAGE
 from jackfield.spaces.records import MOST_METADATA
 from tests.requirement import requirement
 from tests.stories.gateway import start_gateway

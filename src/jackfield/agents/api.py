@@ -7,7 +7,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from jackfield.agents.book import settings_of
 from jackfield.agents.permissions import agent_in
 from jackfield.agents.records import (
     AgentList,
@@ -20,6 +19,7 @@ from jackfield.agents.records import (
     read_body,
     read_change,
 )
+from jackfield.agents.registry import settings_of
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import read_object
 from jackfield.http.request import Request

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.agents.builtins import MOST_KEPT
+from jackfield.agents.builtin_tools import MOST_KEPT
 from jackfield.agents.inbox import line_of
-from jackfield.agents.schedule import times_of
+from jackfield.agents.plans import times_of
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest
 from jackfield.model.agent_state import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds

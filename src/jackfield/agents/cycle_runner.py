@@ -11,25 +11,34 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.context import Consciousness, PastCycle, read_mind, summary_of, with_cycle, written
+from jackfield.agents.builtin_tools import toolbox
+from jackfield.agents.context import (
+    MEMBERS_TOLD,
+    SPACES_TOLD,
+    Consciousness,
+    PastCycle,
+    Surroundings,
+    read_mind,
+    summary_of,
+    system_prompt,
+    with_cycle,
+    written,
+)
 from jackfield.agents.inbox import hops_of, inbox_message
 from jackfield.agents.journal import Replay, replayed
 from jackfield.agents.live_publisher import LivePublisher
-from jackfield.agents.persona import Agent
-from jackfield.agents.prompt import MEMBERS_TOLD, SPACES_TOLD, Surroundings, system_prompt
 from jackfield.agents.steps import Fenced, StepTaker
-from jackfield.agents.toolbox import toolbox
 from jackfield.agents.turns import Turn
+from jackfield.agents.types import Agent
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.waiting import slot_of
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.llm.base import Model, ModelRequest
-from jackfield.llm.models import Models
+from jackfield.llm.models import Models, default_model
 from jackfield.model.items import Item, Message, text_of
-from jackfield.runs.asking import default_model
 from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop
-from jackfield.runs.media import made_whole
+from jackfield.runs.outputs import made_whole
 from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.tools import ToolTable
 from jackfield.spaces.live import Live

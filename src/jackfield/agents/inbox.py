@@ -13,7 +13,7 @@ from msgspec import Raw
 from jackfield.model.items import InputText, Message, ToolImage
 from jackfield.model.times import iso_time
 from jackfield.model.words import counted
-from jackfield.runs.media import MOST_IMAGES, Reading, read_result
+from jackfield.runs.outputs import MOST_IMAGES, Reading, read_result
 from jackfield.store.inboxes import InboxEvent
 
 PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)

@@ -11,7 +11,7 @@ import logging
 import msgspec
 from msgspec import Struct, field
 
-from jackfield.agents.persona import Agent
+from jackfield.agents.types import Agent
 from jackfield.model.items import McpCall
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events

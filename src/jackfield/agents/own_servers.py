@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.persona import Agent
+from jackfield.agents.types import Agent
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import SOMEBODYS
 from jackfield.catalog.names import legal

@@ -8,7 +8,7 @@ Above: the doors of agents, spaces and calls. Below: the store and the catalog.
 from collections.abc import Iterable
 
 from jackfield.agents.own_servers import servers_of, source_name
-from jackfield.agents.persona import Agent
+from jackfield.agents.types import Agent
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import compiled
 from jackfield.errors import Forbidden

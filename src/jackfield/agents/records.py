@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from jackfield.agents.book import settings_of
+from jackfield.agents.registry import settings_of
 from jackfield.calls.records import Time
 from jackfield.errors import BadRequest
 from jackfield.http.json_bodies import bad_value

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from jackfield.agents.cycle_runner import ModelGaveUp, Rooms, live_through
 from jackfield.agents.inbox import data_of
-from jackfield.agents.persona import Agent
-from jackfield.agents.schedule import next_run
+from jackfield.agents.plans import next_run
 from jackfield.agents.steps import Fenced
 from jackfield.agents.turns import Turn
+from jackfield.agents.types import Agent
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id

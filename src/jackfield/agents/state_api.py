@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_draft, plan_fields
-from jackfield.agents.builtins import LONGEST_VALUE
-from jackfield.agents.builtins import MOST_KEPT as MOST
+from jackfield.agents.builtin_tools import LONGEST_VALUE
+from jackfield.agents.builtin_tools import MOST_KEPT as MOST
 from jackfield.agents.permissions import agent_in, require_may_have_act
 from jackfield.calls.records import Time
 from jackfield.errors import BadRequest

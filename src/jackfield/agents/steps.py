@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.agents.builtin_handlers import StepContext, space_after
-from jackfield.agents.builtins import is_builtin
+from jackfield.agents.builtin_tools import is_builtin
 from jackfield.agents.live_publisher import LivePublisher
-from jackfield.agents.persona import Agent
 from jackfield.agents.turns import Turn
+from jackfield.agents.types import Agent
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.errors import Refused
@@ -23,8 +23,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpCall, Usage
 from jackfield.model.tool import BUILTIN
 from jackfield.runs.loop import model_call
-from jackfield.runs.media import made_whole
-from jackfield.runs.outputs import Told, told_of
+from jackfield.runs.outputs import Told, made_whole, told_of
 from jackfield.runs.running import parsed_arguments
 from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
 from jackfield.runs.tools import Offered

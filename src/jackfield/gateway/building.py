@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.book import AgentBook
 from jackfield.agents.cycle_runner import Rooms as LivingRooms
 from jackfield.agents.own_servers import OwnServers, servers_of
-from jackfield.agents.persona import Agent
+from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.scheduler import AgentScheduler
+from jackfield.agents.types import Agent
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -23,12 +23,11 @@ from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.errors import ConfigError
 from jackfield.identity.keys import Keyring
-from jackfield.llm.models import Models
+from jackfield.llm.models import DEFAULT, Models
 from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.responses.approvals import Approvals
 from jackfield.responses.engine import Engine, Rooms
-from jackfield.runs.asking import DEFAULT
 from jackfield.runs.servers import RequestServers
 from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
@@ -166,7 +165,9 @@ def own_servers_of(parts: Parts, *, find: Callable[[str], Agent | None], on_list
     )
 
 
-def household_of(parts: Parts, *, gateway_id: str, agents: AgentBook, live: Live, own: OwnServers) -> AgentScheduler:
+def household_of(
+    parts: Parts, *, gateway_id: str, agents: AgentRegistry, live: Live, own: OwnServers
+) -> AgentScheduler:
     """Where agents live."""
     rooms = LivingRooms(
         store=parts.store,

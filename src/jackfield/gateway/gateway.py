@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import msgspec
 
-from jackfield.agents.book import AgentBook
 from jackfield.agents.builtin_handlers import AgentTools
+from jackfield.agents.registry import AgentRegistry
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.cluster import RemoteCalls
@@ -47,9 +47,9 @@ from jackfield.gateway.building import (
     sessions_of,
 )
 from jackfield.identity.keys import ADMIN, Keyring
+from jackfield.llm.models import answer_to
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.runs.asking import answer_to
 from jackfield.settings import Settings
 from jackfield.sources.base import Surroundings
 from jackfield.sources.builtin import BuiltinSource
@@ -161,7 +161,7 @@ class Gateway:
         settings = self.settings
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceService(self.store, gateway_id=self.id)
-        self.agents = AgentBook(self.store, configured_agents(settings))
+        self.agents = AgentRegistry(self.store, configured_agents(settings))
         parts = self._parts()
         own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
         self.answers.bring_back = own.bring_back

@@ -14,6 +14,7 @@ from jackfield.agents.api import (
     list_cycles,
     show_agent,
 )
+from jackfield.agents.runs_api import OneRun, RunList, RunsQuery, follow_run, list_runs, show_run
 from jackfield.agents.state_api import (
     Goals,
     Memories,
@@ -30,8 +31,6 @@ from jackfield.http.permissions import HAS_INBOX, SEES_SPACES
 from jackfield.http.request import Handler
 from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.model.principal import Scope
-from jackfield.runs.api import RunsQuery, follow_run, list_runs, show_run
-from jackfield.runs.records import OneRun, RunList
 from jackfield.spaces.records import Success
 
 

@@ -5,19 +5,21 @@ wrote is checked at the start.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from jackfield.errors import ConfigError, NotFound
-from jackfield.llm.base import Model
+from jackfield.errors import BadRequest, ConfigError, NotFound
+from jackfield.llm.base import Model, ModelRequest, RefusalDelta, TextDelta
 from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.options import OpenAIOptions, ScriptedOptions
 from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.wire import Send
+from jackfield.model.items import Item
 from jackfield.settings.parsing import nearest, parse_config
 
 
@@ -96,3 +98,28 @@ def _model(table: dict[str, Any], place: _Place) -> Model:
             f"Known: {', '.join(PROVIDERS)}."
         )
     return PROVIDERS[provider](table, place)
+
+
+DEFAULT = "default"
+
+
+async def answer_to(
+    models: Models,
+    items: tuple[Item, ...],
+    *,
+    instructions: str | None = None,
+    model: str | None = None,
+    max_output_tokens: int | None = None,
+) -> str:
+    """What a model says next in a conversation without tools."""
+    asked = await models.get(model or default_model(models))
+    request = ModelRequest(items=items, instructions=instructions, max_output_tokens=max_output_tokens)
+    async with aclosing(asked.stream(request)) as deltas:
+        return "".join([delta.text async for delta in deltas if isinstance(delta, TextDelta | RefusalDelta)])
+
+
+def default_model(models: Models) -> str:
+    """`default` if there is one of that name, else the first of the config."""
+    if not models.names:
+        raise BadRequest("There is no model. Add [models.default] to the config.", param="model")
+    return DEFAULT if DEFAULT in models.names else models.names[0]

@@ -18,8 +18,7 @@ from jackfield.model.call import Call, CallStatus
 from jackfield.model.items import Item, McpApprovalRequest, McpApprovalResponse, McpCall
 from jackfield.model.principal import Principal, Scope
 from jackfield.runs import events
-from jackfield.runs.media import made_whole
-from jackfield.runs.outputs import told_by_now
+from jackfield.runs.outputs import made_whole, told_by_now
 from jackfield.runs.step import mcp_item_id, record_id
 from jackfield.store import Store
 

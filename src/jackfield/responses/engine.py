@@ -26,8 +26,8 @@ from jackfield.responses.approvals import Approvals, Verdict
 from jackfield.runs import events
 from jackfield.runs.conversation import open_calls, told_to_model
 from jackfield.runs.loop import Loop
-from jackfield.runs.media import made_whole
 from jackfield.runs.offers import CATALOG, Server, choice_of, chosen_of, table_of
+from jackfield.runs.outputs import made_whole
 from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.running import CallRunner
 from jackfield.runs.servers import RequestServers

@@ -24,10 +24,9 @@ from jackfield.model.items import (
     ToolSearchCall,
     ToolSearchOutput,
 )
-from jackfield.runs.client_tools import call_as_told, output_as_told
 from jackfield.runs.outputs import told_by_now
 from jackfield.runs.step import record_id
-from jackfield.runs.tools import ToolTable
+from jackfield.runs.tools import ToolTable, call_as_told, output_as_told
 
 NO_RECORD = "What became of this call is no longer known."
 MOST_SEEN_AGAIN = 10

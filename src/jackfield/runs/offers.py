@@ -30,9 +30,8 @@ from jackfield.model.response_request import (
     ToolSubset,
 )
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES
-from jackfield.runs.choice import Choice
-from jackfield.runs.client_tools import client_tools
-from jackfield.runs.tools import Offered, ToolTable
+from jackfield.runs.plan import Choice
+from jackfield.runs.tools import Offered, ToolTable, client_tools
 
 CATALOG = "jackfield"
 """The label under which the catalog's own tools are shown."""

@@ -3,13 +3,153 @@
 Above: the loop. Below: the model's words; `media.py` for what a result says.
 """
 
-from msgspec import Struct
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
 
 from jackfield.calls.messages import waiting
 from jackfield.calls.waiting import slot_of
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
+from jackfield.model.content import expand
 from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError, McpToolExecutionError, OutputPart
-from jackfield.runs.media import read_result
+from jackfield.model.large_result import Notice, may_be_notice
+from jackfield.model.words import counted
+from jackfield.store import Store
+
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What providers take. Any other type would have the whole request refused."""
+MOST_IMAGES = 10
+"""Images of one result."""
+LARGEST_IMAGE = 5_000_000
+"""Characters of one image in base64."""
+LARGEST_CONTENT = 6_000_000
+"""Bytes of a whole result with images; a larger one is told as any large result is."""
+LONGEST_TEXT = 1_000_000
+"""Characters of the text beside the images."""
+NOTHING = "(The tool gave back nothing.)"
+_FORM_BEGINS = '{"content":'
+_decode_notice = msgspec.json.Decoder(Notice).decode
+
+
+class Reading(Struct, frozen=True):
+    """What a model is given of a result."""
+
+    text: str
+    images: tuple[InputImage, ...] = ()
+
+
+def read_result(result: Raw) -> Reading:
+    """A string as it is, the content form block by block, other JSON as it stands."""
+    if bytes(memoryview(result)[:1]) == b'"':
+        text: str = msgspec.json.decode(result)
+        return Reading(text)
+    if b'"content"' not in bytes(result):
+        return Reading(bytes(result).decode())
+    content = expand(result)
+    reader = _Reader()
+    if content.structured is not None:
+        reader.words.append(bytes(content.structured).decode())
+    for block in msgspec.json.decode(content.blocks):
+        if content.structured is None or block.get("type") != "text":
+            reader.take(block)
+    return reader.reading
+
+
+async def made_whole(store: Store, call: Call) -> Call:
+    """The call with its result as the tool gave it, where it was set aside for its size and may hold images."""
+    if not may_be_notice(call.result, call.id):
+        return call
+    try:
+        notice = _decode_notice(call.result or b"")
+    except msgspec.DecodeError:
+        return call
+    if notice.size > LARGEST_CONTENT or not notice.preview.startswith(_FORM_BEGINS):
+        return call
+    whole = await store.large_results.whole(call)
+    if whole is None or not read_result(whole).images:
+        return call
+    return msgspec.structs.replace(call, result=whole)
+
+
+class _Reader:
+    """Takes MCP's content blocks in their order."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._images: list[InputImage] = []
+
+    @property
+    def reading(self) -> Reading:
+        text = "\n".join(self.words) or NOTHING
+        if len(text) > LONGEST_TEXT:
+            text = f"{text[:LONGEST_TEXT]}… ({counted(len(text) - LONGEST_TEXT, 'character')} more)"
+        return Reading(text, tuple(self._images))
+
+    def take(self, block: dict[str, Any]) -> None:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                self.words.append(text)
+            case {"type": "image", "data": str(data)}:
+                self._image(data, str(block.get("mimeType")), name="image")
+            case {"type": "audio", "data": str(data)}:
+                kind = block.get("mimeType") or "audio"
+                self.words.append(f"[{kind}, {_size(data)}, left out: audio is not passed on to models]")
+            case {"type": "resource_link", "uri": str(uri)}:
+                self.words.append(_link(uri, block))
+            case {"type": "resource", "resource": dict(resource)}:
+                self._resource(resource)
+            case _:
+                self.words.append(f"[content of type {str(block.get('type'))[:60]!r} left out]")
+
+    def _resource(self, resource: dict[str, Any]) -> None:
+        uri, kind = resource.get("uri"), str(resource.get("mimeType") or "application/octet-stream")
+        match resource:
+            case {"text": str(text)}:
+                self.words.append(f"[resource {uri}]\n{text}")
+            case {"blob": str(blob)} if kind.startswith("image/"):
+                self._image(blob, kind, name=f"resource {uri}")
+            case {"blob": str(blob)}:
+                self.words.append(f"[resource {uri}: {kind}, {_size(blob)}, left out: not text and not an image]")
+            case _:
+                self.words.append(f"[resource {uri}]")
+
+    def _image(self, data: str, kind: str, *, name: str) -> None:
+        data = "".join(data.rpartition(",")[2].split()) if "," in data[:100] or "\n" in data else data
+        fault = self._fault(data, kind)
+        if fault is not None:
+            self.words.append(f"[{name}: {kind}, {_size(data)}, left out: {fault}]")
+            return
+        self._images.append(InputImage(image_url=f"data:{kind};base64,{data}"))
+        self.words.append(f"[{name}: {kind}, shown as image {len(self._images)}]")
+
+    def _fault(self, data: str, kind: str) -> str | None:
+        """Why a model cannot be given this image."""
+        if kind not in IMAGE_TYPES:
+            return "not a type that models take"
+        if len(data) > LARGEST_IMAGE:
+            return "too large"
+        if len(self._images) == MOST_IMAGES:
+            return f"more than {MOST_IMAGES} images"
+        try:
+            return None if base64.b64decode(data, validate=True) else "it is empty"
+        except (binascii.Error, ValueError):
+            return "its data is not base64"
+
+
+def _link(uri: str, block: dict[str, Any]) -> str:
+    name = block.get("title") or block.get("name") or uri
+    kind = f" ({block['mimeType']})" if block.get("mimeType") else ""
+    about = f": {block['description']}" if block.get("description") else ""
+    return f"[link to {name}{kind}: {uri}]{about}"
+
+
+def _size(data: str) -> str:
+    """About how large base64 data is when decoded."""
+    size = len(data) * 3 // 4
+    return f"{size // 1000} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"  # noqa: PLR2004 - a megabyte
 
 
 class Told(Struct, frozen=True):

@@ -18,12 +18,10 @@ from jackfield.model.call import Call, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import ClientCall, McpApprovalRequest, McpCall
 from jackfield.runs import events
-from jackfield.runs.client_tools import made_call
-from jackfield.runs.media import made_whole
-from jackfield.runs.outputs import Told, refused, told_failure, told_of
+from jackfield.runs.outputs import Told, made_whole, refused, told_failure, told_of
 from jackfield.runs.plan import RunPlan
 from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
-from jackfield.runs.tools import Offered
+from jackfield.runs.tools import Offered, made_call
 from jackfield.store import Store
 
 APPROVAL_PREFIX = "mcpr_"

@@ -26,8 +26,7 @@ from jackfield.model.items import (
     Usage,
 )
 from jackfield.runs import events
-from jackfield.runs.client_tools import begun_call
-from jackfield.runs.tools import Offered
+from jackfield.runs.tools import Offered, begun_call
 
 Admit = Callable[[str], "Offered | str"]
 """The tool of this name if it may be called now, else why not, in words for the model."""

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.persona import Agent
+from jackfield.agents.types import Agent
 from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -26,8 +26,8 @@ from jackfield.model.tool import BUILTIN
 from jackfield.runs.conversation import open_calls, told_to_model
 from jackfield.runs.events import Ended, ItemAdded, ItemDone, LoopEvent, TextDelta
 from jackfield.runs.loop import Loop
-from jackfield.runs.media import made_whole
 from jackfield.runs.offers import CATALOG, Server, of_catalog, table_of
+from jackfield.runs.outputs import made_whole
 from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.running import CallRunner
 from jackfield.runs.tools import Offered, ToolTable

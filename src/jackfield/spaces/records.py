@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.agents.builtins import LONGEST_MESSAGE
+from jackfield.agents.builtin_tools import LONGEST_MESSAGE
 from jackfield.calls.records import Time
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name

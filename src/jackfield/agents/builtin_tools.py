@@ -3,11 +3,14 @@
 They are never visible, cannot be configured away, and no other tool takes their name. Above: the cycle. Below: nothing.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from jackfield.catalog.merge import Entry, named_entry
-from jackfield.model.tool import BUILTIN, Tool
-from jackfield.runs.tools import Offered
+from jackfield.catalog.names import legal
+from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Tool
+from jackfield.runs.offers import CATALOG
+from jackfield.runs.tools import Offered, ToolTable
 
 MOST_AT_ONCE = 100
 """Goals, memories or plans in one call."""
@@ -141,3 +144,39 @@ OFFERED: tuple[Offered, ...] = tuple(
 
 def is_builtin(tool: Offered) -> bool:
     return tool.label == BUILTIN and tool.name in ENTRIES
+
+
+def toolbox(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:
+    """`entries` are the catalog's for this agent; `own` come from its own servers, each with its server's name."""
+    offered = [*OFFERED]
+    taken = {*ENTRIES, *RESERVED_NAMES}
+    for entry in entries:
+        name = _free(entry.name, entry.tool.source, taken)
+        offered.append(_offered(entry, name=name, label=CATALOG, bare_name=entry.name, is_private=False))
+    for server, entry in own:
+        name = _free(legal(entry.tool.name), server, taken)
+        offered.append(_offered(entry, name=name, label=server, bare_name=entry.tool.name, is_private=True))
+    return ToolTable(offered)
+
+
+def _free(wanted: str, owner: str, taken: set[str]) -> str:
+    """A name that no other tool of this agent has."""
+    name, number = wanted, 1
+    while name in taken:
+        name = legal(f"{owner}_{wanted}" if number == 1 else f"{owner}_{wanted}_{number}")
+        number += 1
+    taken.add(name)
+    return name
+
+
+def _offered(entry: Entry, *, name: str, label: str, bare_name: str, is_private: bool) -> Offered:
+    return Offered(
+        name=name,
+        description=entry.tool.description,
+        parameters=entry.tool.input_schema,
+        entry=entry,
+        label=label,
+        bare_name=bare_name,
+        is_private=is_private,
+        is_own=is_private,
+    )

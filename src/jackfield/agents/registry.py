@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from jackfield.agents.own_servers import servers_of
-from jackfield.agents.persona import Agent
+from jackfield.agents.types import Agent
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.agent_state import KeptAgent
 from jackfield.settings.agents import AgentSettings, check_agent_id
@@ -25,7 +25,7 @@ AT_ONCE = 100
 """Writes that the book gives the store at a time."""
 
 
-class AgentBook:
+class AgentRegistry:
     """Who is who."""
 
     def __init__(self, store: Store, configured: dict[str, AgentSettings]) -> None:
