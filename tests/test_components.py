@@ -36,7 +36,7 @@ TOOL_SYSTEM = [
 REFERENCE = [
     component("sources.registry", "Registry RegistrySource", "sources/test_registry.py"),
     component("catalog.merge", "merge Snapshot", "catalog/test_merge.py"),
-    component("catalog.manifest", "assemble parameters_of timestamp", "catalog/test_manifest.py"),
+    component("protocol.manifest", "assemble parameters_of timestamp", "protocol/test_manifest.py"),
     component("sources.manifest.reading", "manifest_of Rules BadManifest", "sources/manifest/test_reading.py"),
     component("discovery", "Provider", "discovery/test_provider.py"),
 ]

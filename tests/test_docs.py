@@ -13,6 +13,7 @@ from jackfield.agents.builtin_tools import ENTRIES
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
+from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.settings import ToolOverride, ToolSettings, load_settings
 from jackfield.settings.discovery import DiscoverySettings
 from jackfield.settings.sections import (
@@ -20,7 +21,6 @@ from jackfield.settings.sections import (
     McpSettings,
     OutgoingSettings,
     ResponsesSettings,
-    ScenarioSettings,
     ServerSettings,
     StoreSettings,
 )
@@ -66,7 +66,7 @@ async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(t
         Metadata,
         OutgoingSettings,
         ResponsesSettings,
-        ScenarioSettings,
+        ScenarioInfo,
         ServerSettings,
         StoreSettings,
         ToolOverride,

@@ -10,8 +10,8 @@ import pytest
 
 from jackfield.catalog import checking as module
 from jackfield.catalog.checking import Checking, helper_process
-from jackfield.catalog.schemas import RESULT, ArgumentChecker, fault_in
 from jackfield.catalog.weight import MOST_HERE, is_heavy, states_of, weight_of
+from jackfield.protocol.schemas import RESULT, ArgumentChecker, fault_in
 from jackfield.workers.helper import HelperProcess
 from jackfield.workers.supervisor import Supervisor
 from tests.requirement import requirement

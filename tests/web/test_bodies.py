@@ -11,13 +11,14 @@ from msgspec import Struct
 from jackfield.errors import BadRequest, TooLarge, WrongMediaType
 from jackfield.http import bodies
 from jackfield.http.bodies import BodyReader, ClientGone
-from jackfield.http.errors import Sanitizer, TooSlow
+from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
-from jackfield.http.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.http.request import Reception, Request
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Logins, Throttle
 from jackfield.mcp.methods import McpServer
+from jackfield.protocol.errors import TooSlow
+from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.responses.service import ResponseService
 from tests.web.inside import make_gateway
 

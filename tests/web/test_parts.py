@@ -9,15 +9,15 @@ from jackfield.calls.execute_api import wants_events
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
 from jackfield.gateway.health import metrics_text
 from jackfield.gateway.routes import DOORS
-from jackfield.http.errors import MethodNotAllowed, http_status
 from jackfield.http.hosts import Hosts
 from jackfield.http.openapi import openapi_document, refusals_of
 from jackfield.http.request import headers_of
-from jackfield.http.response import etag_matches
 from jackfield.http.routing import Route
 from jackfield.identity.authentication import key_in, login_cookie, login_in
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.times import iso_time
+from jackfield.protocol.errors import MethodNotAllowed, http_status
+from jackfield.protocol.manifest import etag_matches
 from jackfield.settings import ServerSettings
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from tests.requirement import requirement

@@ -26,8 +26,8 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.ids import new_id
+from jackfield.model.words import nearest
 from jackfield.settings.agents import AgentSettings
-from jackfield.settings.parsing import nearest
 from jackfield.spaces.permissions import agents_of
 from jackfield.spaces.records import Success
 from jackfield.store.cycles import NEWEST

@@ -18,7 +18,6 @@ from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import servers_of
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.catalog.explain import told
 from jackfield.catalog.globs import SOMEBODYS
 from jackfield.errors import (
     AlreadyResolved,
@@ -32,6 +31,7 @@ from jackfield.errors import (
 from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
+from jackfield.protocol.schemas import summarize
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Report, Store
 
@@ -204,7 +204,9 @@ class Answers:
             return
         faults = await self._catalog.check_result(entry, outcome.result)
         if faults:
-            raise BadRequest(f"The result does not fit what '{call.tool}' promises: {told(faults)}", param="result")
+            raise BadRequest(
+                f"The result does not fit what '{call.tool}' promises: {summarize(faults)}", param="result"
+            )
 
     def _settled(self, moved: Moved, call_id: str) -> Call:
         call = _moved(moved, call_id)

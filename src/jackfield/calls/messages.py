@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Raw
 
-from jackfield.catalog.explain import Fault
 from jackfield.model.call import CallStatus, Failed
+from jackfield.protocol.schemas import Fault
 
 
 def timed_out(call_id: str, timeout_ms: int) -> Failed:

@@ -15,11 +15,10 @@ from msgspec import Raw
 from jackfield.calls.messages import question_closed
 from jackfield.calls.running import ANSWER_SECONDS, Running
 from jackfield.catalog.checking import Checking
-from jackfield.catalog.explain import told
-from jackfield.catalog.schemas import RESULT
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.ids import new_id
+from jackfield.protocol.schemas import RESULT, summarize
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.store import Store
 
@@ -156,7 +155,7 @@ async def check_answer(call: Call, outcome: Done, *, checking: Checking) -> None
     faults = await checking.faults_in_json(call.id, answer_schema(content), outcome.result, whole=RESULT)
     if faults:
         cure = 'Send {"action": "accept", "content": {…}}, {"action": "decline"} or {"action": "cancel"}.'
-        raise BadRequest(f"The answer does not fit the question: {told(faults)} {cure}", param="result")
+        raise BadRequest(f"The answer does not fit the question: {summarize(faults)} {cure}", param="result")
 
 
 def answer_schema(content: dict[str, Any] | None) -> dict[str, Any]:

@@ -14,13 +14,11 @@ from jackfield.calls.records import Time
 from jackfield.catalog.catalog import Catalog
 from jackfield.http.request import Request
 from jackfield.http.response import (
-    CACHED,
     JSON,
     BytesResponse,
     EmptyResponse,
     Response,
     encode,
-    etag_matches,
     raw_json_response,
 )
 from jackfield.http.sse import Comment, EventMessage, EventStream
@@ -28,8 +26,10 @@ from jackfield.http.streams import next_of, stop
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category, Metadata
 from jackfield.model.trace_context import HOUSE_HEADER
+from jackfield.protocol.manifest import CACHE_HEADERS, etag_matches
 
 _HOUSE = HOUSE_HEADER.encode()
+_CACHE_HEADERS = tuple((name.encode(), value.encode()) for name, value in CACHE_HEADERS)
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class _Found(Struct, frozen=True, kw_only=True):
 async def list_tools(visit: Request) -> Response:
     """The whole manifest, from cache; 304 when the client has it already."""
     view = visit.gateway.catalog.view(visit.principal)
-    headers = (*CACHED, (b"etag", view.etag.encode()), (_HOUSE, visit.gateway.house.encode()))
+    headers = (*_CACHE_HEADERS, (b"etag", view.etag.encode()), (_HOUSE, visit.gateway.house.encode()))
     if etag_matches(visit.header(b"if-none-match"), view.etag):
         return EmptyResponse(304, headers)
     return BytesResponse(200, (JSON, *headers), view.manifest)

@@ -19,18 +19,18 @@ from msgspec import Raw, Struct
 from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.defaults import with_defaults
-from jackfield.catalog.explain import Fault, told
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import Identity, KeptNames, Notice
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.schemas import ARGUMENTS, RESULT
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category
-from jackfield.settings import ScenarioSettings, ToolOverride
+from jackfield.protocol.manifest import ScenarioInfo
+from jackfield.protocol.schemas import ARGUMENTS, RESULT, Fault, summarize
+from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
 __all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
@@ -78,7 +78,7 @@ class Catalog:
         self,
         categories: Sequence[Category] = (),
         overrides: Overrides | None = None,
-        scenario: ScenarioSettings | None = None,
+        scenario: ScenarioInfo | None = None,
         *,
         prefixes: Mapping[str, str] | None = None,
         pins: Pins = NO_PINS,
@@ -93,7 +93,7 @@ class Catalog:
         self._categories = tuple(categories)
         self._overrides = overrides or {}
         self._prefixes = prefixes or {}
-        self._scenario = scenario or ScenarioSettings()
+        self._scenario = scenario or ScenarioInfo()
         self._asking = asking
         self._now = now
         self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
@@ -327,7 +327,9 @@ class Catalog:
             filled = with_defaults(entry.tool.input_schema, arguments)
             if filled is not arguments and not await self.check_arguments(entry, filled):
                 return filled
-            raise InvalidArguments(f"Tool '{entry.name}' cannot take these arguments: {told(faults)}", details=faults)
+            raise InvalidArguments(
+                f"Tool '{entry.name}' cannot take these arguments: {summarize(faults)}", details=faults
+            )
         return arguments
 
     async def check_result(self, entry: Entry, result: bytes | Raw) -> list[Fault]:

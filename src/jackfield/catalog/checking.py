@@ -16,11 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.catalog.explain import Fault
-from jackfield.catalog.schemas import ARGUMENTS, ArgumentChecker, fault_in
 from jackfield.catalog.weight import EXPLAINED_HERE, MOST_HERE, Weight, encoded, is_heavy, nodes_in, weight_of
 from jackfield.errors import Unavailable
 from jackfield.model.tool import JsonSchema
+from jackfield.protocol.schemas import ARGUMENTS, ArgumentChecker, Fault, fault_in
 from jackfield.workers.helper import HelperFailed, HelperProcess
 from jackfield.workers.supervisor import Supervisor
 

@@ -10,8 +10,8 @@ from typing import BinaryIO
 import msgspec
 
 from jackfield.catalog.checking import CheckAnswer, CheckQuestion
-from jackfield.catalog.schemas import ArgumentChecker, fault_in
 from jackfield.catalog.weight import Weight, nodes_in, weight_of
+from jackfield.protocol.schemas import ArgumentChecker, fault_in
 
 MOST_KEPT = 128
 EXPLAINED = 200_000

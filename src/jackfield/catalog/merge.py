@@ -17,7 +17,6 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from jackfield.catalog.manifest import tool_json, version_of
 from jackfield.catalog.names import (
     Identity,
     KeptNames,
@@ -31,8 +30,9 @@ from jackfield.catalog.names import (
 )
 from jackfield.catalog.overrides import apply_override, assign
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable
-from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Category, JsonSchema, Tool
+from jackfield.protocol.manifest import tool_json, version_of
+from jackfield.protocol.schemas import fault_in, not_an_object
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 

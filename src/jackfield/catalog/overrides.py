@@ -10,8 +10,8 @@ import msgspec
 
 from jackfield.catalog.names import Notice, legal, neighbours
 from jackfield.model.tool import Metadata, Tool
+from jackfield.model.words import nearest
 from jackfield.settings import ToolOverride
-from jackfield.settings.parsing import nearest
 
 _SAME_NAME = ("description", "category", "visible", "is_async")
 

@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.manifest import Manifest, assemble
 from jackfield.catalog.merge import Entry, Snapshot
 from jackfield.catalog.names import neighbours, shown
 from jackfield.catalog.pins import refusal
@@ -19,8 +18,8 @@ from jackfield.catalog.search import Index
 from jackfield.errors import ToolNotFound
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import Category
-from jackfield.settings import ScenarioSettings
-from jackfield.settings.parsing import nearest
+from jackfield.model.words import nearest
+from jackfield.protocol.manifest import Manifest, ScenarioInfo, assemble
 
 DEFAULT_LIMIT = 20
 MAX_HINTED = 200
@@ -69,7 +68,7 @@ class View:
     """The tools of one sight at one moment."""
 
     def __init__(
-        self, snapshot: Snapshot, *, index: Index, sight: Visibility, scenario: ScenarioSettings, generated_at: datetime
+        self, snapshot: Snapshot, *, index: Index, sight: Visibility, scenario: ScenarioInfo, generated_at: datetime
     ) -> None:
         self.version = snapshot.version
         self.entries: tuple[Entry, ...]

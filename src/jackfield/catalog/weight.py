@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.catalog.expansion import looks_of
 from jackfield.model.tool import JsonSchema
+from jackfield.protocol.schema_limits import looks_of
 
 MOST_HERE = 5_000_000
 """Nanoseconds that one check may hold the event loop."""

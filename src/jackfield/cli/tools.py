@@ -15,12 +15,11 @@ from jackfield.cli.output import escape, first_line, print_either, style, table
 from jackfield.cli.sources import worker_lines
 from jackfield.cli.target import connect
 from jackfield.mcp.search_tools import DEFAULT_LIMIT, search_definition
-from jackfield.model.words import counted
+from jackfield.model.words import counted, nearest
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
 from jackfield.sdk.sources import WorkerInfo
 from jackfield.sdk.tools import ApprovalOverride
 from jackfield.sdk.types import EffectiveTool
-from jackfield.settings.parsing import nearest
 
 SEARCH_LIMIT = 100
 BYTES_PER_TOKEN = 4

@@ -1,4 +1,4 @@
-"""For services that offer tools of their own: seed 004's endpoints in one line, with execution.
+"""For services that publish their own functions as tools, by seed 004's discovery protocol.
 
     from jackfield import discovery
 
@@ -9,17 +9,14 @@
     discovery.mount(app, tools=[add], name="calculator")     # any Starlette or FastAPI app
 
 The service then has `GET /api/v1/tools`, `GET /api/v1/tools/{name}` and `POST /api/v1/tools/{name}/execute`, and any
-Jackfield uses it with `kind = "manifest"`. `provider.py` is the part without a framework, for all others;
-`mounting.py` fits it into Starlette. May import: the words of the gateway (model, errors), its schemas, its manifest
-and its error answers, the SDK's functions. Never: what runs a gateway (app, store, calls, sources), so that the import
-is light.
+gateway uses it as a source with `kind = "manifest"`. `provider.py` works without a web framework; `mounting.py` adds it
+to a Starlette app. Imports `jackfield.protocol`, `model` and `errors` only, so that no server code is loaded.
 """
 
-from jackfield.catalog.manifest import Manifest
 from jackfield.discovery.mounting import mount
-from jackfield.discovery.provider import Provider, ToolProvider, ToolSet, manifest
-from jackfield.discovery.replies import Reply
+from jackfield.discovery.provider import Provider, Reply, ToolProvider, ToolSet, manifest
 from jackfield.model.tool import Category
 from jackfield.protocol.functions import ServedTool
+from jackfield.protocol.manifest import Manifest
 
 __all__ = ["Category", "Manifest", "Provider", "Reply", "ServedTool", "ToolProvider", "ToolSet", "manifest", "mount"]

@@ -1,4 +1,4 @@
-"""Seed 004's endpoints in a Starlette or FastAPI app. Above: the service. Below: `provider.py`, Starlette's routes."""
+"""The endpoints of a `Provider` in a Starlette or FastAPI app."""
 
 from collections.abc import Iterable
 from urllib.parse import quote
@@ -27,7 +27,7 @@ def mount(
     key: str | None = None,
     providers: Iterable[ToolProvider] = (),
 ) -> Provider:
-    """Give `app` the endpoints of these tools, before the routes that it has. `Provider` says what the rest means.
+    """Add the endpoints of these tools to `app`, before its other routes. See `Provider` for the options.
 
     Raises `TypeError` for a function that cannot be a tool.
     """
@@ -56,7 +56,7 @@ def mount(
 
 
 async def _body(request: Request) -> bytes:
-    """As much of the body as `Provider` needs to see, which is one byte more than it takes."""
+    """The body, up to more than `Provider` accepts."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():

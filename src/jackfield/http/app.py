@@ -11,11 +11,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from jackfield.errors import NotFound, NotReady, Refused
 from jackfield.http.bodies import ClientGone
-from jackfield.http.errors import MethodNotAllowed, crash_response, http_status, refusal_response
+from jackfield.http.errors import crash_response, refusal_response
 from jackfield.http.request import Reception, Request
 from jackfield.http.response import EmptyResponse, Header, Response
 from jackfield.http.routing import UNGUARDED, Paths, Route, SocketRoute
 from jackfield.identity.authentication import admit
+from jackfield.protocol.errors import MethodNotAllowed, http_status
 
 log = logging.getLogger(__name__)
 

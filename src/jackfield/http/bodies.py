@@ -11,9 +11,9 @@ from msgspec import Struct
 from starlette.types import Receive
 
 from jackfield.errors import BadRequest, TooLarge
-from jackfield.http.errors import TooSlow
-from jackfield.http.json_bodies import DEEPEST, check_depth, check_media_type, decoded
 from jackfield.http.request import Request
+from jackfield.protocol.errors import TooSlow
+from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type, decoded
 
 B = TypeVar("B", bound=Struct)
 

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from jackfield import __version__
-from jackfield.http.errors import ErrorAnswer
 from jackfield.http.permissions import Permission
 from jackfield.http.request import Request
 from jackfield.http.response import Response, raw_json_response
 from jackfield.http.routing import JSON_MEDIA, SSE_MEDIA, UNGUARDED, ResponseSpec, Route
 from jackfield.model.principal import Scope
+from jackfield.protocol.errors import ErrorAnswer
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")

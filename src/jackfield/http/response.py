@@ -15,11 +15,6 @@ Header = tuple[bytes, bytes]
 
 JSON = (b"content-type", b"application/json")
 NO_STORE = (b"cache-control", b"no-store")
-CACHED: tuple[Header, ...] = (
-    (b"cache-control", b"public, max-age=60"),
-    (b"vary", b"Authorization, X-Api-Key, X-Secret-Key, Cookie"),
-)
-"""Of a manifest: it may be kept for a minute, by whoever has the same key."""
 _JSON_HEADERS = (JSON, NO_STORE)
 
 
@@ -71,15 +66,6 @@ def json_response(value: Any, *, status: int = 200, headers: Iterable[Header] = 
 def raw_json_response(body: bytes, *, status: int = 200, headers: Iterable[Header] = ()) -> BytesResponse:
     """JSON that is encoded already."""
     return BytesResponse(status, (*_JSON_HEADERS, *headers), body)
-
-
-def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether an If-None-Match header names this ETag: `*`, or a list, weak or strong."""
-    if if_none_match is None:
-        return False
-    bare = etag.removeprefix("W/")
-    given = [one.strip() for one in if_none_match.split(",")]
-    return "*" in given or any(one.removeprefix("W/") == bare for one in given)
 
 
 PIECE = 64 * 1024

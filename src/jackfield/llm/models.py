@@ -20,7 +20,8 @@ from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.wire import Send
 from jackfield.model.items import Item
-from jackfield.settings.parsing import nearest, parse_config
+from jackfield.model.words import nearest
+from jackfield.settings.parsing import parse_config
 
 
 class ModelNotFound(NotFound):

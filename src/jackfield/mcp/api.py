@@ -6,8 +6,6 @@ Above: `routes.py`. Below: `methods.py`, and what carries an exchange. Which era
 import msgspec
 
 from jackfield.http.bodies import read_bytes
-from jackfield.http.errors import MethodNotAllowed
-from jackfield.http.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response
 from jackfield.http.sse import EventStream
@@ -30,6 +28,8 @@ from jackfield.mcp.wire import (
     RpcResponse,
     message_of,
 )
+from jackfield.protocol.errors import MethodNotAllowed
+from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
 
 LISTEN = "subscriptions/listen"
 SOON = 0.05

@@ -8,12 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from jackfield.catalog.manifest import parameters_of
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.view import View
 from jackfield.http.response import encode
 from jackfield.mcp.wire import INVALID_PARAMS, RpcError
 from jackfield.model.tool import Tool
+from jackfield.protocol.manifest import parameters_of
 
 PAGE = 1_000
 """Tools that one answer to `tools/list` has at most. Few clients ask for a second page, so the first is large."""

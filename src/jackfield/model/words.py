@@ -1,4 +1,6 @@
-"""Numbers and articles in sentences. Above: whoever tells something to people or models. Below: nothing."""
+"""Plurals, articles and suggestions in messages."""
+
+import difflib
 
 
 def counted(number: int, noun: str) -> str:
@@ -9,3 +11,9 @@ def counted(number: int, noun: str) -> str:
 def with_article(word: str) -> str:
     """`an object`, `a dict`, `a UUID`."""
     return f"{'an' if word[:1].lower() in ('a', 'e', 'i', 'o') else 'a'} {word}"
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """` Did you mean 'x'?`, or nothing when no known word is near."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""

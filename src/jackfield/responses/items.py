@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from jackfield.errors import BadRequest
-from jackfield.http.json_bodies import bad_value
 from jackfield.model.ids import new_id
 from jackfield.model.items import ID_PREFIX, InputText, Item, ItemReference, Message
+from jackfield.protocol.json_bodies import bad_value
 
 _PREFIXES = {msgspec.inspect.type_info(kind).tag: prefix for kind, prefix in ID_PREFIX.items()}  # type: ignore[attr-defined]
 KINDS = (*_PREFIXES, "item_reference")

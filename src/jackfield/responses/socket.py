@@ -13,12 +13,13 @@ from msgspec import Struct
 from starlette.types import Message, Send
 
 from jackfield.errors import BadRequest, Refused
-from jackfield.http.errors import ErrorBody, crash_body, error_type, http_status
-from jackfield.http.json_bodies import DEEPEST, check_depth
+from jackfield.http.errors import crash_body
 from jackfield.http.request import Request
 from jackfield.http.response import encode
 from jackfield.http.streams import stop
 from jackfield.model.items import Item
+from jackfield.protocol.errors import ErrorBody, error_type, http_status
+from jackfield.protocol.json_bodies import DEEPEST, check_depth
 from jackfield.responses.request import EVENTS_HEADER, read_event_names, read_request
 from jackfield.responses.run import RunningResponse
 from jackfield.responses.streaming import ENDS_WITHIN, Reader

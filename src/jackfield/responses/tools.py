@@ -13,7 +13,6 @@ import msgspec
 
 from jackfield.catalog.globs import MOST, check_bounds
 from jackfield.errors import BadRequest
-from jackfield.http.json_bodies import bad_value
 from jackfield.model.response_request import (
     AllowedTools,
     ApprovalRules,
@@ -31,6 +30,7 @@ from jackfield.model.response_request import (
     ToolSearchTool,
     ToolSubset,
 )
+from jackfield.protocol.json_bodies import bad_value
 
 MODES: tuple[ChoiceMode, ...] = get_args(ChoiceMode)
 MOST_SERVERS = 64

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from jackfield.catalog.merge import Entry, Judge, named_entry
 from jackfield.catalog.names import distinct, legal, shown
-from jackfield.catalog.schemas import fault_in, not_an_object
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import CALLER, RESERVED_NAMES, Tool, ToolKind
+from jackfield.protocol.schemas import fault_in, not_an_object
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
 
 MOST = 500

@@ -26,7 +26,7 @@ from jackfield.identity.keys import Keyring
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.words import counted
+from jackfield.model.words import counted, nearest
 from jackfield.sessions import events
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
 from jackfield.sessions.caller_tools import CallerTools, Declared
@@ -36,7 +36,6 @@ from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
 from jackfield.sessions.terms import Terms
-from jackfield.settings.parsing import nearest
 
 log = logging.getLogger("jackfield.sessions")
 

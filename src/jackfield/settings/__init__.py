@@ -13,7 +13,7 @@ from jackfield.settings.loading import (
     load_local,
     load_settings,
 )
-from jackfield.settings.sections import KeySettings, ResponsesSettings, ScenarioSettings, ServerSettings
+from jackfield.settings.sections import KeySettings, ResponsesSettings, ServerSettings
 from jackfield.settings.tools import RESERVED_SOURCES, ToolOverride, ToolSettings, is_source_name, parse_tool
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "KeySettings",
     "LocalGateway",
     "ResponsesSettings",
-    "ScenarioSettings",
     "Secrets",
     "ServerSettings",
     "Settings",

@@ -18,11 +18,12 @@ from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
-from jackfield.model.words import with_article
+from jackfield.model.words import nearest, with_article
+from jackfield.protocol.manifest import ScenarioInfo, is_semver
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.settings.discovery import DiscoverySettings, services_in
 from jackfield.settings.models import with_environment_model
-from jackfield.settings.parsing import is_semver, nearest, parse_config
+from jackfield.settings.parsing import parse_config
 from jackfield.settings.sections import (
     AuthSettings,
     ConsoleSettings,
@@ -30,7 +31,6 @@ from jackfield.settings.sections import (
     McpSettings,
     OutgoingSettings,
     ResponsesSettings,
-    ScenarioSettings,
     ServerSettings,
     StoreSettings,
 )
@@ -46,7 +46,7 @@ class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: ServerSettings = ServerSettings()
     store: StoreSettings = StoreSettings()
     responses: ResponsesSettings = ResponsesSettings()
-    scenario: ScenarioSettings = ScenarioSettings()
+    scenario: ScenarioInfo = ScenarioInfo()
     categories: tuple[Category, ...] = ()
     auth: AuthSettings = AuthSettings()
     outgoing: OutgoingSettings = OutgoingSettings()
@@ -74,7 +74,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Where the store's url was given: a file and its key, a variable or an option; nothing for the default."""
     keep_days: float = 30
     large_result: int = LARGE_RESULT
-    scenario: ScenarioSettings = ScenarioSettings()
+    scenario: ScenarioInfo = ScenarioInfo()
     categories: tuple[Category, ...] = ()
     keys: dict[str, KeySettings] = {}
     admin_key: bool = True
@@ -294,7 +294,7 @@ def _lookup(name: str, secrets: Secrets, path: str, key: str, *, unset: str | No
     return value
 
 
-def _check_scenario(scenario: ScenarioSettings, path: Path | None) -> None:
+def _check_scenario(scenario: ScenarioInfo, path: Path | None) -> None:
     if not is_semver(scenario.version):
         raise ConfigError(
             f"{path}: scenario.version is '{scenario.version[:50]}', which is no semantic version. "

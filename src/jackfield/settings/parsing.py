@@ -4,7 +4,6 @@ Above: settings and the sources, which read the operator's words with it. The do
 request. Below: msgspec.
 """
 
-import difflib
 import re
 from enum import EnumType
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jackfield.errors import ConfigError
+from jackfield.model.words import nearest
 
 T = TypeVar("T")
 
@@ -36,28 +36,9 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
-_SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
-    re.ASCII,
-)
-
-
-def is_semver(version: str) -> bool:
-    """Whether this is a semantic version: `1.4.0`, `2.0.0-rc.1`, `1.0.0+build.5`."""
-    return len(version) <= 100 and _SEMVER.fullmatch(version) is not None  # noqa: PLR2004 - nobody reads a longer one
-
-
 def snake_keys(value: dict[str, Any]) -> dict[str, Any]:
     """The same object with its own keys (not those of inner objects) in snake_case."""
     return {snake_case(key): inner for key, inner in value.items()}
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """` Did you mean 'x'?`, or nothing when no known word is near."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def _sentence(fault: str, value: Any, into: Any, where: str) -> str:

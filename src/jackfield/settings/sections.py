@@ -44,15 +44,6 @@ class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What becomes of tools in a request that another provider would run and this gateway has not."""
 
 
-class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[scenario]`: how this gateway names itself in its manifest (seed 004's ScenarioInfo)."""
-
-    name: str = "jackfield"
-    version: str = "1.0.0"
-    description: str = "Tools behind a Jackfield gateway"
-    base_url: str | None = None
-
-
 class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`, and an empty list is none."""
 

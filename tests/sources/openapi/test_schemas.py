@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.catalog.schemas import ArgumentChecker, fault_in
+from jackfield.protocol.schemas import ArgumentChecker, fault_in
 from jackfield.sources.openapi.schemas import LEFT_OPEN, MAX_SCHEMA
 from tests.sources.openapi.scene import document, json_body, offered, operation, tools_of
 

@@ -12,14 +12,14 @@ from jackfield.mcp import definitions
 from jackfield.mcp.definitions import Definitions, definition, promises_output
 from jackfield.mcp.wire import RpcError
 from jackfield.model.tool import Metadata, Tool
-from jackfield.settings import ScenarioSettings
+from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.sources.base import Listing
 from tests.requirement import requirement
 from tests.web.mcp.scene import mcp_scene
 
 
 def catalog_of(*tools: Tool) -> Catalog:
-    catalog = Catalog((), {}, ScenarioSettings())
+    catalog = Catalog((), {}, ScenarioInfo())
     catalog.update((("s", Listing(tools=tools)),))
     return catalog
 

@@ -17,7 +17,8 @@ from jackfield.errors import JackfieldError
 from jackfield.model.behavior import AsyncBehavior
 from jackfield.model.redaction import cut
 from jackfield.model.tool import EMPTY_SCHEMA, Category, CostEstimate, Metadata, Tool
-from jackfield.settings.parsing import is_semver, snake_keys
+from jackfield.protocol.manifest import is_semver
+from jackfield.settings.parsing import snake_keys
 from jackfield.sources.base import About, Listing
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.manifest.protojson import plain, plain_object, plain_schema, snake_deep

@@ -1,14 +1,17 @@
 """Schemas that keep a checker busy for ever are found before anything is checked against them."""
 
+import re
 import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from jackfield.catalog.expansion import is_explosive
 from jackfield.catalog.merge import merge_private
-from jackfield.catalog.schemas import ArgumentChecker, fault_in
 from jackfield.model.tool import Tool
+from jackfield.protocol.schema_limits import is_explosive, without_lookahead
+from jackfield.protocol.schemas import ArgumentChecker, fault_in
 from jackfield.sources.base import Listing
 
 DEPTH = 60
@@ -94,3 +97,52 @@ def test_tools_of_a_server_of_a_request_are_checked_like_all_others() -> None:
     bad_input = Tool(source="r", name="b", input_schema=chained(twice))
     (entry,) = merge_private("request@1", Listing(tools=(bad_output, bad_input))).entries
     assert (entry.name, entry.tool.output_schema) == ("a", None)
+
+
+PATTERNS = [
+    r"^(?!msg_)[a-z_]{1,8}(?![\s\S])",
+    r"^(?!\.{1,2}(?![\s\S]))[a-z.]{1,8}(?![\s\S])",
+    r"^(?=.*[a-z])(?=.*\.)[a-z._]+$",
+    r"^(?!a|m)[a-z_]+$",
+    r"^(?![)(\]]a)[a-z]*",
+    r"^(?!a)(?:m|s)+",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(text=st.text(alphabet="amsg_.b\n", max_size=8))
+def test_the_same_texts_fit_as_before(pattern: str, text: str) -> None:
+    assert fault_in({"pattern": pattern}, is_foreign=True) is None
+    checker = ArgumentChecker({"pattern": pattern})
+    assert checker.is_linear
+    assert (checker.check(text) == []) == bool(re.search(pattern.replace("$", r"\Z"), text))
+    assert checker.check(3) == [], "a pattern is about texts"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^[a-z]+$"},
+        {"pattern": "a(?!b)"},
+        {"pattern": "^(?!a)b|c"},
+        {"pattern": "^(?!a)*b"},
+        {"const": {"pattern": "^(?!a)b"}},
+        {"properties": {"pattern": {"type": "string"}}},
+        {"pattern": "^(?!a", "type": "string"},
+    ],
+)
+def test_what_cannot_be_said_otherwise_stays_as_it_is(schema: dict[str, Any]) -> None:
+    assert without_lookahead(schema) is schema
+
+
+def test_demands_that_were_there_stay() -> None:
+    schema = {"properties": {"a": {"pattern": "^(?!a)b", "allOf": [{"maxLength": 3}], "title": "A"}}}
+    assert without_lookahead(schema) == {
+        "properties": {
+            "a": {
+                "pattern": "^b",
+                "allOf": [{"maxLength": 3}, {"not": {"type": "string", "pattern": "^(?:a)"}}],
+                "title": "A",
+            }
+        }
+    }

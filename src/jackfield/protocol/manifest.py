@@ -1,40 +1,67 @@
-"""Seed 004's manifest, as bytes. Each tool is encoded once; a manifest of many is their bytes, joined.
+"""Seed 004's manifest as JSON bytes. Each tool is encoded once; a manifest joins the bytes of its tools.
 
-Above: `merge.py` (one tool) and `view.py` (the whole). Below: msgspec. Field names and order are the seed's, every
-field is there whatever its value, and each tool also has `version` and `source`. Five places where a reader could
-expect something else:
+Field names and order are the seed's, every field is always present, and each tool also has `version` and `source`. What
+a reader might not expect:
 
 - `parameters` is the tool's own schema; only `type` and `properties` are added where it lacks them. `required` and
-  `additionalProperties` are not, because an absent one means something in JSON Schema and `null` does not.
-- `timeout_seconds` is the limit that will be enforced, whichever setting it comes from, so it is never null.
+  `additionalProperties` are not, because absent means something in JSON Schema and `null` does not.
+- `timeout_seconds` is the enforced limit, whichever setting it comes from, so it is never null.
 - An example has `expected_output` only where the tool gives one; the seed's examples have none.
-- A tool that other gateways pass on has `via`, the houses it came through, so that none takes back its own.
-- `modifies_state` and `sensitive_output`, which the seed does not have, stand only where they are true, and
-  `async_behavior` never: whoever calls the tool here is told `pending` and follows the call, not its owner's work.
+- A tool that other gateways pass on has `via`, the clusters it came through, so that none imports its own.
+- `modifies_state` and `sensitive_output`, which the seed does not have, are present only where they are true, and
+  `async_behavior` never: a caller of this gateway gets `pending` and follows the call, not its owner's operation.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from jackfield.model.tool import Category, Example, JsonSchema, Metadata, Tool, ToolKind
-from jackfield.settings import ScenarioSettings
 
 PROTOCOL_VERSION = "1.0"
+CACHE_HEADERS = (
+    ("cache-control", "public, max-age=60"),
+    ("vary", "Authorization, X-Api-Key, X-Secret-Key, Cookie"),
+)
+"""A manifest may be cached for a minute, for requests with the same key."""
 _BEYOND = frozenset({"modifies_state", "sensitive_output", "async_behavior"})
 """Metadata that the seed does not have."""
 _encode = msgspec.json.Encoder().encode
 _encode_canonically = msgspec.json.Encoder(order="sorted").encode
 
 
-def version_of(name: str, tool: Tool) -> str:
-    """A digest of all that a caller relies on: equal in every process, and different after any change of it.
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
 
-    The order of keys does not count. Where the tool lives (`execution`) and its source's own options (`config`) are
-    left out: callers do not see them, and they may hold secrets.
+
+def is_semver(version: str) -> bool:
+    """Whether this is a semantic version: `1.4.0`, `2.0.0-rc.1`, `1.0.0+build.5`."""
+    return len(version) <= 100 and _SEMVER.fullmatch(version) is not None  # noqa: PLR2004 - nobody reads a longer one
+
+
+class ScenarioInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who publishes the manifest; in the config, the section `[scenario]`."""
+
+    name: str = "jackfield"
+    version: str = "1.0.0"
+    description: str = "Tools behind a Jackfield gateway"
+    base_url: str | None = None
+
+
+def version_of(name: str, tool: Tool) -> str:
+    """A digest of everything that a caller relies on: the same in every process, and different after any change.
+
+    The order of keys does not matter. Where the tool runs (`execution`) and its source's own options (`config`) are
+    left out: callers do not see them, and they may contain secrets.
     """
     relied_on = {
         "name": name,
@@ -43,7 +70,7 @@ def version_of(name: str, tool: Tool) -> str:
         "description": tool.description,
         "input_schema": tool.input_schema,
         "output_schema": tool.output_schema,
-        "kind": ToolKind.MCP if tool.kind is ToolKind.MCP else ToolKind.INTERNAL,  # a version outlives who runs it
+        "kind": ToolKind.MCP if tool.kind is ToolKind.MCP else ToolKind.INTERNAL,  # whoever runs it
         "type": tool.type,
         "execution_type": tool.execution_type,
         "visible": tool.visible,
@@ -51,13 +78,13 @@ def version_of(name: str, tool: Tool) -> str:
         "timeout_ms": tool.timeout_ms,
         "expires_in_ms": tool.expires_in_ms,
         "category": tool.category,
-        "metadata": _said(tool.metadata),
+        "metadata": _relied_on_metadata(tool.metadata),
     }
     return hashlib.sha256(_encode_canonically(relied_on)).hexdigest()[:32]
 
 
-def _said(metadata: Metadata) -> dict[str, Any]:
-    """The seed's fields always, later ones where they are set: a version outlives what is added to the model."""
+def _relied_on_metadata(metadata: Metadata) -> dict[str, Any]:
+    """The seed's fields always, later ones only when set, so that a version survives additions to the model."""
     return {field: value for field, value in msgspec.structs.asdict(metadata).items() if value or field not in _BEYOND}
 
 
@@ -86,7 +113,7 @@ def parameters_of(schema: JsonSchema) -> JsonSchema:
 
 def _metadata(tool: Tool) -> dict[str, Any]:
     metadata = tool.metadata
-    said = {
+    shown = {
         "enabled_by_default": metadata.enabled_by_default,
         "requires_approval": metadata.requires_approval,
         "timeout_seconds": -(-tool.deadline_ms // 1000),
@@ -98,7 +125,7 @@ def _metadata(tool: Tool) -> dict[str, Any]:
         "examples": [_example(example) for example in metadata.examples],
     }
     beyond = {"modifies_state": metadata.modifies_state, "sensitive_output": metadata.sensitive_output}
-    return said | {name: value for name, value in beyond.items() if value}
+    return shown | {name: value for name, value in beyond.items() if value}
 
 
 def _example(example: Example) -> dict[str, Any]:
@@ -106,15 +133,15 @@ def _example(example: Example) -> dict[str, Any]:
     return shown if example.expected_output is None else shown | {"expected_output": example.expected_output}
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """A whole manifest and its ETag, which does not depend on when it was generated."""
+class Manifest(Struct, frozen=True):
+    """A manifest and its ETag, which does not depend on the time of generation."""
 
     body: bytes
     etag: str
 
 
 def assemble(
-    tools: Iterable[bytes], *, scenario: ScenarioSettings, categories: Iterable[Category], generated_at: datetime
+    tools: Iterable[bytes], *, scenario: ScenarioInfo, categories: Iterable[Category], generated_at: datetime
 ) -> Manifest:
     """The manifest of these tools, already encoded."""
     head = _encode({"protocol_version": PROTOCOL_VERSION, "scenario": scenario})[:-1]
@@ -126,3 +153,12 @@ def assemble(
 def timestamp(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: `2024-01-15T10:30:00.000Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def etag_matches(if_none_match: str | None, etag: str) -> bool:
+    """Whether an If-None-Match header names this ETag: `*`, or a list, weak or strong."""
+    if if_none_match is None:
+        return False
+    bare = etag.removeprefix("W/")
+    given = [one.strip() for one in if_none_match.split(",")]
+    return "*" in given or any(one.removeprefix("W/") == bare for one in given)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.catalog.explain import MAX_FAULTS, dotted
-from jackfield.catalog.schemas import ArgumentChecker, fault_in
+from jackfield.protocol.schemas import MAX_FAULTS, ArgumentChecker, dotted, fault_in
 from tests.catalog.given import entry, properties
 from tests.requirement import requirement
 

@@ -1,22 +1,103 @@
-"""How much work a schema makes: a small one can refer to itself so often that checking `{}` takes years. Pure.
+r"""What could make checking a value slow: patterns that are not matched in linear time, and schemas that explode.
 
-Above: `schemas.py`, which refuses such schemas. Below: nothing. Counted is how many schemas look at one place of a
-value and at one place within it, and so on, each as often as it is referred to. Where a schema comes back to itself (a
-tree of trees) it is counted once, since there the value's depth is the bound; unless that is asked for, too.
+Patterns: `^(?!tmp_)[a-z_]+(?![\s\S])` is `^[a-z_]+$` and not `^tmp_`. A lookahead at the beginning is a second match,
+and one for "nothing more" is the end of the text, so both are rewritten; other lookarounds and backreferences stay.
+
+Explosion: a small schema can refer to itself so often that checking `{}` takes years. Counted is how many subschemas
+apply to one place of a value, to one place within it, and so on, each as often as it is referred to. A schema that
+recurs (a tree of trees) is counted once, since there the value's depth is the bound, unless the caller asks otherwise.
 """
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
+_AT_THE_END = re.compile(r"\(\?!\[(?:\\s\\S|\\S\\s|\^)\]\)")
+_DATA = frozenset({"enum", "const", "default", "examples", "example"})
+"""Keywords whose values are not schemas."""
+
+
+def without_lookahead(schema: Any) -> Any:
+    """An equivalent schema; the same object when there is nothing to rewrite."""
+    if isinstance(schema, list):
+        items = [without_lookahead(item) for item in schema]
+        return schema if all(new is old for new, old in zip(items, schema, strict=True)) else items
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: value if key in _DATA else without_lookahead(value) for key, value in schema.items()}
+    changed = any(made[key] is not schema[key] for key in schema)
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and "(?" in pattern and isinstance(schema.get("allOf", []), list):
+        rest, ahead = _taken_apart(pattern)
+        if rest != pattern:
+            further = [_demand(word, inner) for word, inner in ahead]
+            made |= {"pattern": rest} | ({"allOf": [*made.get("allOf", []), *further]} if further else {})
+            changed = True
+    return made if changed else schema
+
+
+def _demand(word: str, inner: str) -> dict[str, Any]:
+    if word == "(?=":
+        return {"pattern": f"^(?:{inner})"}
+    return {"not": {"type": "string", "pattern": f"^(?:{inner})"}}
+
+
+def _taken_apart(pattern: str) -> tuple[str, list[tuple[str, str]]]:
+    """The pattern without what it looks ahead for at its beginning, and that."""
+    pattern = _AT_THE_END.sub("$", pattern)
+    ahead: list[tuple[str, str]] = []
+    rest = pattern.removeprefix("^")
+    if rest == pattern or _has_choice(rest):
+        return pattern, ahead
+    while rest.startswith(("(?!", "(?=")):
+        end = _closing(rest)
+        if end is None or rest[end + 1 : end + 2] in ("*", "+", "?", "{"):
+            break
+        ahead.append((rest[:3], rest[3:end]))
+        rest = rest[end + 1 :]
+    return f"^{rest}", ahead
+
+
+def _closing(pattern: str) -> int | None:
+    """Where the group ends that the pattern begins with."""
+    return next((place for place, letter, depth in _letters(pattern) if letter == ")" and depth == 0), None)
+
+
+def _has_choice(pattern: str) -> bool:
+    """Whether `|` parts the whole pattern, so that `^` belongs to the first part alone."""
+    return any(letter == "|" and depth == 0 for _, letter, depth in _letters(pattern))
+
+
+def _letters(pattern: str) -> list[tuple[int, str, int]]:
+    """Those that mean something, with how many groups they are in; of a class only nothing."""
+    found: list[tuple[int, str, int]] = []
+    depth, place, in_class = 0, 0, False
+    while place < len(pattern):
+        letter = pattern[place]
+        if letter == "\\":
+            place += 2
+            continue
+        if in_class:
+            in_class = letter != "]"
+        elif letter == "[":
+            in_class = True
+        else:
+            depth -= letter == ")"
+            found.append((place, letter, depth))
+            depth += letter == "("
+        place += 1
+    return found
+
+
 MOST_WORK = 1_000_000
-"""Looks that one value may cost along one path; about 40 ms."""
+"""Subschemas applied to one value along one path; about 40 ms."""
 UNKNOWN_WORK = MOST_WORK // 100
-"""What a reference is taken to cost whose target is not found here, though the checker may find it."""
+"""The assumed cost of a reference whose target is not found here, though the validator may find it."""
 
 ALL_DIFFERENT = 25
-"""Looks for each item of an array in which none may come twice."""
+"""The cost of each item of an array with `uniqueItems`."""
 
 _COMPARED = ("enum", "properties", "patternProperties", "required")
 _NEEDED = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"', b'"unevaluated')
@@ -25,7 +106,7 @@ _ONES = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _AGAIN = ("unevaluatedProperties", "unevaluatedItems")
-"""Words for which everything at the same place is looked at once more."""
+"""Keywords that evaluate everything at the same place once more."""
 _WITHIN_ONES = (
     "items",
     "contains",

@@ -5,7 +5,7 @@ import pytest
 
 from jackfield.agents.records import AgentBody
 from jackfield.errors import BadRequest
-from jackfield.http.json_bodies import bad_value
+from jackfield.protocol.json_bodies import bad_value
 
 
 def refusal_of(raw: bytes) -> BadRequest:

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from jackfield.catalog.catalog import Catalog
-from jackfield.catalog.manifest import assemble, parameters_of, timestamp
 from jackfield.model.tool import Category, CostEstimate, Example, Metadata, Tool, openai_function
-from jackfield.settings import ScenarioSettings
+from jackfield.protocol.manifest import ScenarioInfo, assemble, parameters_of, timestamp
 from tests.catalog.given import entry, key, listing, properties, tool
 from tests.requirement import requirement
 
 NOON = datetime(2024, 1, 15, 10, 30, tzinfo=UTC)
-SCENARIO = ScenarioSettings(
+SCENARIO = ScenarioInfo(
     name="agent-manager",
     version="1.0.0",
     description="Manages coding agents for software engineering tasks",
@@ -236,7 +235,7 @@ def test_the_etag_does_not_depend_on_when_the_manifest_was_generated() -> None:
 def test_the_etag_changes_with_scenario_and_categories() -> None:
     etags = {
         assemble([], scenario=scenario, categories=categories, generated_at=NOON).etag
-        for scenario in (SCENARIO, ScenarioSettings())
+        for scenario in (SCENARIO, ScenarioInfo())
         for categories in ((), (LIFECYCLE,))
     }
     assert len(etags) == 4
