@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from jackfield.gateway.routes import DOORS
 from jackfield.http.routing import Route
 from tests.requirement import requirement
+from tests.routes import ROUTES
 from tests.stories.gateway import run_cli, running_gateway
 from tests.web.house import ADMIN_KEY, House, error_of, open_house
 
@@ -54,7 +54,7 @@ def test_the_same_header_twice_is_refused(house: House) -> None:
 
 
 @requirement("CON-key-open-doors")
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: f"{door.method} {door.path}")
+@pytest.mark.parametrize("door", ROUTES, ids=lambda door: f"{door.method} {door.path}")
 def test_without_a_key_only_health_page_login_and_signed_urls_are_open(house: House, door: Route) -> None:
     answer = house.ask(door.method, re.sub(r"\{\w+\}", "some", door.path), key=None)
     if door.path == ASSETS:

@@ -8,8 +8,8 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import positive_data_acceptance
 
-from jackfield.gateway.routes import DOORS
 from jackfield.http.openapi import openapi_document
+from tests.routes import ROUTES
 from tests.web.house import ADMIN_KEY, House, open_house
 
 EXAMPLES = 25
@@ -51,7 +51,7 @@ READS = frozenset({"/api/spaces/{id}/read", "/api/smart-spaces/{id}/read"})
 
 DOCUMENTED_IN_PART = DEFINITIONS | CONVERSATIONS | AGENTS | PREFERENCES | READS
 
-document = schemathesis.openapi.from_dict(openapi_document(DOORS))
+document = schemathesis.openapi.from_dict(openapi_document(ROUTES))
 # One request, one key: invented second keys are refused by design, which `test_http_keys.py` shows.
 document.config.generation.update(with_security_parameters=False)
 schema = document.exclude(path_regex=ENDLESS)

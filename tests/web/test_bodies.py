@@ -1,7 +1,6 @@
 """Reading a body: what arrives late, in pieces, or not at all."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,14 +12,11 @@ from jackfield.http import bodies
 from jackfield.http.bodies import BodyReader, ClientGone
 from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
-from jackfield.http.request import Reception, Request
+from jackfield.http.request import Request
 from jackfield.http.streams import Streams
-from jackfield.identity.authentication import Logins, Throttle
-from jackfield.mcp.methods import McpServer
 from jackfield.protocol.errors import TooSlow
 from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
-from jackfield.responses.service import ResponseService
-from tests.web.inside import make_gateway
+from jackfield.settings import ServerSettings
 
 JSON = [(b"content-type", b"application/json")]
 
@@ -37,9 +33,8 @@ class Strict(Struct, forbid_unknown_fields=True):
 NOTES = BodyReader(Note)
 
 
-def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, bytes]] = JSON) -> Request:
+def request_of(*messages: dict[str, Any], headers: list[tuple[bytes, bytes]] = JSON) -> Request:
     """A request whose body comes in these messages and then no more."""
-    gateway = make_gateway(tmp_path, "[server]\nmax_body = 100\n")
     left = list(messages)
 
     async def receive() -> dict[str, Any]:
@@ -47,62 +42,51 @@ def visit(tmp_path: Path, *messages: dict[str, Any], headers: list[tuple[bytes, 
             await asyncio.Event().wait()
         return left.pop(0)
 
-    streams = Streams()
-    reception = Reception(
-        gateway=gateway,
-        document=b"{}",
-        hosts=Hosts(gateway.settings.server),
-        discretion=Sanitizer.of(gateway.settings),
-        throttle=Throttle(),
-        logins=Logins(gateway.store, gateway.keyring),
-        mcp=McpServer(gateway),
-        responses=ResponseService(
-            store=gateway.store,
-            engine=gateway.engine,
-            gateway_id=gateway.id,
-            streams=streams,
-            settings=gateway.settings.responses,
-        ),
-        streams=streams,
+    return Request(
+        {"type": "http", "headers": headers},
+        receive,
+        hosts=Hosts(ServerSettings()),
+        streams=Streams(),
+        sanitizer=Sanitizer(lambda: ()),
+        max_body=100,
     )
-    return Request(reception, {"type": "http", "headers": headers}, receive)
 
 
 def part(body: bytes, *, more: bool = True) -> dict[str, Any]:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-async def test_a_body_in_pieces_is_one_body(tmp_path: Path) -> None:
-    request = visit(tmp_path, part(b'{"te'), part(b'xt": "h'), part(b'i"}', more=False))
+async def test_a_body_in_pieces_is_one_body() -> None:
+    request = request_of(part(b'{"te'), part(b'xt": "h'), part(b'i"}', more=False))
     assert await NOTES.read(request) == Note(text="hi")
 
 
-async def test_a_client_that_hangs_up_midway_is_gone(tmp_path: Path) -> None:
+async def test_a_client_that_hangs_up_midway_is_gone() -> None:
     with pytest.raises(ClientGone):
-        await NOTES.read(visit(tmp_path, part(b'{"te'), {"type": "http.disconnect"}))
+        await NOTES.read(request_of(part(b'{"te'), {"type": "http.disconnect"}))
     with pytest.raises(ClientGone):
-        await NOTES.read(visit(tmp_path, {"type": "http.disconnect"}))
+        await NOTES.read(request_of({"type": "http.disconnect"}))
 
 
-async def test_a_body_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_WITHIN", 0.01)
     with pytest.raises(TooSlow):
-        await NOTES.read(visit(tmp_path, part(b'{"te')))
+        await NOTES.read(request_of(part(b'{"te')))
 
 
-async def test_a_body_over_the_limit_is_refused_as_soon_as_that_is_known(tmp_path: Path) -> None:
+async def test_a_body_over_the_limit_is_refused_as_soon_as_that_is_known() -> None:
     with pytest.raises(TooLarge):
-        await NOTES.read(visit(tmp_path, part(b"x" * 60), part(b"x" * 60)))
+        await NOTES.read(request_of(part(b"x" * 60), part(b"x" * 60)))
     with pytest.raises(TooLarge):
-        await NOTES.read(visit(tmp_path, headers=[*JSON, (b"content-length", b"101")]))
+        await NOTES.read(request_of(headers=[*JSON, (b"content-length", b"101")]))
     with pytest.raises(TooLarge):
-        await NOTES.read(visit(tmp_path, part(b"x" * 101, more=False)))
+        await NOTES.read(request_of(part(b"x" * 101, more=False)))
 
 
-async def test_a_missing_body_is_refused_where_one_is_needed(tmp_path: Path) -> None:
+async def test_a_missing_body_is_refused_where_one_is_needed() -> None:
     with pytest.raises(BadRequest, match="no body"):
-        await NOTES.read(visit(tmp_path, part(b"", more=False)))
-    assert await BodyReader(Note, required=False).read(visit(tmp_path, part(b"", more=False))) == Note()
+        await NOTES.read(request_of(part(b"", more=False)))
+    assert await BodyReader(Note, required=False).read(request_of(part(b"", more=False))) == Note()
 
 
 @pytest.mark.parametrize(
@@ -114,9 +98,9 @@ async def test_a_missing_body_is_refused_where_one_is_needed(tmp_path: Path) -> 
         (b'{"' + b"k" * 60 + b'": 1}', "k" * 60, "Known here: needed."),
     ],
 )
-async def test_what_does_not_fit_is_named(tmp_path: Path, body: bytes, param: str, says: str) -> None:
+async def test_what_does_not_fit_is_named(body: bytes, param: str, says: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        await BodyReader(Strict).read(visit(tmp_path, part(body, more=False)))
+        await BodyReader(Strict).read(request_of(part(body, more=False)))
     assert refused.value.param == param
     assert says in refused.value.message
 

@@ -8,7 +8,6 @@ from jackfield.calls.counters import BUCKETS_MS, MOST_SOURCES, MOST_TOOLS, Count
 from jackfield.calls.execute_api import wants_events
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
 from jackfield.gateway.health import metrics_text
-from jackfield.gateway.routes import DOORS
 from jackfield.http.hosts import Hosts
 from jackfield.http.openapi import openapi_document, refusals_of
 from jackfield.http.request import headers_of
@@ -21,6 +20,7 @@ from jackfield.protocol.manifest import etag_matches
 from jackfield.settings import ServerSettings
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from tests.requirement import requirement
+from tests.routes import ROUTES
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_every_refusal_has_a_status() -> None:
     assert all(issubclass(kind, Refused) for kind in STATUS)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", ROUTES, ids=lambda door: door.name)
 def test_the_document_has_every_status_of_a_door(door: Route) -> None:
-    operation = openapi_document(DOORS)["paths"][door.path][door.method.lower()]
+    operation = openapi_document(ROUTES)["paths"][door.path][door.method.lower()]
     statuses = {int(status) for status in operation["responses"]}
     assert statuses == set(door.answers) | set(refusals_of(door))
     assert {400, 403, 500} <= statuses

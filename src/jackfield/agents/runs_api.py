@@ -260,7 +260,7 @@ async def show_run(visit: Request) -> Response:
 async def follow_run(visit: Request) -> Response:
     """What happened to the run's calls so far, then what happens, to its end."""
     await _look(visit)
-    return EventStream(_messages(visit), streams=visit.reception.streams, ping_every=PING_EVERY)
+    return EventStream(_messages(visit), streams=visit.streams, ping_every=PING_EVERY)
 
 
 async def _look(visit: Request) -> Seen:

@@ -133,7 +133,7 @@ async def follow_calls(visit: Request) -> Response:
     statuses = parse_statuses(wanted.status)
     if CallStatus.PENDING in statuses:
         statuses = tuple(dict.fromkeys((*statuses, *_WAITS)))
-    return EventStream(_messages(visit, wanted, statuses), streams=visit.reception.streams)
+    return EventStream(_messages(visit, wanted, statuses), streams=visit.streams)
 
 
 def one_call(visit: Request, call: Call) -> Response:
@@ -189,7 +189,7 @@ def filter_for(
 async def _settled(visit: Request, call: Call, *, seconds: float) -> Call:
     """The call when it is settled, or as it is after `seconds` or when the gateway stops."""
     waiting = asyncio.ensure_future(visit.gateway.pipeline.wait(call.id, seconds=seconds))
-    gone = visit.reception.streams.watch(visit.receive)
+    gone = visit.streams.watch(visit.receive)
     try:
         await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
@@ -199,7 +199,7 @@ async def _settled(visit: Request, call: Call, *, seconds: float) -> Call:
         raise ClientGone
     finally:
         await stop(waiting)
-        await visit.reception.streams.release(gone)
+        await visit.streams.release(gone)
 
 
 async def _messages(

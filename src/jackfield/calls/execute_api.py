@@ -120,7 +120,7 @@ async def _stream(visit: Request, request: CallRequest) -> Response:
     messages = _messages(visit, request, new_id("call"))
     first = await anext(messages)
     headers = ((b"x-call-id", first.data.call_id.encode()),)  # a repeat answers with the call of the first request
-    return EventStream(messages, first=first, streams=visit.reception.streams, headers=headers)
+    return EventStream(messages, first=first, streams=visit.streams, headers=headers)
 
 
 async def _messages(visit: Request, request: CallRequest, call_id: str) -> AsyncGenerator[EventMessage]:
@@ -128,7 +128,7 @@ async def _messages(visit: Request, request: CallRequest, call_id: str) -> Async
     streamed = StreamedCall(pipeline)
     try:
         async with pipeline.events.follow(call_id) as events:
-            call = visit.reception.streams.keep(streamed.make(request, call_id=call_id), name=f"Call {call_id}")
+            call = visit.streams.keep(streamed.make(request, call_id=call_id), name=f"Call {call_id}")
             async for event in until_done(events, call):
                 yield EventMessage(event=event.type, data=event_record(event))
         answer = execute_answer(await asyncio.shield(call))

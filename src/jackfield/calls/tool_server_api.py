@@ -69,7 +69,7 @@ async def stream_tool_calls(visit: Request) -> Response:
         _check_servable(visit, name)
     client = wanted.client or new_id("client")
     messages = _messages(visit, tools, client=client, limit=wanted.limit)
-    return EventStream(messages, streams=visit.reception.streams, ping_every=PING_EVERY)
+    return EventStream(messages, streams=visit.streams, ping_every=PING_EVERY)
 
 
 async def _messages(

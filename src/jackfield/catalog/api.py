@@ -138,7 +138,7 @@ async def stream_changes(visit: Request) -> Response:
         async for body in _messages(visit.gateway.catalog, visit.principal):
             yield EventMessage(event=body.type, id=body.version, data=body)
 
-    return EventStream(messages(), streams=visit.reception.streams)
+    return EventStream(messages(), streams=visit.streams)
 
 
 async def socket_changes(visit: Request, send: Send) -> None:
@@ -147,7 +147,7 @@ async def socket_changes(visit: Request, send: Send) -> None:
         return
     await send({"type": "websocket.accept", "headers": []})
     messages = _messages(visit.gateway.catalog, visit.principal)
-    gone = visit.reception.streams.watch(visit.receive)
+    gone = visit.streams.watch(visit.receive)
     coming = asyncio.ensure_future(next_of(messages))
     try:
         while True:
@@ -161,7 +161,7 @@ async def socket_changes(visit: Request, send: Send) -> None:
             await send({"type": "websocket.close", "code": GOING_AWAY})
     finally:
         await stop(coming)
-        await visit.reception.streams.release(gone)
+        await visit.streams.release(gone)
 
 
 async def _messages(catalog: Catalog, principal: Principal) -> AsyncGenerator[Connected | Changed]:

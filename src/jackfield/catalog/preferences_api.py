@@ -170,7 +170,7 @@ async def show_tool_set(visit: Request) -> Response:
 
 async def show_scenarios(visit: Request) -> Response:
     """The state of each source."""
-    discretion = visit.reception.discretion
+    sanitizer = visit.sanitizer
     return json_response(
         [
             ScenarioState(
@@ -178,7 +178,7 @@ async def show_scenarios(visit: Request) -> Response:
                 available=status.status.takes_calls,
                 last_checked=None if status.checked_at is None else iso_time(status.checked_at),
                 tool_count=status.tools,
-                error=None if status.error is None else discretion.text(status.error),
+                error=None if status.error is None else sanitizer.text(status.error),
             )
             for status in _scenarios(visit)
         ]

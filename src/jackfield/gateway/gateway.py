@@ -46,6 +46,7 @@ from jackfield.gateway.building import (
     public_settings,
     sessions_of,
 )
+from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.llm.models import answer_to
 from jackfield.model.ids import new_id
@@ -83,7 +84,7 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         self.id = new_id("gw")
         self.settings = settings
-        self.ready = False
+        self.availability = Availability()
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
         with naming(settings.store_from):
@@ -234,11 +235,11 @@ class Gateway:
         # What stands now stays: ten thousand tools need not be looked at by every collection, nor every few calls.
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
-        self.ready = True
+        self.availability.ready = True
 
     async def stop(self) -> None:
         """Take no more calls, see the running ones to their end, then close every room, the last opened first."""
-        self.ready = False
+        self.availability.ready = False
         await self.sessions.close()
         await self.household.close()
         await self.spaces.close()
@@ -368,7 +369,7 @@ class Gateway:
     async def _beat(self) -> None:
         if not await self.store.beat(self.id):
             log.error("this gateway did not answer for 15 s and was declared dead; it starts again under a new id")
-            self.ready = False
+            self.availability.ready = False
             self.declared_dead.set()
         await self._sweeper.wake_lost()
 

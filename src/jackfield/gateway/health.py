@@ -1,6 +1,6 @@
 """Is it alive, is it ready, how is it doing: `/healthz`, `/readyz`, `/metrics`.
 
-Above: `routes.py`. Below: the panel of sources, the catalog's notices, the store's clock, the pipeline's counters.
+Above: the URL map. Below: the source registry, the catalog's notices, the store's clock, the pipeline's counters.
 """
 
 import asyncio
@@ -13,10 +13,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from jackfield import __version__
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
+from jackfield.gateway.gateway import Gateway
 from jackfield.http.errors import Sanitizer
 from jackfield.http.request import Request
 from jackfield.http.response import NO_STORE, BytesResponse, Response, json_response
-from jackfield.identity.authentication import key_in, recognise
+from jackfield.http.routing import ResponseSpec, Route
+from jackfield.identity.authentication import Authenticator, key_in
 from jackfield.model.principal import Principal, Scope
 from jackfield.sources.supervisor import SourceState, SourceStatus
 
@@ -69,61 +71,113 @@ class Readiness(Struct, frozen=True, kw_only=True):
     version: str | UnsetType = UNSET
 
 
-async def alive(_visit: Request) -> Response:
-    """The process answers."""
-    return json_response(Alive())
+class HealthApi:
+    """Handlers of `/healthz`, `/readyz` and `/metrics`."""
+
+    def __init__(self, gateway: Gateway, authenticator: Authenticator) -> None:
+        self._gateway = gateway
+        self._authenticator = authenticator
+
+    async def alive(self, _request: Request) -> Response:
+        """The process answers."""
+        return json_response(Alive())
+
+    async def readiness(self, request: Request) -> Response:
+        """The store answers; for a key, how the sources are. A session's own key is not told of them."""
+        starting = not self._gateway.availability.ready
+        principal = None
+        if not starting or key_in(request.headers) is not None:
+            principal = await self._authenticator.recognise(request)
+        store_answers = not starting and await self._store_answers()
+        ready = store_answers and not request.streams.is_closing
+        report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
+        if principal is not None and principal.session is None:
+            report = self._with_sources(report, request.sanitizer, principal)
+        return json_response(report, status=200 if ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
+        gateway, principal = self._gateway, request.principal
+        shown: Shows = lambda _tool: True  # noqa: E731 - the usual case of a filter
+        if principal.tools is not None or principal.only_serves:
+            shown = {entry.name for entry in gateway.catalog.view(principal).entries}.__contains__
+        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=shown)
+        return BytesResponse(200, (_METRICS_TYPE, NO_STORE), text.encode())
+
+    def _with_sources(self, report: Readiness, sanitizer: Sanitizer, principal: Principal) -> Readiness:
+        catalog = self._gateway.catalog
+        quarantined: dict[str, list[str]] = {}
+        for name, entry in sorted(catalog.held.items()):
+            quarantined.setdefault(entry.tool.source, []).append(name)
+        return msgspec.structs.replace(
+            report,
+            sources=[
+                _report(
+                    status,
+                    sanitizer,
+                    held=tuple(quarantined.get(status.name, ())) if principal.may(Scope.READ) else UNSET,
+                    with_stderr=principal.is_admin,
+                )
+                for status in self._gateway.source_statuses()
+            ],
+            notices=[
+                NoticeReport(name=notice.public_name, sources=notice.sources, message=sanitizer.text(notice.message))
+                for notice in catalog.notices
+            ],
+            version=__version__,
+        )
+
+    async def _store_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(STORE_ANSWERS_WITHIN):
+                await self._gateway.store.now_ms()
+        except Exception:
+            log.exception("The store does not answer.")
+            return False
+        return True
 
 
-async def readiness(visit: Request) -> Response:
-    """The store answers; for a key, how the sources are. A session's own key is not told of them."""
-    gateway = visit.gateway
-    principal = await recognise(visit) if gateway.ready or key_in(visit.headers) is not None else None
-    store_answers = gateway.ready and await _store_answers(visit)
-    ready = store_answers and not visit.reception.streams.is_closing
-    report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
-    if principal is not None and principal.session is None:
-        report = _with_sources(report, visit, principal)
-    return json_response(report, status=200 if ready else 503)
-
-
-def _with_sources(report: Readiness, visit: Request, principal: Principal) -> Readiness:
-    gateway, discretion = visit.gateway, visit.reception.discretion
-    trusted = principal.may(Scope.READ)
-    held: dict[str, list[str]] = {}
-    for name, entry in sorted(gateway.catalog.held.items()):
-        held.setdefault(entry.tool.source, []).append(name)
-    return msgspec.structs.replace(
-        report,
-        sources=[
-            _report(
-                status,
-                discretion,
-                held=tuple(held.get(status.name, ())) if trusted else UNSET,
-                with_stderr=principal.is_admin,
-            )
-            for status in gateway.source_statuses()
-        ],
-        notices=[
-            NoticeReport(name=notice.public_name, sources=notice.sources, message=discretion.text(notice.message))
-            for notice in gateway.catalog.notices
-        ],
-        version=__version__,
-    )
-
-
-async def metrics(visit: Request) -> Response:
-    """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
-    gateway, principal = visit.gateway, visit.principal
-    if principal.tools is not None or principal.only_serves:
-        names = {entry.name for entry in gateway.catalog.view(principal).entries}
-        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=names.__contains__)
-    else:
-        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=lambda _tool: True)
-    return BytesResponse(200, (_METRICS_TYPE, NO_STORE), text.encode())
+def routes(gateway: Gateway, authenticator: Authenticator) -> list[Route]:
+    """Every route of health and metrics."""
+    api = HealthApi(gateway, authenticator)
+    return [
+        Route(
+            method="GET",
+            path="/healthz",
+            handler=api.alive,
+            needs=None,
+            always_open=True,
+            group="Health",
+            summary="Whether the process lives",
+            answers={200: ResponseSpec(says="It does", type=Alive)},
+        ),
+        Route(
+            method="GET",
+            path="/readyz",
+            handler=api.readiness,
+            needs=None,
+            always_open=True,
+            takes_key=True,
+            group="Health",
+            summary="Whether calls can be taken; with a key, the state of each source",
+            answers={
+                200: ResponseSpec(says="Ready", type=Readiness),
+                503: ResponseSpec(says="Not ready", type=Readiness),
+            },
+        ),
+        Route(
+            method="GET",
+            path="/metrics",
+            handler=api.metrics,
+            group="Health",
+            summary="Counts for Prometheus",
+            answers={200: ResponseSpec(says="Prometheus text format", media="text/plain")},
+        ),
+    ]
 
 
 def _report(
-    status: SourceStatus, discretion: Sanitizer, *, held: tuple[str, ...] | UnsetType, with_stderr: bool
+    status: SourceStatus, sanitizer: Sanitizer, *, held: tuple[str, ...] | UnsetType, with_stderr: bool
 ) -> SourceReport:
     """A source as it is shown; `held` is only given for somebody who may know such things."""
     is_well = status.status is SourceState.UP
@@ -132,23 +186,13 @@ def _report(
         name=status.name,
         kind=status.kind,
         status=status.status,
-        error=None if status.error is None else discretion.text(status.error),
+        error=None if status.error is None else sanitizer.text(status.error),
         tools=status.tools,
-        faults=UNSET if held is UNSET else tuple(discretion.text(fault) for fault in status.faults),
+        faults=UNSET if held is UNSET else tuple(sanitizer.text(fault) for fault in status.faults),
         held=held,
-        doing=UNSET if held is UNSET or status.doing is None else discretion.text(status.doing),
-        stderr=UNSET if is_well or not with_stderr else tuple(discretion.text(line) for line in last_words),
+        doing=UNSET if held is UNSET or status.doing is None else sanitizer.text(status.doing),
+        stderr=UNSET if is_well or not with_stderr else tuple(sanitizer.text(line) for line in last_words),
     )
-
-
-async def _store_answers(visit: Request) -> bool:
-    try:
-        async with asyncio.timeout(STORE_ANSWERS_WITHIN):
-            await visit.gateway.store.now_ms()
-    except Exception:
-        log.exception("The store does not answer.")
-        return False
-    return True
 
 
 Shows = Callable[[str], bool]

@@ -29,8 +29,9 @@ from jackfield.catalog.api import (
     socket_changes,
     stream_changes,
 )
-from jackfield.console.api import OwnModules, list_own_modules, show_asset, show_own_module, show_page, static_file
-from jackfield.gateway.health import Alive, Readiness, alive, metrics, readiness
+from jackfield.console import api as console
+from jackfield.gateway import health
+from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.routes_agents import AGENT_DOORS
 from jackfield.gateway.routes_pending import PENDING_DOORS
 from jackfield.gateway.routes_pins import PIN_DOORS
@@ -38,30 +39,19 @@ from jackfield.gateway.routes_sessions import SESSION_DOORS
 from jackfield.gateway.routes_spaces import SPACE_DOORS
 from jackfield.gateway.routes_stored import PREFERENCE_DOORS, SHELF_DOORS
 from jackfield.gateway.routes_workers import WORKER_DOORS
-from jackfield.http.openapi import give_document
-from jackfield.http.permissions import ANYBODY_KNOWN, SEES_CALLS
+from jackfield.http.openapi import openapi_document
+from jackfield.http.permissions import SEES_CALLS
+from jackfield.http.request import Request
+from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route, SocketRoute
-from jackfield.identity.api import LoginBody, SignedIn, log_in, log_out, show_login
+from jackfield.identity import api as identity
+from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.routes import MCP_DOORS
 from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
-
-
-def _page(path: str, file: str, media: str) -> Route:
-    return Route(
-        method="GET",
-        path=path,
-        handler=static_file(file, f"{media}; charset=utf-8"),
-        operation=f"page_{file.replace('.', '_')}",
-        needs=None,
-        always_open=True,
-        group="Reference",
-        summary=f"The page at / ({file})",
-        answers={200: ResponseSpec(says="The file", media=media)},
-    )
 
 
 DOORS: tuple[Route, ...] = (
@@ -204,124 +194,45 @@ DOORS: tuple[Route, ...] = (
     *SESSION_DOORS,
     *SPACE_DOORS,
     *WORKER_DOORS,
-    Route(
-        method="POST",
-        path="/api/login",
-        handler=log_in,
-        needs=None,
-        takes_key=True,
-        group="Identity",
-        summary="Exchange the code of a printed link, or a key, for a cookie",
-        body=LoginBody,
-        body_is_optional=True,
-        answers={200: ResponseSpec(says="Signed in", type=SignedIn, headers={"Set-Cookie": "The login"})},
-    ),
-    Route(
-        method="GET",
-        path="/api/login",
-        handler=show_login,
-        needs=ANYBODY_KNOWN,
-        group="Identity",
-        summary="Who you are, by the cookie or the key",
-        answers={200: ResponseSpec(says="Signed in", type=SignedIn)},
-    ),
-    Route(
-        method="POST",
-        path="/api/logout",
-        handler=log_out,
-        needs=None,
-        group="Identity",
-        summary="End the login of the cookie",
-        answers={204: ResponseSpec(says="Signed out")},
-    ),
-    Route(
-        method="GET",
-        path="/healthz",
-        handler=alive,
-        needs=None,
-        always_open=True,
-        group="Health",
-        summary="Whether the process lives",
-        answers={200: ResponseSpec(says="It does", type=Alive)},
-    ),
-    Route(
-        method="GET",
-        path="/readyz",
-        handler=readiness,
-        needs=None,
-        always_open=True,
-        takes_key=True,
-        group="Health",
-        summary="Whether calls can be taken; with a key, the state of each source",
-        answers={
-            200: ResponseSpec(says="Ready", type=Readiness),
-            503: ResponseSpec(says="Not ready", type=Readiness),
-        },
-    ),
-    Route(
-        method="GET",
-        path="/metrics",
-        handler=metrics,
-        group="Health",
-        summary="Counts for Prometheus",
-        answers={200: ResponseSpec(says="Prometheus text format", media="text/plain")},
-    ),
-    Route(
-        method="GET",
-        path="/openapi.json",
-        handler=give_document,
-        group="Reference",
-        summary="This document",
-        answers={200: ResponseSpec(says="OpenAPI 3.1", type=dict[str, Any])},
-    ),
-    *MCP_DOORS,
-    *RESPONSE_DOORS,
-    Route(
-        method="GET",
-        path="/",
-        handler=show_page,
-        needs=None,
-        always_open=True,
-        group="Reference",
-        summary="The console",
-        answers={200: ResponseSpec(says="The page", media="text/html")},
-    ),
-    Route(
-        method="GET",
-        path="/api/console/tools",
-        handler=list_own_modules,
-        needs=ANYBODY_KNOWN,
-        group="Console",
-        summary="The operator's own components for tools",
-        answers={200: ResponseSpec(says="Their addresses", type=OwnModules)},
-    ),
-    Route(
-        method="GET",
-        path="/api/console/tools/{file}",
-        handler=show_own_module,
-        needs=ANYBODY_KNOWN,
-        group="Console",
-        summary="One of the operator's own components",
-        answers={200: ResponseSpec(says="The module", media="text/javascript")},
-        refusals=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/assets/{file}",
-        handler=show_asset,
-        needs=None,
-        always_open=True,
-        group="Reference",
-        summary="A file of the console",
-        answers={200: ResponseSpec(says="The file", media="text/javascript")},
-        refusals=(404,),
-    ),
-    _page("/icon.svg", "icon.svg", "image/svg+xml"),
-    _page("/page.css", "page.css", "text/css"),
-    _page("/page.js", "page.js", "text/javascript"),
 )
 
 SOCKET_DOORS = (
     SocketRoute(path="/api/v1/tools/changes", handler=socket_changes, for_sessions=True, is_discovery=True),
     *RESPONSE_SOCKETS,
 )
+
+
+def all_routes(gateway: Gateway, *, authenticator: Authenticator, logins: Logins, throttle: Throttle) -> list[Route]:
+    """Every route, in the order of the document."""
+    settings = gateway.settings
+    components = settings.console.tools
+    routes = [
+        *DOORS,
+        *identity.routes(gateway.keyring, logins, throttle),
+        *health.routes(gateway, authenticator),
+        _document_route(document := bytearray()),
+        *MCP_DOORS,
+        *RESPONSE_DOORS,
+        *console.routes(None if components is None else settings.folder / components),
+    ]
+    document += encode(openapi_document(routes))
+    return routes
+
+
+def all_sockets() -> list[SocketRoute]:
+    """Every path that speaks WebSocket."""
+    return [*SOCKET_DOORS]
+
+
+def _document_route(document: bytearray) -> Route:
+    async def give_document(_request: Request) -> Response:
+        return raw_json_response(bytes(document))
+
+    return Route(
+        method="GET",
+        path="/openapi.json",
+        handler=give_document,
+        group="Reference",
+        summary="This document",
+        answers={200: ResponseSpec(says="OpenAPI 3.1", type=dict[str, Any])},
+    )

@@ -13,27 +13,23 @@ import sys
 from collections.abc import Awaitable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import msgspec
 import uvicorn
 import uvloop
 from msgspec import Struct
-from starlette.types import ASGIApp
 
 from jackfield.errors import ConfigError
 from jackfield.gateway.banner import banner
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.logs import set_up_logging
-from jackfield.gateway.routes import DOORS, SOCKET_DOORS
+from jackfield.gateway.routes import all_routes, all_sockets
 from jackfield.http.app import App
 from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
-from jackfield.http.openapi import openapi_document
-from jackfield.http.request import Reception
-from jackfield.http.response import encode
 from jackfield.http.streams import Streams
-from jackfield.identity.authentication import Logins, Throttle
+from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.methods import McpServer
 from jackfield.responses.run import Engine
 from jackfield.responses.service import ResponseService
@@ -57,27 +53,40 @@ class RunningNote(Struct, frozen=True, kw_only=True):
     pid: int
 
 
-def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engine | None = None) -> ASGIApp:
-    """Every door of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
+def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engine | None = None) -> App:
+    """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
-    reception = Reception(
+    settings = gateway.settings
+    logins, throttle = Logins(gateway.store, gateway.keyring), Throttle()
+    authenticator = Authenticator(
+        gateway.keyring,
+        logins,
+        throttle,
+        public_reader=settings.discovery.reader,
+        is_live_session=gateway.sessions.is_live,
+    )
+    app = App(
+        all_routes(gateway, authenticator=authenticator, logins=logins, throttle=throttle),
+        all_sockets(),
+        authenticator=authenticator,
+        availability=gateway.availability,
+        hosts=Hosts(settings.server),
+        streams=streams,
+        sanitizer=Sanitizer.of(settings),
+        max_body=settings.server.max_body,
+    )
+    app.reception = SimpleNamespace(
         gateway=gateway,
-        document=encode(openapi_document(DOORS)),
-        hosts=Hosts(gateway.settings.server),
-        discretion=Sanitizer.of(gateway.settings),
-        throttle=Throttle(),
-        logins=Logins(gateway.store, gateway.keyring),
         mcp=McpServer(gateway),
         responses=ResponseService(
             store=gateway.store,
             engine=engine or gateway.engine,
             gateway_id=gateway.id,
             streams=streams,
-            settings=gateway.settings.responses,
+            settings=settings.responses,
         ),
-        streams=streams,
     )
-    return App(reception, DOORS, SOCKET_DOORS)
+    return app
 
 
 def serve(settings: Settings) -> int:

@@ -1,40 +1,79 @@
-"""Before every door: Host and Origin, then the door by path and method, then the key and its scope.
+"""The ASGI app: checks Host and Origin, finds the route, authenticates, calls the handler, sends its response.
 
-Above: uvicorn. Below: `routes.py`, whose doors it opens. What a door raises becomes an error answer here, and the
-headers that every answer carries are put on here. Pure ASGI: nothing is wrapped twice on the way of a call.
+Above: uvicorn. Below: the routes. What a handler raises becomes an error response here, and the headers that every
+response carries are added here. Pure ASGI: nothing is wrapped twice on the way of a call.
 """
 
 import logging
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
 
 from starlette.types import Message, Receive, Scope, Send
 
 from jackfield.errors import NotFound, NotReady, Refused
 from jackfield.http.bodies import ClientGone
-from jackfield.http.errors import crash_response, refusal_response
-from jackfield.http.request import Reception, Request
+from jackfield.http.errors import Sanitizer, crash_response, refusal_response
+from jackfield.http.hosts import Hosts
+from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Header, Response
 from jackfield.http.routing import UNGUARDED, Paths, Route, SocketRoute
-from jackfield.identity.authentication import admit
+from jackfield.http.streams import Streams
+from jackfield.model.principal import Principal
 from jackfield.protocol.errors import MethodNotAllowed, http_status
 
 log = logging.getLogger(__name__)
 
-D = TypeVar("D")
-VISIT = "jackfield.visit"
-_ON_EVERY_ANSWER: tuple[Header, ...] = (
+T = TypeVar("T")
+_HEADERS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )
 
 
-class App:
-    """The outermost app: lets a request through to its door, and gives every fault its shape."""
+class Authenticator(Protocol):
+    """Says who makes a request, or raises because nobody may without a key, or not with this one."""
 
-    def __init__(self, reception: Reception, doors: tuple[Route, ...], socket_doors: tuple[SocketRoute, ...]) -> None:
-        self._reception = reception
-        self._doorways = Paths((path, Endpoint(same_path)) for path, same_path in _by_path(doors).items())
-        self._socket_doorways = Paths((door.path, SocketEndpoint(door)) for door in socket_doors)
+    async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal: ...
+
+
+class Availability:
+    """Whether the service takes requests now. Whoever starts and stops it sets `ready`."""
+
+    __slots__ = ("ready",)
+
+    def __init__(self) -> None:
+        self.ready = False
+
+    def require(self) -> None:
+        if not self.ready:
+            raise NotReady("The gateway is starting or stopping. Try again in a moment.")
+
+
+class App:
+    """Every route, as one ASGI application."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        sockets: Iterable[SocketRoute],
+        *,
+        authenticator: Authenticator,
+        availability: Availability,
+        hosts: Hosts,
+        streams: Streams,
+        sanitizer: Sanitizer,
+        max_body: int,
+    ) -> None:
+        self.routes = tuple(routes)
+        self._endpoints = Paths((path, _Endpoint(same)) for path, same in _by_path(self.routes).items())
+        self._sockets = Paths((route.path, route) for route in sockets)
+        self._authenticator = authenticator
+        self._availability = availability
+        self._hosts = hosts
+        self._streams = streams
+        self._sanitizer = sanitizer
+        self._max_body = max_body
+        self.reception: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -45,29 +84,38 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"].extend(_ON_EVERY_ANSWER)
+                message["headers"].extend(_HEADERS)
             await send(message)
 
         try:
-            self._check(scope, receive)
-            await _at(self._doorways, scope)(scope, receive, send_guarded)
+            request = self._request(scope, receive)
+            response = await self._respond(_at(self._endpoints, scope), request)
+            await response(scope, receive, send_with_headers)
         except ClientGone:
             return
-        except Exception as fault:  # noqa: BLE001 - the border of one request; `_fault_answer` logs it
-            answer = self._fault_answer(fault, f"{scope['method']} {scope['path'][:200]!r}")
+        except Exception as error:  # noqa: BLE001 - the border of one request; `_error_response` logs it
+            response = self._error_response(error, f"{scope['method']} {scope['path'][:200]!r}")
             if not started:
-                await answer(scope, receive, send_guarded)
-        finally:
-            _break_cycle(scope)
+                await response(scope, receive, send_with_headers)
+
+    async def _respond(self, endpoint: "_Endpoint", request: Request) -> Response:
+        route = endpoint.routes.get(request.scope["method"])
+        if route is None:
+            return endpoint.without_route(request.scope["method"])
+        if not route.always_open:
+            self._availability.require()
+        if route.needs is not None:
+            request.principal = await self._authenticator.authenticate(request, route)
+        return await route.handler(request)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         accepted = False
 
-        async def send_guarded(message: Message) -> None:
+        async def send_watched(message: Message) -> None:
             nonlocal accepted
             accepted = accepted or message["type"] == "websocket.accept"
             await send(message)
@@ -76,95 +124,69 @@ class App:
             await send({**message, "type": f"websocket.{message['type']}"})
 
         try:
-            self._check(scope, receive)
-            await _at(self._socket_doorways, scope)(scope, receive, send_guarded)
-        except Exception as fault:  # noqa: BLE001 - the border of one connection; `_fault_answer` logs it
-            answer = self._fault_answer(fault, f"WebSocket {scope['path'][:200]!r}")
+            request = self._request(scope, receive)
+            route = _at(self._sockets, scope)
+            self._availability.require()
+            request.principal = await self._authenticator.authenticate(request, route)
+            await route.handler(request, send_watched)
+        except Exception as error:  # noqa: BLE001 - the border of one connection; `_error_response` logs it
+            response = self._error_response(error, f"WebSocket {scope['path'][:200]!r}")
             if accepted:
                 await send({"type": "websocket.close", "code": 1011})
             elif "websocket.http.response" in scope.get("extensions", {}):
-                await answer(scope, receive, send_denial)
+                await response(scope, receive, send_denial)
             else:
                 await send({"type": "websocket.close", "code": 1008})
-        finally:
-            _break_cycle(scope)
 
-    def _check(self, scope: Scope, receive: Receive) -> None:
-        visit = Request(self._reception, scope, receive)
-        if scope["path"] not in UNGUARDED:
-            self._reception.hosts.check_host(visit.headers.get(b"host"))
-        self._reception.hosts.check_origin(visit.headers.get(b"origin"))
-        scope[VISIT] = visit
-
-    def _fault_answer(self, fault: Exception, what: str) -> Response:
-        if not isinstance(fault, Refused):
-            return crash_response(fault, what=what)
-        log.debug("%s refused with %d: %s", what, http_status(fault), fault)
-        return refusal_response(fault, discretion=self._reception.discretion)
-
-
-class Endpoint:
-    """All doors of one path: chooses by method, asks for the key, lets in."""
-
-    def __init__(self, doors: list[Route]) -> None:
-        self._doors = {door.method: door for door in doors}
-        if "GET" in self._doors:
-            self._doors["HEAD"] = self._doors["GET"]
-        self._allowed = ", ".join([*self._doors, "OPTIONS"])
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit: Request = scope[VISIT]
-        door = self._doors.get(scope["method"])
-        answer: Response
-        if door is None:
-            answer = self._without_door(scope)
-        else:
-            if not (door.always_open or visit.gateway.ready):
-                raise NotReady("The gateway is starting or stopping. Try again in a moment.")
-            if door.needs is not None:
-                visit.principal = await admit(visit, door, needs=door.needs)
-            answer = await door.handler(visit)
-        await answer(scope, receive, send)
-
-    def _without_door(self, scope: Scope) -> Response:
-        if scope["method"] == "OPTIONS":
-            return EmptyResponse(204, [(b"allow", self._allowed.encode())])
-        raise MethodNotAllowed(
-            f"This path does not take {scope['method']}. It takes {self._allowed}.", allowed=self._allowed
+    def _request(self, scope: Scope, receive: Receive) -> Request:
+        request = Request(
+            scope,
+            receive,
+            hosts=self._hosts,
+            streams=self._streams,
+            sanitizer=self._sanitizer,
+            max_body=self._max_body,
         )
+        request.reception = self.reception
+        if scope["path"] not in UNGUARDED:
+            self._hosts.check_host(request.headers.get(b"host"))
+        self._hosts.check_origin(request.headers.get(b"origin"))
+        return request
+
+    def _error_response(self, error: Exception, what: str) -> Response:
+        if not isinstance(error, Refused):
+            return crash_response(error, what=what)
+        log.debug("%s refused with %d: %s", what, http_status(error), error)
+        return refusal_response(error, sanitizer=self._sanitizer)
 
 
-class SocketEndpoint:
-    """A WebSocket door: the same questions, then the connection is the door's."""
+class _Endpoint:
+    """The routes of one path, by method."""
 
-    def __init__(self, door: SocketRoute) -> None:
-        self._door = door
+    def __init__(self, routes: list[Route]) -> None:
+        self.routes = {route.method: route for route in routes}
+        if "GET" in self.routes:
+            self.routes["HEAD"] = self.routes["GET"]
+        self._allowed = ", ".join([*self.routes, "OPTIONS"])
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        visit: Request = scope[VISIT]
-        if not visit.gateway.ready:
-            raise NotReady("The gateway is starting or stopping. Try again in a moment.")
-        door = self._door
-        visit.principal = await admit(visit, door, needs=door.needs)
-        await self._door.handler(visit, send)
+    def without_route(self, method: str) -> Response:
+        """The response to a method that no route of this path takes."""
+        if method == "OPTIONS":
+            return EmptyResponse(204, [(b"allow", self._allowed.encode())])
+        raise MethodNotAllowed(f"This path does not take {method}. It takes {self._allowed}.", allowed=self._allowed)
 
 
-def _by_path(doors: tuple[Route, ...]) -> dict[str, list[Route]]:
+def _by_path(routes: Iterable[Route]) -> dict[str, list[Route]]:
     paths: dict[str, list[Route]] = {}
-    for door in doors:
-        paths.setdefault(door.route, []).append(door)
+    for route in routes:
+        paths.setdefault(route.route, []).append(route)
     return paths
 
 
-def _break_cycle(scope: Scope) -> None:
-    """The visit knows its scope and the scope its visit: apart, both are freed at once, without the collector."""
-    scope.pop(VISIT, None)
-
-
-def _at(doorways: Paths[D], scope: Scope) -> D:
-    """The doorway at the request's path; its variable parts are put into the scope."""
-    found = doorways.find(scope["path"])
+def _at(paths: Paths[T], scope: Scope) -> T:
+    """What is at the request's path; its variable parts are put into the scope."""
+    found = paths.find(scope["path"])
     if found is None:
         raise NotFound(f"There is nothing at {scope['path'][:200]}. /openapi.json lists what there is.")
-    doorway, scope["path_params"] = found
-    return doorway
+    target, scope["path_params"] = found
+    return target

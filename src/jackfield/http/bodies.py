@@ -1,6 +1,6 @@
 """Reading a JSON body: its media type, its size, its depth, its shape. Every fault is the client's, and is said so.
 
-Above: the doors that take a body. Below: the ASGI channel, and `json_bodies.py`, which says what a body must be.
+Above: handlers that take a body. Below: the ASGI channel, and `json_bodies.py`, which says what a body must be.
 """
 
 import asyncio
@@ -27,59 +27,59 @@ class ClientGone(Exception):
 
 
 class BodyReader(Generic[B]):
-    """Reads bodies of one type; made once per door."""
+    """Reads bodies of one type; made once per handler."""
 
     def __init__(self, into: type[B], *, required: bool = True) -> None:
         self._into = into
         self._decode = msgspec.json.Decoder(into).decode
         self._required = required
 
-    async def read(self, visit: Request) -> B:
+    async def read(self, request: Request) -> B:
         """The body of this request, or the refusal that says what is wrong with it."""
-        body = await read_bytes(visit)
+        body = await read_bytes(request)
         if not body:
             if self._required:
                 raise BadRequest("The request has no body. Send a JSON object.")
             return self._into()
-        check_media_type(visit.headers.get(b"content-type"))
+        check_media_type(request.headers.get(b"content-type"))
         value = decoded(body, self._decode, into=self._into)
         if body.count(b"{") + body.count(b"[") > DEEPEST:
             check_depth(msgspec.structs.astuple(value))
         return value
 
 
-async def read_any(visit: Request) -> Any:
+async def read_any(request: Request) -> Any:
     """The body as whatever JSON it is; none at all is null."""
-    body = await read_bytes(visit)
+    body = await read_bytes(request)
     if not body:
         return None
-    check_media_type(visit.headers.get(b"content-type"))
+    check_media_type(request.headers.get(b"content-type"))
     value = decoded(body, _decode_any, into=Struct)
     if body.count(b"{") + body.count(b"[") > DEEPEST:
         check_depth((value,))
     return value
 
 
-async def read_object(visit: Request) -> dict[str, Any]:
+async def read_object(request: Request) -> dict[str, Any]:
     """The body as a JSON object with any keys."""
-    value = await read_any(visit)
+    value = await read_any(request)
     if not isinstance(value, dict):
         raise BadRequest("The body is not a JSON object. Send one.")
     return value
 
 
-async def read_bytes(visit: Request) -> bytes:
+async def read_bytes(request: Request) -> bytes:
     """The whole body, as long as it keeps within `[server] max_body`."""
-    limit = visit.gateway.settings.server.max_body
-    declared = visit.headers.get(b"content-length")
+    limit = request.max_body
+    declared = request.headers.get(b"content-length")
     if declared is not None and (not declared.isdigit() or int(declared) > limit):
         raise _too_large(limit)
-    message = await visit.receive()
+    message = await request.receive()
     if message["type"] == "http.disconnect":
         raise ClientGone
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
-        body = await _read_rest(visit.receive, body, limit)
+        body = await _read_rest(request.receive, body, limit)
     if len(body) > limit:
         raise _too_large(limit)
     return body

@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 INTERNAL_ERROR = 500
 
 
-def refusal_response(refusal: Refused, *, discretion: Sanitizer) -> BytesResponse:
+def refusal_response(refusal: Refused, *, sanitizer: Sanitizer) -> BytesResponse:
     """The error response for a refusal. Why a source is down may name secrets and paths."""
-    message = discretion.text(refusal.message) if isinstance(refusal, SourceUnavailable) else None
+    message = sanitizer.text(refusal.message) if isinstance(refusal, SourceUnavailable) else None
     body = ErrorAnswer(error=error_body(refusal, message))
     return json_response(body, status=http_status(refusal), headers=error_headers(refusal))
 

@@ -12,8 +12,6 @@ import msgspec
 
 from jackfield import __version__
 from jackfield.http.permissions import Permission
-from jackfield.http.request import Request
-from jackfield.http.response import Response, raw_json_response
 from jackfield.http.routing import JSON_MEDIA, SSE_MEDIA, UNGUARDED, ResponseSpec, Route
 from jackfield.model.principal import Scope
 from jackfield.protocol.errors import ErrorAnswer
@@ -43,11 +41,6 @@ _REFUSALS = {
     503: "Not now: the source, the store or the gateway itself is not ready",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
-
-
-async def give_document(visit: Request) -> Response:
-    """The document itself."""
-    return raw_json_response(visit.reception.document)
 
 
 def openapi_document(doors: Iterable[Route]) -> dict[str, Any]:

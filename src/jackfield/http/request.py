@@ -1,6 +1,6 @@
-"""One request as a door sees it: who asks, its headers, its path and query. No body yet (`bodies.py`).
+"""One request as a handler sees it: who asks, its headers, its path and query. The body is read by `bodies.py`.
 
-Above: every door. Below: the ASGI scope. `Reception` is what the doors share for the life of the server.
+Above: every handler. Below: the ASGI scope.
 """
 
 import asyncio
@@ -42,32 +42,26 @@ _ONCE = frozenset(
 _JOINED_BY = {b"cookie": b"; "}
 
 
-class Reception(Struct, frozen=True, kw_only=True):
-    """What stands behind all doors: the gateway, and what the doors themselves have to remember."""
-
-    gateway: Any
-    document: bytes
-    """The OpenAPI document of the doors."""
-    hosts: Hosts
-    discretion: Sanitizer
-    throttle: Any
-    logins: Any
-    mcp: Any
-    responses: Any
-    streams: Streams
-
-
 class Request:
-    """One request. `principal` is `NOBODY` behind a door that is open to all."""
+    """One request. `principal` is `NOBODY` on a route that is open to all."""
 
-    __slots__ = ("headers", "principal", "receive", "reception", "scope")
+    __slots__ = ("_hosts", "headers", "max_body", "principal", "receive", "reception", "sanitizer", "scope", "streams")
 
-    def __init__(self, reception: Reception, scope: Scope, receive: Receive) -> None:
-        self.reception = reception
+    def __init__(
+        self, scope: Scope, receive: Receive, *, hosts: Hosts, streams: Streams, sanitizer: Sanitizer, max_body: int
+    ) -> None:
         self.scope = scope
         self.receive = receive
         self.headers = headers_of(scope["headers"])
         self.principal = NOBODY
+        self.streams = streams
+        """Every open stream of the server."""
+        self.sanitizer = sanitizer
+        """Takes the operator's secrets out of what is sent."""
+        self.max_body = max_body
+        """Bytes that a body may have."""
+        self.reception: Any = None
+        self._hosts = hosts
 
     @property
     def gateway(self) -> Any:
@@ -81,7 +75,16 @@ class Request:
 
     @property
     def is_https(self) -> bool:
-        return self.reception.hosts.is_https(self.scope["scheme"])
+        return self._hosts.is_https(self.scope["scheme"])
+
+    @property
+    def is_from_own_page(self) -> bool:
+        """Whether a page of this very gateway makes the request."""
+        origin = self.headers.get(b"origin")
+        if origin is None:
+            return self.headers.get(b"sec-fetch-site") in (b"same-origin", b"none")
+        scheme = "https" if self.scope["scheme"] in ("https", "wss") else "http"
+        return self._hosts.is_own_origin(origin, scheme=scheme, host=self.headers.get(b"host", b""))
 
     def part(self, name: str) -> str:
         """A variable part of the path."""
@@ -95,12 +98,12 @@ class Request:
 
         Only to be asked after the body was read.
         """
-        watch = self.reception.streams.watch(self.receive)
+        watch = self.streams.watch(self.receive)
         try:
             await asyncio.wait((watch,))
             return not watch.cancelled()
         finally:
-            await self.reception.streams.release(watch)
+            await self.streams.release(watch)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -135,7 +138,7 @@ class Request:
 
 
 Handler = Callable[[Request], Awaitable[Response]]
-"""What a door does: take a visit, ask one room, give the answer."""
+"""What a route does: take a request, ask a service, return the response."""
 
 
 def headers_of(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -1,6 +1,6 @@
 """Signing in and out: a one-time code or a key becomes a cookie with an opaque id.
 
-Above: `routes.py`. Below: the keyring for codes and keys, `logins.py` for what the cookie means.
+Above: the URL map. Below: the keyring for codes and keys, `Logins` for what the cookie means.
 """
 
 from typing import Annotated
@@ -9,10 +9,13 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import BadRequest, Unauthenticated
 from jackfield.http.bodies import BodyReader
+from jackfield.http.permissions import ANYBODY_KNOWN
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, json_response
-from jackfield.identity.authentication import key_in, login_cookie, login_in
-from jackfield.identity.keys import Credential
+from jackfield.http.routing import ResponseSpec, Route
+from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, key_in, login_cookie, login_in
+from jackfield.identity.keys import Credential, Keyring
+from jackfield.model.principal import Principal
 
 
 class LoginBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,46 +34,88 @@ class SignedIn(Struct, frozen=True, kw_only=True):
 _body = BodyReader(LoginBody, required=False)
 
 
-async def log_in(visit: Request) -> Response:
-    """Exchange a code, or the key in the headers, for a cookie."""
-    body = await _body.read(visit)
-    credential = _who(visit, body.code)
-    login = await visit.reception.logins.open(credential)
-    principal = credential.principal
-    answer = SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
-    return json_response(answer, headers=((b"set-cookie", login_cookie(login, secure=visit.is_https)),))
+class LoginApi:
+    """Handlers of `/api/login` and `/api/logout`."""
 
+    def __init__(self, keyring: Keyring, logins: Logins, throttle: Throttle) -> None:
+        self._keyring = keyring
+        self._logins = logins
+        self._throttle = throttle
 
-async def show_login(visit: Request) -> Response:
-    """Whose cookie or key this is."""
-    principal = visit.principal
-    return json_response(SignedIn(principal=principal.name, scopes=sorted(principal.scopes)))
+    async def log_in(self, request: Request) -> Response:
+        """Exchange a code, or the key in the headers, for a cookie."""
+        body = await _body.read(request)
+        credential = self._credential(request, body.code)
+        login = await self._logins.open(credential)
+        cookie = (b"set-cookie", login_cookie(login, secure=request.is_https))
+        return json_response(_signed_in(credential.principal), headers=(cookie,))
 
+    async def show_login(self, request: Request) -> Response:
+        """Whose cookie or key this is."""
+        return json_response(_signed_in(request.principal))
 
-async def log_out(visit: Request) -> Response:
-    """End the login of this cookie."""
-    if (login := login_in(visit.header(b"cookie"), secure=visit.is_https)) is not None:
-        await visit.reception.logins.close(login)
-    return EmptyResponse(
-        204, [(b"set-cookie", login_cookie(None, secure=visit.is_https)), (b"cache-control", b"no-store")]
-    )
+    async def log_out(self, request: Request) -> Response:
+        """End the login of this cookie."""
+        if (login := login_in(request.header(b"cookie"), secure=request.is_https)) is not None:
+            await self._logins.close(login)
+        cookie = (b"set-cookie", login_cookie(None, secure=request.is_https))
+        return EmptyResponse(204, [cookie, (b"cache-control", b"no-store")])
 
-
-def _who(visit: Request, code: str | None) -> Credential:
-    keyring = visit.gateway.keyring
-    if code is not None:
-        credential = keyring.take_code(code)
+    def _credential(self, request: Request, code: str | None) -> Credential:
+        if code is not None:
+            credential = self._keyring.take_code(code)
+            if credential is None:
+                raise Unauthenticated(
+                    "The code is used up or too old. Paste a key, or start the gateway again for a new link.",
+                    param="code",
+                )
+            return credential
+        key = key_in(request.headers)
+        if key is None:
+            raise BadRequest("Give the code of the printed link, or a key in a header.", param="code")
+        credential = self._keyring.credential(key)
+        self._throttle.check(request.address, key, None if credential is None else credential.principal)
         if credential is None:
-            raise Unauthenticated(
-                "The code is used up or too old. Paste a key, or start the gateway again for a new link.",
-                param="code",
-            )
+            raise Unauthenticated(UNKNOWN_KEY)
         return credential
-    key = key_in(visit.headers)
-    if key is None:
-        raise BadRequest("Give the code of the printed link, or a key in a header.", param="code")
-    credential = keyring.credential(key)
-    visit.reception.throttle.check(visit.address, key, None if credential is None else credential.principal)
-    if credential is None:
-        raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
-    return credential
+
+
+def _signed_in(principal: Principal) -> SignedIn:
+    return SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
+
+
+def routes(keyring: Keyring, logins: Logins, throttle: Throttle) -> list[Route]:
+    """Every route of logins."""
+    api = LoginApi(keyring, logins, throttle)
+    return [
+        Route(
+            method="POST",
+            path="/api/login",
+            handler=api.log_in,
+            needs=None,
+            takes_key=True,
+            group="Identity",
+            summary="Exchange the code of a printed link, or a key, for a cookie",
+            body=LoginBody,
+            body_is_optional=True,
+            answers={200: ResponseSpec(says="Signed in", type=SignedIn, headers={"Set-Cookie": "The login"})},
+        ),
+        Route(
+            method="GET",
+            path="/api/login",
+            handler=api.show_login,
+            needs=ANYBODY_KNOWN,
+            group="Identity",
+            summary="Who you are, by the cookie or the key",
+            answers={200: ResponseSpec(says="Signed in", type=SignedIn)},
+        ),
+        Route(
+            method="POST",
+            path="/api/logout",
+            handler=api.log_out,
+            needs=None,
+            group="Identity",
+            summary="End the login of the cookie",
+            answers={204: ResponseSpec(says="Signed out")},
+        ),
+    ]

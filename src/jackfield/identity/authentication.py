@@ -19,44 +19,75 @@ from jackfield.http.permissions import Permission
 from jackfield.http.request import Request
 from jackfield.http.routing import Route, SocketRoute
 from jackfield.identity.keys import Credential, Keyring, digest_of
-from jackfield.model.principal import Principal, Scope
+from jackfield.model.principal import Principal
 from jackfield.store import Login, Store
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
+UNKNOWN_KEY = "The key is not one of this gateway's. Check it for typing errors."
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
-async def admit(visit: Request, door: Route | SocketRoute, *, needs: Scope | Permission) -> Principal:
-    """The principal who asks, if its key is good for this door."""
-    what, for_sessions = door.name, door.for_sessions
-    principal = await recognise(visit)
-    if principal is None and door.is_discovery:
-        principal = visit.gateway.settings.discovery.reader
-    if principal is None:
-        raise Unauthenticated(f"{what} needs a key. {_HOW}")
-    if isinstance(needs, Permission):
-        if not needs.holds(principal):
-            raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
-    elif not principal.may(needs) and not (for_sessions and visit.gateway.sessions.is_live(principal.session)):
-        raise Forbidden(
-            f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
-            f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."
-        )
-    return principal
+class Authenticator:
+    """Makes the key in a request's headers, or the login in its cookie, into a principal."""
 
+    def __init__(
+        self,
+        keyring: Keyring,
+        logins: "Logins",
+        throttle: "Throttle",
+        *,
+        public_reader: Principal | None,
+        is_live_session: Callable[[str | None], bool],
+    ) -> None:
+        self._keyring = keyring
+        self._logins = logins
+        self._throttle = throttle
+        self._public_reader = public_reader
+        """Who reads the catalog without a key, where `[discovery] public` allows it."""
+        self._is_live_session = is_live_session
 
-async def recognise(visit: Request) -> Principal | None:
-    """The principal who asks, or None when neither key nor login is given. What is given must be right."""
-    key = key_in(visit.headers)
-    if key is not None:
-        principal = visit.gateway.keyring.find(key)
-        visit.reception.throttle.check(visit.address, key, principal)
+    async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal:
+        """The principal who asks, if its key is good for this route."""
+        what, needs = route.name, route.needs
+        principal = await self.recognise(request)
+        if principal is None and route.is_discovery:
+            principal = self._public_reader
         if principal is None:
-            raise Unauthenticated("The key is not one of this gateway's. Check it for typing errors.")
+            raise Unauthenticated(f"{what} needs a key. {_HOW}")
+        if isinstance(needs, Permission):
+            if not needs.holds(principal):
+                raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
+        elif needs is not None and not (
+            principal.may(needs) or (route.for_sessions and self._is_live_session(principal.session))
+        ):
+            raise Forbidden(
+                f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
+                f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."
+            )
         return principal
-    login = login_in(visit.header(b"cookie"), secure=visit.is_https)
-    return None if login is None else await _signed_in(visit, login)
+
+    async def recognise(self, request: Request) -> Principal | None:
+        """The principal who asks, or None when neither key nor login is given. What is given must be right."""
+        key = key_in(request.headers)
+        if key is not None:
+            principal = self._keyring.find(key)
+            self._throttle.check(request.address, key, principal)
+            if principal is None:
+                raise Unauthenticated(UNKNOWN_KEY)
+            return principal
+        login = login_in(request.header(b"cookie"), secure=request.is_https)
+        return None if login is None else await self._signed_in(request, login)
+
+    async def _signed_in(self, request: Request, login: str) -> Principal:
+        principal = await self._logins.find(login)
+        if principal is None:
+            raise Unauthenticated("You are signed out. Open the link that the gateway printed, or give a key.")
+        if request.scope.get("method", "WEBSOCKET") not in SAFE_METHODS and not request.is_from_own_page:
+            raise Forbidden(
+                "A login cookie counts only for requests from the gateway's own page. Send a key in a header instead."
+            )
+        return principal
 
 
 def key_in(headers: dict[bytes, bytes]) -> bytes | None:
@@ -75,25 +106,6 @@ def key_in(headers: dict[bytes, bytes]) -> bytes | None:
             raise BadRequest("The request carries two different keys. Send one of them.")
         given = other.strip()
     return given
-
-
-async def _signed_in(visit: Request, login: str) -> Principal:
-    principal = await visit.reception.logins.find(login)
-    if principal is None:
-        raise Unauthenticated("You are signed out. Open the link that the gateway printed, or give a key.")
-    if visit.scope.get("method", "WEBSOCKET") not in SAFE_METHODS and not _from_own_page(visit):
-        raise Forbidden(
-            "A login cookie counts only for requests from the gateway's own page. Send a key in a header instead."
-        )
-    return principal
-
-
-def _from_own_page(visit: Request) -> bool:
-    origin = visit.headers.get(b"origin")
-    if origin is None:
-        return visit.headers.get(b"sec-fetch-site") in (b"same-origin", b"none")
-    scheme = "https" if visit.scope["scheme"] in ("https", "wss") else "http"
-    return visit.reception.hosts.is_own_origin(origin, scheme=scheme, host=visit.headers.get(b"host", b""))
 
 
 COOKIE = "jackfield"

@@ -67,7 +67,7 @@ async def get_mcp(visit: Request) -> Response:
     except RpcError as error:
         return settled_reply(None, error, modern=True)
     messages = session_messages(visit.gateway.catalog, visit.principal, session)
-    return EventStream(messages, streams=visit.reception.streams)
+    return EventStream(messages, streams=visit.streams)
 
 
 async def delete_mcp(visit: Request) -> Response:
@@ -129,7 +129,7 @@ def _listen(visit: Request, request: RpcRequest, *, takes_events: bool) -> Respo
         raise RpcError(INVALID_REQUEST, f"{LISTEN} is answered with events. Accept text/event-stream.", status=406)
     wants_tool_changes(request)
     messages = subscription_messages(visit.gateway.catalog, visit.principal, request)
-    return EventStream(messages, streams=visit.reception.streams)
+    return EventStream(messages, streams=visit.streams)
 
 
 async def _post_in_session(visit: Request, message: AnyMessage, *, takes_events: bool) -> Response:
@@ -156,5 +156,5 @@ async def _exchanged(visit: Request, exchange: McpExchange, caller: Caller) -> R
     await exchange.wait(within=SOON)
     settled = exchange.settled
     if settled is None or exchange.has_more_than_an_answer:
-        return ExchangeAnswer(exchange, streams=visit.reception.streams, caller=caller)
+        return ExchangeAnswer(exchange, streams=visit.streams, caller=caller)
     return settled_reply(exchange.request.id, settled, modern=caller.is_modern)

@@ -18,7 +18,7 @@ SESSION_HEADER = b"mcp-session-id"
 def begin(visit: Request, exchange: McpExchange, caller: Caller) -> None:
     """Begin to answer. The work goes on, whoever stops listening."""
     work = visit.reception.mcp.answer(caller, exchange)
-    exchange.begin(visit.reception.streams.keep(work, name=f"MCP {exchange.request.method[:40]}"))
+    exchange.begin(visit.streams.keep(work, name=f"MCP {exchange.request.method[:40]}"))
     if caller.session is not None:
         caller.session.keep(exchange)
 

@@ -90,7 +90,7 @@ async def show_response(visit: Request) -> Response:
     if query.stream:
         after = -1 if query.starting_after is None else query.starting_after
         messages = await desk.again(response_id, visit.principal, after=after)
-        return EventStream(messages, streams=visit.reception.streams)
+        return EventStream(messages, streams=visit.streams)
     if query.starting_after is not None:
         raise BadRequest("'starting_after' is for streams. Add 'stream=true'.", param="starting_after")
     return json_response((await desk.find(response_id, visit.principal)).resource)
@@ -145,7 +145,7 @@ def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
 
 async def until_ended(making: RunningResponse, visit: Request) -> Resource:
     """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
-    gone = visit.reception.streams.watch(visit.receive)
+    gone = visit.streams.watch(visit.receive)
     try:
         await asyncio.wait((making.task, gone), return_when=asyncio.FIRST_COMPLETED)
         if not making.task.done() and not gone.cancelled():
@@ -153,13 +153,13 @@ async def until_ended(making: RunningResponse, visit: Request) -> Resource:
         await asyncio.shield(making.task)
     finally:
         making.cancel()
-        await visit.reception.streams.release(gone)
+        await visit.streams.release(gone)
     return making.resource
 
 
 async def _queued(making: RunningResponse, visit: Request) -> Resource:
     """The response as it was before it began, as soon as it is certain that it will be found again."""
-    gone = visit.reception.streams.watch(visit.receive)
+    gone = visit.streams.watch(visit.receive)
     try:
         await _begun(making, gone)
         return await making.queued()
@@ -167,14 +167,14 @@ async def _queued(making: RunningResponse, visit: Request) -> Resource:
         making.cancel()
         raise
     finally:
-        await visit.reception.streams.release(gone)
+        await visit.streams.release(gone)
 
 
 async def _streamed(making: RunningResponse, visit: Request) -> Response:
     """The response's events, once it is certain that there will be some."""
     reader = Reader()
     making.listen(reader)
-    streams = visit.reception.streams
+    streams = visit.streams
     gone = streams.watch(visit.receive)
     try:
         await _begun(making, gone)

@@ -51,7 +51,7 @@ async def socket_responses(visit: Request, send: Send) -> None:
             await incoming.put(message)
         return message
 
-    gone = visit.reception.streams.watch(receive)
+    gone = visit.streams.watch(receive)
     coming = asyncio.ensure_future(incoming.get())
     talk = _Talk(visit, send, gone)
     try:
@@ -62,7 +62,7 @@ async def socket_responses(visit: Request, send: Send) -> None:
             await send({"type": "websocket.close", "code": GOING_AWAY})
     finally:
         await stop(coming)
-        await visit.reception.streams.release(gone)
+        await visit.streams.release(gone)
 
 
 async def _either(coming: "asyncio.Future[Message]", gone: "asyncio.Future[None]") -> bool:

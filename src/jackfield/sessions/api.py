@@ -147,7 +147,7 @@ async def show_events(visit: Request) -> Response:
         return EmptyResponse(204)  # tells a browser not to come back
     if after is not None:
         session.ring.since(after, limit=1)  # an index that is purged is said before the stream begins
-    return EventStream(_stream(session, visit.principal, after), streams=visit.reception.streams)
+    return EventStream(_stream(session, visit.principal, after), streams=visit.streams)
 
 
 async def respond(visit: Request) -> Response:

@@ -66,17 +66,17 @@ async def show_source(visit: Request) -> Response:
 
 
 def _record(visit: Request, status: SourceStatus) -> SourceRecord:
-    gateway, discretion = visit.gateway, visit.reception.discretion
+    gateway, sanitizer = visit.gateway, visit.sanitizer
     names = sorted(e.name for e in gateway.catalog.view(visit.principal).entries if e.tool.source == status.name)
     return SourceRecord(
         name=status.name,
         kind=status.kind,
         origin=_origin(visit, status.name),
         status=status.status,
-        error=None if status.error is None else discretion.text(status.error),
-        doing=None if status.doing is None else discretion.text(status.doing),
-        stderr=tuple(discretion.text(line) for line in status.last_words),
-        faults=tuple(discretion.text(fault) for fault in status.faults),
+        error=None if status.error is None else sanitizer.text(status.error),
+        doing=None if status.doing is None else sanitizer.text(status.doing),
+        stderr=tuple(sanitizer.text(line) for line in status.last_words),
+        faults=tuple(sanitizer.text(fault) for fault in status.faults),
         tools=names,
         calls=status.calls,
         since=None if status.since is None else iso_time(status.since),

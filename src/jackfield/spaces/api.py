@@ -192,7 +192,7 @@ async def follow_space(visit: Request) -> Response:
     after = _begins_after(visit)
     space = await space_in(visit)
     frames = visit.gateway.spaces.follow(space.id, after=after, agents=agents_of(visit.principal))
-    return EventStream(frames, streams=visit.reception.streams, ping_every=PING_EVERY)
+    return EventStream(frames, streams=visit.streams, ping_every=PING_EVERY)
 
 
 async def mark_read(visit: Request) -> Response:

@@ -5,10 +5,10 @@ from pathlib import Path
 from bench.openapi_document import large_document
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.pins import Pins
-from jackfield.gateway.routes import DOORS
 from jackfield.http.openapi import openapi_document
 from jackfield.identity.keys import ADMIN
 from jackfield.sources.openapi.operations import METHODS
+from tests.routes import ROUTES
 from tests.sources.openapi.scene import echo, offered, service
 
 OPERATIONS = 600
@@ -41,7 +41,7 @@ async def test_a_large_document_becomes_tools_that_can_be_listed_found_checked_a
 
 
 def test_the_gateways_own_document_becomes_a_tool_for_each_of_its_doors() -> None:
-    document = openapi_document(DOORS)
+    document = openapi_document(ROUTES)
     listing = offered(document, base_url="https://gateway.example").listing
 
     described = {
