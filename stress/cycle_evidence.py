@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,6 +10,10 @@ from msgspec import Struct
 from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.store import Store, open_store
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.inboxes import InboxEvent
 from stress.report import Report
 
@@ -41,22 +46,22 @@ async def gather(store_url: str, folder: Path, agents: Sequence[str]) -> list[Li
 
 
 async def _life(store: Store, agent: str) -> Life:
-    events, _ = await store.inbox.page(agent, limit=ALL)
-    cycles = await store.cycles.of_agent(agent, limit=ALL)
+    events, _ = await store.read(partial(inbox_tx.inbox_page, agent, limit=ALL))
+    cycles = await store.read(partial(cycle_tx.cycles_of_agent, agent, limit=ALL))
     calls = {}
     for cycle in cycles:
-        journal = await store.cycles.journal(cycle.id)
+        journal = await store.read(partial(cycle_tx.read_journal, cycle.id))
         calls[cycle.id] = [] if journal is None else [call for step in journal.steps for call in step.calls]
-    mind = await store.cycles.consciousness(agent)
-    messages = await store.spaces.messages(f"room_{agent}", limit=ALL)
+    mind = await store.read(partial(cycle_tx.get_consciousness, agent))
+    messages = await store.read(partial(space_tx.messages, f"room_{agent}", limit=ALL))
     return Life(
         agent=agent,
         events=events,
         cycles=cycles,
         calls=calls,
         said=Counter(message.content for message in messages if message.entity_id == agent),
-        goals=Counter(goal.description for goal in await store.minds.goals(agent)),
-        memories={memory.key for memory in await store.minds.memories(agent)},
+        goals=Counter(goal.description for goal in await store.read(partial(agent_tx.goals, agent))),
+        memories={memory.key for memory in await store.read(partial(agent_tx.memories, agent))},
         minds_written=0 if mind is None else mind.version,
     )
 

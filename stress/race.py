@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
+from jackfield.store import inboxes as inbox_tx
 from stress.report import Report, progress_of
 from stress.stores import external, gateways_on
 
@@ -103,7 +105,7 @@ async def _race(caller: Gateway, submitter: Gateway, number: int, aim: Aim) -> T
     aim.learn(came_in_time=in_time)
     if in_time:
         await caller.pipeline.sent(call)
-    events, _ = await submitter.store.inbox.page(agent)
+    events, _ = await submitter.store.read(partial(inbox_tx.inbox_page, agent))
     return Trial(call=call, accepted=accepted, events=tuple(bytes(event.data).decode() for event in events))
 
 

@@ -9,11 +9,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.space import Sender
 from jackfield.sdk import Client, GatewayUnreachable, SpaceEvent
+from jackfield.store import space_moves as space_tx
 from stress.report import Report, progress_of
 from stress.stores import gateways_on
 from tests.web.inside import served
@@ -35,7 +37,7 @@ async def cut_streams(store_url: str, folder: Path, *, cuts: int, seed: int, gat
     async with AsyncExitStack() as stack:
         _give_key(folder, gateways)
         running = await stack.enter_async_context(gateways_on(store_url, folder, count=gateways))
-        await running[0].store.spaces.create(SPACE, name="Busy")
+        await running[0].store.write(partial(space_tx.create_space, SPACE, name="Busy"))
         urls = [await stack.enter_async_context(served(gateway)) for gateway in running]
         ports = [int(url.rpartition(":")[2]) for url in urls]
         proxy = await stack.enter_async_context(_proxy(ports, chance))
@@ -48,7 +50,7 @@ async def cut_streams(store_url: str, folder: Path, *, cuts: int, seed: int, gat
         ]
         await _talk_until_cut(running, proxy, chance, cuts=cuts, report=report)
         proxy.is_calm = True
-        last = await running[0].store.spaces.post(SPACE, sender=ANN, content=LAST_WORD)
+        last = await running[0].store.write(partial(space_tx.post_message, SPACE, sender=ANN, content=LAST_WORD))
         _, late = await asyncio.wait(following, timeout=ENDS_WITHIN)
         for task in late:
             task.cancel()
@@ -172,7 +174,7 @@ async def _talk_until_cut(
 
 
 async def _say(gateway: Gateway, name: str, chance: random.Random) -> None:
-    await gateway.store.spaces.post(SPACE, sender=ANN, content=f"message {name}")
+    await gateway.store.write(partial(space_tx.post_message, SPACE, sender=ANN, content=f"message {name}"))
     await asyncio.sleep(chance.random() / 50)
 
 
@@ -185,19 +187,19 @@ async def _write(gateway: Gateway, name: str, chance: random.Random) -> None:
     live.end(stream, failed=fails)
     if not fails:
         sender = Sender("ada", "Ada", "agent")
-        await gateway.store.spaces.post(SPACE, sender=sender, content=text, stream_id=stream)
+        await gateway.store.write(partial(space_tx.post_message, SPACE, sender=sender, content=text, stream_id=stream))
 
 
 async def _call(gateway: Gateway, name: str, chance: random.Random) -> None:
     """A visible call whose arguments come piece by piece; they are its result, to be compared."""
     stream, live = f"call-{name}", gateway.spaces.live
     names = {"streamId": stream, "runId": "run", "agentEntityId": "ada", "toolName": "chart"}
-    await gateway.store.spaces.add_event(SPACE, "tool.started", names)
+    await gateway.store.write(partial(space_tx.add_event, SPACE, "tool.started", names))
     live.begin(SPACE, stream, kind="tool", run_id="run", agent="ada", agent_name="Ada", tool="chart")
     pieces = ['{"rows": [', *(f"{n}, " for n in range(chance.randint(1, 60))), "0]}"]
     text = await _pieces(gateway, stream, pieces, chance)
     live.end(stream)
-    await gateway.store.spaces.add_event(SPACE, "tool.done", names | {"result": text})
+    await gateway.store.write(partial(space_tx.add_event, SPACE, "tool.done", names | {"result": text}))
 
 
 async def _pieces(gateway: Gateway, stream: str, pieces: list[str], chance: random.Random) -> str:

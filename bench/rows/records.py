@@ -18,6 +18,7 @@ from bench.inprocess import cost, open_store, runner
 from bench.subjects import ECHO
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
+from jackfield.store import moves as call_tx
 from jackfield.store.moves import final_status
 from jackfield.store.rows import identity_values, outcome_values
 from jackfield.store.sqlite import SETUP, SqliteStore
@@ -68,7 +69,9 @@ def _raw_database(loop: asyncio.Runner, path: Path) -> Generator[sqlite3.Connect
 
 async def _through_the_store(store: SqliteStore, *, at_once: int, seconds: float) -> Sample:
     def record() -> asyncio.Future[Call]:
-        return store.record_settled(_call(), OUTCOME, age_ms=1, duration_ms=1.0)
+        return store.write(
+            call_tx.SettledCall(_call(), OUTCOME, age_ms=1, duration_ms=1.0, large_result=store.large_result)
+        )
 
     sample = await cost(record, at_once=at_once, seconds=seconds)
     return Sample(value=1e6 / sample.value, cpu_us=sample.cpu_us)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation
 from jackfield.sources.registry import Registry, RegistrySource
 from jackfield.store import CallFilter
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
 from tests.agents.stage import PlayedModel, calls, says
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
@@ -206,7 +209,7 @@ async def test_a_rejected_call_does_not_run_and_the_model_reads_why(talk: Conver
     (output,) = (item.output for item in model.asked[0].items if isinstance(item, FunctionCallOutput))
     assert "too much" in str(output)
     assert not any(isinstance(item, McpCall) for item in talk.output)
-    record = await talk.gateway.store.get_call(request.id.removeprefix("mcpr_"))
+    record = await talk.gateway.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
     assert record is not None
     assert record.status is CallStatus.REJECTED
 
@@ -263,7 +266,7 @@ async def test_a_mixed_turn_goes_on_with_the_clients_output_and_repeats_nothing(
     model = PlayedModel(says("done"))
     await talk.ask(model, FunctionCallOutput(id="o", call_id=mine.call_id, output="yes"), tools=tools)
     assert sorted(model.outputs(0)) == ["2", "yes"]
-    page = await talk.gateway.store.list_calls(CallFilter(), limit=10)
+    page = await talk.gateway.store.read(partial(call_page, CallFilter(), limit=10))
     assert [call.tool for call in page.calls] == ["add"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from jackfield.runs import events
 from jackfield.runs.plan import Choice
 from jackfield.runs.step import MOST_CALLS
 from jackfield.sources.base import Invocation, Progress
+from jackfield.store import moves as call_tx
 from tests.agents.stage import USAGE, PlayedModel, Stage, a_stage, calls, says
 from tests.requirement import requirement
 
@@ -100,7 +102,7 @@ async def test_the_model_is_told_what_its_call_came_to_and_answers(stage: Stage)
         '{"a":1}',
         "completed",
     )
-    record = await stage.house.store.get_call(call.id.removeprefix("mcp_"))
+    record = await stage.house.store.read(partial(call_tx.get_call, call.id.removeprefix("mcp_")))
     assert record is not None
     assert (record.tool, record.run_id, record.status) == ("add", "resp_1", CallStatus.COMPLETED)
 
@@ -300,7 +302,7 @@ async def test_a_call_that_needs_a_person_is_asked_for_and_ends_the_run(stage: S
     (request,) = stage.output
     assert isinstance(request, McpApprovalRequest)
     assert (request.server_label, request.name, request.arguments) == ("jackfield", "pay", '{"amount":5}')
-    record = await stage.house.store.get_call(request.id.removeprefix("mcpr_"))
+    record = await stage.house.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
     assert record is not None
     assert (record.status, msgspec.json.decode(record.arguments)) == (CallStatus.PENDING_APPROVAL, {"amount": 5})
     assert stage.started == []
@@ -357,7 +359,7 @@ async def test_cancelling_a_run_cancels_its_calls_on_record(stage: Stage) -> Non
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    record = await stage.house.store.get_call(call_id)
+    record = await stage.house.store.read(partial(call_tx.get_call, call_id))
     assert record is not None
     assert record.status is CallStatus.CANCELLED
 

@@ -5,6 +5,7 @@ On a whole gateway, as in `test_engine.py`.
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from jackfield.model.response_request import McpTool
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation
 from jackfield.sources.registry import Registry, RegistrySource
+from jackfield.store import moves as call_tx
 from tests.agents.stage import PlayedModel, calls, says
 from tests.agents.test_engine import CALLER, CATALOG, Conversation, a_gateway
 
@@ -72,7 +74,7 @@ async def test_a_yes_to_a_tool_that_is_gone_is_refused_at_once_and_the_call_wait
     async with asyncio.timeout(5):
         with pytest.raises(Conflict, match="'pay' is gone since this call was made"):
             await talk.ask(PlayedModel(), yes_to(request))
-    record = await talk.gateway.store.get_call(request.id.removeprefix("mcpr_"))
+    record = await talk.gateway.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
     assert record is not None
     assert record.status is CallStatus.PENDING_APPROVAL
 
@@ -122,6 +124,6 @@ async def test_who_stops_a_response_stops_the_approved_call_that_it_waits_for(ta
         await slow.began.wait()
         going_on.cancel()
         await asyncio.wait((going_on,))
-    record = await talk.gateway.store.get_call(request.id.removeprefix("mcpr_"))
+    record = await talk.gateway.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
     assert record is not None
     assert record.status is CallStatus.CANCELLED

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from bench.durability import written
 from bench.rows.growth import fill, forget
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
-from jackfield.store.base import CallFilter
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import CallFilter, call_page
 from jackfield.store.sqlite import SqliteStore
 
 
@@ -37,7 +39,9 @@ def a_call() -> Call:
 async def test_rows_and_commits_are_counted_in_the_databases_own_files(store: SqliteStore, tmp_path: Path) -> None:
     before = written(tmp_path / "jackfield.db")
     for _ in range(5):
-        await store.record_settled(a_call(), done(1), age_ms=0, duration_ms=0.0)
+        await store.write(
+            call_tx.SettledCall(a_call(), done(1), age_ms=0, duration_ms=0.0, large_result=store.large_result)
+        )
 
     after = written(tmp_path / "jackfield.db")
     assert after.calls - before.calls == 5
@@ -54,7 +58,7 @@ async def test_filled_records_are_read_by_the_store_like_its_own(tmp_path: Path)
     store = SqliteStore(tmp_path / "many.db")
     await store.open()
     try:
-        page = await store.list_calls(CallFilter(tool="echo"), limit=1000)
+        page = await store.read(partial(call_page, CallFilter(tool="echo"), limit=1000))
         newest = new_id("call")
     finally:
         await store.close()
@@ -72,8 +76,8 @@ async def test_of_filled_records_the_oldest_stay_when_the_rest_is_forgotten(tmp_
     store = SqliteStore(tmp_path / "few.db")
     await store.open()
     try:
-        oldest = (await store.list_calls(CallFilter(), limit=10)).calls[-3:]
+        oldest = (await store.read(partial(call_page, CallFilter(), limit=10))).calls[-3:]
         forget(tmp_path / "few.db", all_but=3)
-        assert (await store.list_calls(CallFilter(), limit=10)).calls == oldest
+        assert (await store.read(partial(call_page, CallFilter(), limit=10))).calls == oldest
     finally:
         await store.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store, open_store
+from jackfield.store import gateways as gateway_tx
 
 OPS = Principal(name="ops", scopes=frozenset({"admin"}))
 GUEST = Principal(name="guest", scopes=frozenset({"call"}))
@@ -82,7 +84,7 @@ async def a_house(source: FunctionSource, folder: Path, *, secrets: set[str] | N
     """A house on a SQLite file in `folder`, its one source up."""
     store = open_store("sqlite:///house.db", folder=folder, data=folder)
     await store.open()
-    await store.enter("gw_test")
+    await store.write(partial(gateway_tx.enter, "gw_test", is_shared=store.is_shared))
     catalog = Catalog()
     panel = SourceRegistry(on_listing=lambda: _take(catalog, panel))
     await panel.add(source)

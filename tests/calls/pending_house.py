@@ -34,8 +34,11 @@ from jackfield.model.tool import ExecutionType, Metadata, Tool
 from jackfield.sources.base import Invocation
 from jackfield.sources.external import OthersSource
 from jackfield.sources.supervisor import SourceRegistry
-from jackfield.store import Store, moves, open_store
-from jackfield.store.statements import make_statement
+from jackfield.store import Store, open_store, scripts
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import moves as call_tx
+from jackfield.store.scripts import Sql
 from tests import waiting
 from tests.calls.house import OPS, FunctionSource
 from tests.waiting import PATIENCE
@@ -99,13 +102,13 @@ class PendingHouse(Struct, frozen=True, kw_only=True):
         return await self.answers.submit(call.id, done(value), principal=principal)
 
     async def record(self, call_id: str) -> Call:
-        call = await self.store.get_call(call_id)
+        call = await self.store.read(partial(call_tx.get_call, call_id))
         assert call is not None
         return call
 
     async def inbox(self, agent: str) -> list[tuple[str, Any]]:
         """The agent's events: id, and what it is told as the tool's result."""
-        events, _ = await self.store.inbox.page(agent)
+        events, _ = await self.store.read(partial(inbox_tx.inbox_page, agent))
         return [(event.event_id, msgspec.json.decode(event.data)["result"]) for event in events]
 
     async def sweep(self) -> None:
@@ -137,7 +140,7 @@ async def a_pending_house(
 ) -> AsyncIterator[PendingHouse]:
     store = open_store(url, folder=folder, data=folder)
     await store.open()
-    await store.enter(gateway_id)
+    await store.write(partial(gateway_tx.enter, gateway_id, is_shared=store.is_shared))
     catalog = Catalog()
     panel = SourceRegistry(on_listing=lambda: None)
     others, starts = OthersSource("external", tuple(tools)), list[str]()
@@ -219,7 +222,7 @@ def _local_tools(starts: list[str]) -> FunctionSource:
 
 async def change(store: Store, sql: str, **values: Any) -> None:
     """Change rows behind the gateway's back, for what would otherwise have to be waited for."""
-    await store._write(partial(moves.run, make_statement("of the test", sql, store.placeholder), **values))
+    await store.write(partial(scripts.run, Sql("of the test", sql), **values))
 
 
 async def within(coming: Awaitable[Any], seconds: float = WITHIN) -> Any:

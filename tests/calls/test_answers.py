@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from jackfield.errors import (
 from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
+from jackfield.store import moves as call_tx
 from tests.calls.house import OPS
 from tests.calls.pending_house import APPROVAL, PendingHouse, a_pending_house, external, status_of, within
 from tests.requirement import requirement
@@ -123,14 +125,18 @@ async def test_an_answer_that_comes_too_late_is_told_so(
     house: PendingHouse, settle: str, error: type[Refused], answer: str
 ) -> None:
     make = a_call_for_approval if settle == "reject" else a_pending_call
-    call = (await house.store.start_call(make(agent="ada", expires_in_ms=-1))).call
+    call = (await house.store.write(partial(call_tx.start_call, make(agent="ada", expires_in_ms=-1)))).call
     assert call is not None
     no = Failed(settle, "over")
     await {
-        "submit": lambda: house.store.settle_submitted(call.id, done("first")),
-        "reject": lambda: house.store.settle_rejected(call.id, no),
-        "cancel": lambda: house.store.settle_cancelled(call.id, no),
-        "expire": lambda: house.store.settle_expired(call.id, no),
+        "submit": lambda: house.store.write(
+            partial(call_tx.settle_submitted, call.id, done("first"), large_result=house.store.large_result)
+        ),
+        "reject": lambda: house.store.write(
+            partial(call_tx.settle_rejected, call.id, no, large_result=house.store.large_result)
+        ),
+        "cancel": lambda: house.store.write(partial(call_tx.settle_cancelled, call.id, no)),
+        "expire": lambda: house.store.write(partial(call_tx.settle_expired, call.id, no)),
     }[settle]()
     told = await refused_leaving_it_as_it_was(house, call, GIVE[answer](house, call.id), error)
     assert type(told) is error
@@ -154,7 +160,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(
 async def test_an_answer_that_a_call_does_not_wait_for_is_a_conflict(
     house: PendingHouse, made: Call, answer: str
 ) -> None:
-    call = (await house.store.start_call(msgspec.structs.replace(made, owner=house.id))).call
+    call = (await house.store.write(partial(call_tx.start_call, msgspec.structs.replace(made, owner=house.id)))).call
     assert call is not None
     told = await refused_leaving_it_as_it_was(house, call, GIVE[answer](house, call.id), Conflict)
     assert type(told) is Conflict

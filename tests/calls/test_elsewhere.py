@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -24,8 +25,9 @@ from jackfield.calls.events import (
 )
 from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.sources.base import Progress
+from jackfield.store import moves as call_tx
 from jackfield.store.memory import MemoryStore
-from jackfield.store.moves import Script
+from jackfield.store.scripts import Script
 from tests.requirement import requirement
 from tests.store.making import a_call, a_call_for_approval, a_waiting_call
 from tests.waiting import PATIENCE
@@ -41,9 +43,9 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.reads = 0
 
-    async def _read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         self.reads += 1
-        return await super()._read(script)
+        return await super().read(script)
 
 
 class Here:
@@ -98,9 +100,20 @@ async def following(here: Here, call_id: str | None = None, **how: Any) -> Async
 @requirement("CON-replicas")
 async def test_an_event_from_elsewhere_is_as_if_it_had_happened_here(here: Here) -> None:
     call = a_call(agent="ada")
-    await here.store.start_call(call)
+    await here.store.write(partial(call_tx.start_call, call))
     outcome = Failed("broken", "It broke.")
-    settled = (await here.store.settle_executed(call.id, outcome, attempt=1, duration_ms=2.5)).call
+    settled = (
+        await here.store.write(
+            partial(
+                call_tx.settle_executed,
+                call.id,
+                outcome,
+                attempt=1,
+                duration_ms=2.5,
+                large_result=here.store.large_result,
+            )
+        )
+    ).call
     assert settled is not None
     async with following(here) as followed:
         here.hear((SETTLED, settled))
@@ -112,12 +125,23 @@ async def test_an_event_from_elsewhere_is_as_if_it_had_happened_here(here: Here)
 @requirement("CON-replicas")
 async def test_events_come_in_order_and_speak_of_the_status_of_then(here: Here) -> None:
     call = a_call_for_approval()
-    await here.store.start_call(call)
-    approved = (await here.store.approve(call.id, runs_here=True)).call
-    begun = (await here.store.claim(call.id, owner="gw_b")).call
+    await here.store.write(partial(call_tx.start_call, call))
+    approved = (await here.store.write(partial(call_tx.approve, call.id, runs_here=True))).call
+    begun = (await here.store.write(partial(call_tx.claim, call.id, owner="gw_b"))).call
     assert approved is not None
     assert begun is not None
-    settled = (await here.store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)).call
+    settled = (
+        await here.store.write(
+            partial(
+                call_tx.settle_executed,
+                call.id,
+                done(1),
+                attempt=1,
+                duration_ms=1.0,
+                large_result=here.store.large_result,
+            )
+        )
+    ).call
     assert settled is not None
     async with following(here) as followed:
         here.hear((PENDING, call), (APPROVED, approved), (STARTED, begun), (SETTLED, settled))
@@ -134,8 +158,12 @@ async def test_a_late_word_of_what_was_before_is_dropped(here: Here) -> None:
     """One gateway made the call, this one settled it; the follower must not think that it waits again."""
     made, other = a_waiting_call(), a_waiting_call()
     for one in (made, other):
-        await here.store.start_call(one)
-    settled = (await here.store.settle_submitted(made.id, done(1))).call
+        await here.store.write(partial(call_tx.start_call, one))
+    settled = (
+        await here.store.write(
+            partial(call_tx.settle_submitted, made.id, done(1), large_result=here.store.large_result)
+        )
+    ).call
     assert settled is not None
     async with following(here) as followed:
         here.events.tell(SETTLED, settled, at=1)
@@ -147,8 +175,8 @@ async def test_a_call_is_settled_once_though_two_gateways_say_so(here: Here) -> 
     """One cancelled it, the other ran it and finds it over."""
     call, other = a_call(), a_waiting_call()
     for one in (call, other):
-        await here.store.start_call(one)
-    settled = (await here.store.settle_cancelled(call.id, Failed("cancelled", "Stopped."))).call
+        await here.store.write(partial(call_tx.start_call, one))
+    settled = (await here.store.write(partial(call_tx.settle_cancelled, call.id, Failed("cancelled", "Stopped.")))).call
     assert settled is not None
     async with following(here) as followed:
         here.hear((SETTLED, settled))
@@ -170,8 +198,12 @@ async def test_work_on_a_call_that_was_settled_elsewhere_is_stopped_though_nobod
 
 async def test_words_of_two_gateways_that_come_together_are_put_in_order(here: Here) -> None:
     made = a_waiting_call()
-    await here.store.start_call(made)
-    settled = (await here.store.settle_submitted(made.id, done(1))).call
+    await here.store.write(partial(call_tx.start_call, made))
+    settled = (
+        await here.store.write(
+            partial(call_tx.settle_submitted, made.id, done(1), large_result=here.store.large_result)
+        )
+    ).call
     assert settled is not None
     async with following(here) as followed:
         here.hear((SETTLED, settled))
@@ -185,7 +217,7 @@ async def test_how_far_calls_are_is_remembered_of_the_newest_and_while_somebody_
     monkeypatch.setattr(events_module, "REMEMBERED", 2)
     calls = [a_waiting_call() for _ in range(3)]
     for call in calls:
-        await here.store.start_call(call)
+        await here.store.write(partial(call_tx.start_call, call))
     async with following(here) as followed:
         for call in calls:
             here.events.tell(SETTLED, call, at=1)
@@ -199,7 +231,11 @@ async def test_how_far_calls_are_is_remembered_of_the_newest_and_while_somebody_
 
 async def test_an_earlier_event_does_not_tell_what_came_of_the_call(here: Here) -> None:
     call = a_call()
-    failed = await here.store.record_settled(call, Failed("broken", "It broke."), age_ms=3, duration_ms=2.5)
+    failed = await here.store.write(
+        call_tx.SettledCall(
+            call, Failed("broken", "It broke."), age_ms=3, duration_ms=2.5, large_result=here.store.large_result
+        )
+    )
     async with following(here) as followed:
         here.hear((STARTED, call), (SETTLED, failed))
         started, settled = await followed.next(), await followed.next()
@@ -211,7 +247,7 @@ async def test_an_earlier_event_does_not_tell_what_came_of_the_call(here: Here) 
 async def test_while_nobody_follows_nothing_is_read(here: Here) -> None:
     call, another = a_waiting_call(), a_waiting_call()
     for one in (call, another):
-        await here.store.start_call(one)
+        await here.store.write(partial(call_tx.start_call, one))
     here.hear((PENDING, call))
     async with following(here, another.id) as followed:
         here.hear((PENDING, call))
@@ -223,7 +259,7 @@ async def test_while_nobody_follows_nothing_is_read(here: Here) -> None:
 
 async def test_many_events_are_one_read(here: Here) -> None:
     calls = [a_waiting_call() for _ in range(300)]
-    await asyncio.gather(*(here.store.start_call(call) for call in calls))
+    await asyncio.gather(*(here.store.write(partial(call_tx.start_call, call)) for call in calls))
     async with following(here) as followed:
         here.hear(*((PENDING, call) for call in calls))
         assert await followed.told(300) == [(PENDING, call.id, "waiting") for call in calls]
@@ -232,11 +268,13 @@ async def test_many_events_are_one_read(here: Here) -> None:
 
 async def test_an_event_that_is_ahead_of_its_row_waits_for_it(here: Here) -> None:
     call, other = a_call(), a_waiting_call()
-    await here.store.start_call(other)
+    await here.store.write(partial(call_tx.start_call, other))
     async with following(here) as followed:
         here.hear((STARTED, call), (PENDING, other))
         assert await followed.told(1) == [(PENDING, other.id, "waiting")]
-        settled = await here.store.record_settled(call, done(1), age_ms=3, duration_ms=2.5)
+        settled = await here.store.write(
+            call_tx.SettledCall(call, done(1), age_ms=3, duration_ms=2.5, large_result=here.store.large_result)
+        )
         here.hear((SETTLED, settled))
         assert await followed.told(2) == [(STARTED, call.id, "running"), (SETTLED, call.id, "completed")]
 
@@ -244,18 +282,18 @@ async def test_an_event_that_is_ahead_of_its_row_waits_for_it(here: Here) -> Non
 async def test_an_event_whose_row_never_comes_is_given_up(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "PATIENCE_SECONDS", 0.0)
     call, other = a_call(), a_waiting_call()
-    await here.store.start_call(other)
+    await here.store.write(partial(call_tx.start_call, other))
     async with following(here) as followed:
         here.hear((STARTED, call), (PENDING, other))
         await followed.told(1)
-        await here.store.start_call(call)
+        await here.store.write(partial(call_tx.start_call, call))
         here.hear((PENDING, other))
         assert await followed.told(1) == [(PENDING, other.id, "waiting")]
 
 
 async def test_what_is_no_event_is_passed_over(here: Here) -> None:
     call = a_waiting_call()
-    await here.store.start_call(call)
+    await here.store.write(partial(call_tx.start_call, call))
     async with following(here) as followed:
         here.store.bus.hear(
             [call.id, "offer:echo", "inbox:a b c", f"call.dreamt waiting {call.id}", f"call.pending dozing {call.id}"]
@@ -268,7 +306,7 @@ async def test_what_is_no_event_is_passed_over(here: Here) -> None:
 
 async def test_who_must_not_miss_anything_begins_anew_when_something_may_be_missing(here: Here) -> None:
     call = a_waiting_call()
-    await here.store.start_call(call)
+    await here.store.write(partial(call_tx.start_call, call))
     async with following(here, unbroken=True) as strict, following(here) as easy:
         here.store.bus.wake_all()
         here.hear((PENDING, call))

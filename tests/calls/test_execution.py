@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
+from jackfield.store import moves as call_tx
+from jackfield.store.moves import SettledCall
 from tests.calls.house import OPS, FunctionSource, House, a_house
 
 
@@ -68,7 +71,7 @@ async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(house: Hous
 
     assert call.error is not None
     assert call.error.code == "interrupted"
-    assert await house.store.get_call(call.id) == call
+    assert await house.store.read(partial(call_tx.get_call, call.id)) == call
     stubborn.release.set()
 
 
@@ -123,19 +126,19 @@ async def test_an_outcome_outlives_a_store_that_is_away_for_a_moment(
     source = FunctionSource()
     source.offer("quick", quick)
     async with a_house(source, tmp_path) as house:
-        write, failures = house.store.record_settled, 2
+        write, failures = house.store.write, 2
 
-        def away(*arguments: Any, **named: Any) -> asyncio.Future[Call]:
+        def away(script: Any) -> asyncio.Future[Any]:
             nonlocal failures
-            if failures:
+            if failures and isinstance(script, SettledCall):
                 failures -= 1
                 failed: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
                 failed.set_exception(Unavailable("The database is restarting."))
                 return failed
-            return write(*arguments, **named)
+            return write(script)
 
-        monkeypatch.setattr(house.store, "record_settled", away)
+        monkeypatch.setattr(house.store, "write", away)
         call = await house.call("quick")
         assert failures == 0
         assert call.status is CallStatus.COMPLETED
-        assert await house.store.get_call(call.id) == call
+        assert await house.store.read(partial(call_tx.get_call, call.id)) == call

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
+from jackfield.store import moves as call_tx
 from tests.calls.house import FunctionSource, House, a_house
 
 TIMEOUT_MS = 300
@@ -72,9 +74,9 @@ async def test_the_row_tells_others_the_later_deadline(house: House) -> None:
     await holding.wait()
     [call_id] = house.executor._running
     async with asyncio.timeout(5):
-        row = await house.store.get_call(call_id)
+        row = await house.store.read(partial(call_tx.get_call, call_id))
         while row is None or (row.deadline or 0) < row.created_at + 50_000:
             await asyncio.sleep(0.01)
-            row = await house.store.get_call(call_id)
+            row = await house.store.read(partial(call_tx.get_call, call_id))
     go_on.set()
     assert (await waiting).status is CallStatus.COMPLETED

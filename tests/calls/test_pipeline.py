@@ -25,6 +25,8 @@ from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, don
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
 from jackfield.store import CallFilter
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
 from tests.calls.house import GUEST, OPS, FunctionSource, House, a_house
 from tests.requirement import requirement
 from tests.store.making import a_call
@@ -82,7 +84,7 @@ def result(call: Call) -> Any:
 async def until(house: House, call_id: str, status: CallStatus) -> Call:
     async with asyncio.timeout(5):
         while True:
-            call = await house.store.get_call(call_id)
+            call = await house.store.read(partial(call_tx.get_call, call_id))
             if call is not None and call.status is status:
                 return call
             await asyncio.sleep(0.005)
@@ -92,7 +94,7 @@ async def test_a_call_comes_back_settled_and_is_on_record(house: House) -> None:
     call = await house.call("echo", {"text": "hi"}, agent="ada")
     assert call.status is CallStatus.COMPLETED
     assert result(call) == {"text": "hi"}
-    kept = await house.store.get_call(call.id)
+    kept = await house.store.read(partial(call_tx.get_call, call.id))
     assert kept is not None
     assert kept == call
     assert kept.principal == "ops"
@@ -102,7 +104,7 @@ async def test_a_call_comes_back_settled_and_is_on_record(house: House) -> None:
 async def test_an_unknown_tool_is_refused_and_leaves_no_record(house: House) -> None:
     with pytest.raises(ToolNotFound):
         await house.call("nothing")
-    assert (await house.store.list_calls(CallFilter(), limit=10)).calls == []
+    assert (await house.store.read(partial(call_page, CallFilter(), limit=10))).calls == []
 
 
 async def test_arguments_that_break_the_schema_never_reach_the_tool(house: House) -> None:
@@ -171,7 +173,7 @@ async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house:
     assert call.error is not None
     assert call.error.code == "timeout"
     release.set()
-    kept = await house.store.get_call(call.id)
+    kept = await house.store.read(partial(call_tx.get_call, call.id))
     assert kept == call
 
 
@@ -185,7 +187,7 @@ async def test_a_call_that_lasts_is_on_record_while_it_runs(house: House) -> Non
     gate.go.set()
     call = await task
     assert result(call) == "went through"
-    assert (await house.store.list_calls(CallFilter(tool="gate"), limit=9)).calls == [call]
+    assert (await house.store.read(partial(call_page, CallFilter(tool="gate"), limit=9))).calls == [call]
 
 
 async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(house: House) -> None:
@@ -240,7 +242,7 @@ async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house
     assert call.status is CallStatus.PENDING_APPROVAL
     assert call.expires_at is not None
     assert gate.runs == 0
-    assert await house.store.get_call(call.id) == call
+    assert await house.store.read(partial(call_tx.get_call, call.id)) == call
     assert (await house.pipeline.cancel(call.id, principal=OPS)).status is CallStatus.CANCELLED
 
 
@@ -257,7 +259,7 @@ async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_coun
     with pytest.raises(RateLimited) as refusal:
         await house.call("rare")
     assert 0 < refusal.value.retry_after <= 60
-    assert len((await house.store.list_calls(CallFilter(tool="rare"), limit=9)).calls) == 2
+    assert len((await house.store.read(partial(call_page, CallFilter(tool="rare"), limit=9))).calls) == 2
 
 
 async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(house: House) -> None:
@@ -360,7 +362,7 @@ async def test_a_tool_calls_another_in_the_name_of_its_caller(house: House) -> N
     await offer(house, "outer", outer)
     call = await house.call("outer", principal=GUEST)
     assert result(call) == {"text": "from outer"}
-    inner = (await house.store.list_calls(CallFilter(tool="echo"), limit=9)).calls
+    inner = (await house.store.read(partial(call_page, CallFilter(tool="echo"), limit=9))).calls
     assert [(found.principal, found.run_id) for found in inner] == [("guest", call.run_id)]
 
 
@@ -372,7 +374,7 @@ async def test_a_tool_that_calls_itself_without_end_is_stopped(house: House) -> 
     call = await house.call("mirror")
     assert call.error is not None
     assert call.error.code == "too_deep"
-    assert len((await house.store.list_calls(CallFilter(tool="mirror"), limit=99)).calls) == 17
+    assert len((await house.store.read(partial(call_page, CallFilter(tool="mirror"), limit=99))).calls) == 17
 
 
 async def test_progress_and_the_end_are_told_to_who_follows(house: House) -> None:
@@ -413,7 +415,7 @@ async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: Hous
     await house.panel.refresh()
     with pytest.raises(SourceUnavailable, match="no route"):
         await house.call("echo", {"text": "x"})
-    assert (await house.store.list_calls(CallFilter(), limit=9)).calls == []
+    assert (await house.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
 
 
 async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: House) -> None:
@@ -442,13 +444,13 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) ->
     gone = orphan(tool="no_such_tool", idempotent=True)
     changed = orphan(tool_version="another", idempotent=True)
     for call in (once, again, tired, gone, changed):
-        await house.store.start_call(call)
+        await house.store.write(partial(call_tx.start_call, call))
     assert await house.executor.recover() == 5
     repeated = await until(house, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1
     for call in (once, tired, gone, changed):
-        kept = await house.store.get_call(call.id)
+        kept = await house.store.read(partial(call_tx.get_call, call.id))
         assert kept is not None
         assert kept.error is not None
         assert kept.error.code == "interrupted"

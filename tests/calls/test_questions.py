@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from jackfield.errors import AlreadyResolved, BadRequest
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import ElicitRequest, Invocation
 from jackfield.store import CallFilter
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
 from tests.calls.house import OPS
 from tests.calls.pending_house import AGAIN, WITHIN, PendingHouse, a_pending_house, another_gateway, until, within
 from tests.requirement import requirement
@@ -86,7 +90,7 @@ async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_th
         NIGHTS,
         "book",
     )
-    listed = await house.store.list_calls(CallFilter(status=(CallStatus.PENDING,)), limit=9)
+    listed = await house.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
     assert [call.id for call in listed.calls] == [question.id]
     await house.until_clock(question.created_at + 400)  # twice the tool's own time: what people take is not counted
     await house.answer(question, {"action": "accept", "content": {"nights": 3}})
@@ -100,7 +104,7 @@ async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(hou
     question, call = await parked(house)
     assert (call.status, call.attempt, call.delivery) == (CallStatus.PENDING, 0, None)
     assert call.expires_at is not None
-    listed = await house.store.list_calls(CallFilter(status=(CallStatus.PENDING,)), limit=9)
+    listed = await house.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
     assert {call.id for call in listed.calls} == {call.id, question.id}
     await house.until_clock(question.created_at + 400)
     await house.answer(question, {"action": "accept", "content": {"nights": 3}})
@@ -130,7 +134,10 @@ async def test_whoever_answers_the_parked_call_answers_its_question(house: Pendi
 async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(house: PendingHouse) -> None:
     first, call = await parked(house, "book_twice")
     async with asyncio.timeout(WITHIN):
-        while len(open_now := (await house.store.list_calls(CallFilter(tool="elicitation"), limit=9)).calls) < 2:
+        while (
+            len(open_now := (await house.store.read(partial(call_page, CallFilter(tool="elicitation"), limit=9))).calls)
+            < 2
+        ):
             pass
     (second,) = (question for question in open_now if question.id != first.id)
     await house.answer(first, {"action": "accept", "content": {}})
@@ -187,7 +194,9 @@ async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_mor
     asker = msgspec.json.decode(question.arguments)["call_id"]
     if tool == "book_again" and not takes_pending:
         return  # it runs again, as every idempotent call does that ran when its gateway died
-    await house.store.enter("gw_next")  # the first is dead by that
+    await house.store.write(
+        partial(gateway_tx.enter, "gw_next", is_shared=house.store.is_shared)
+    )  # the first is dead by that
     survivor = another_gateway(house, "gw_next")
     await survivor.executor.recover()
     ended = await house.record(asker)
@@ -210,8 +219,8 @@ async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHouse)
 
 async def test_a_tool_server_is_not_offered_a_parked_call(house: PendingHouse) -> None:
     _, call = await parked(house)
-    assert await house.store.calls_to_offer("book") == []
-    assert not (await house.store.offer(call.id, client="server", gateway=house.id)).moved
+    assert await house.store.read(partial(call_tx.calls_to_offer, "book")) == []
+    assert not (await house.store.write(partial(call_tx.offer, call.id, client="server", gateway=house.id))).moved
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

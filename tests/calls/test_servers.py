@@ -15,11 +15,14 @@ from jackfield.errors import AlreadyResolved, Conflict, Unavailable
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
-from jackfield.store import moves
-from jackfield.store.statements import make_statement
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
+from jackfield.store import scripts
+from jackfield.store.scripts import Sql
 from tests.calls.house import OPS
 from tests.calls.pending_house import PendingHouse, a_pending_house, external, until, within
 from tests.requirement import requirement
+from tests.store.intercepting import intercept
 
 ASK = ("ask", "ask_again", "ask_later", "ask_later_again")
 LATER = "ask_later"
@@ -139,8 +142,8 @@ async def test_a_call_that_may_not_run_twice_waits_for_its_own_server(house: Pen
 async def ten_seconds_pass(house: PendingHouse) -> None:
     """Since servers left, by the database's clock; and a round of the sweeper."""
     sql = "UPDATE calls SET server_left_at = server_left_at - 10000"
-    statement = make_statement("of the test", sql, house.store.placeholder)
-    await house.store._write(partial(moves.run, statement))
+    statement = Sql("of the test", sql)
+    await house.store.write(partial(scripts.run, statement))
     await house.sweep()
 
 
@@ -244,7 +247,7 @@ async def test_that_a_server_left_is_put_on_record_when_the_store_is_back(
     leaves = await leaving.enter_async_context(house.servers.connect("leaves", ASK, principal=OPS))
     call = (await made(house, 1, LATER_AGAIN))[0]
     await offered(leaves)
-    monkeypatch.setattr(house.store, "server_left", away)
+    intercept(monkeypatch, house.store, call_tx.server_left, away)
     with pytest.raises(Unavailable):
         await leaving.aclose()
     monkeypatch.undo()
@@ -264,7 +267,7 @@ async def test_the_calls_of_servers_that_died_with_their_gateway_go_to_others(
         assert {(await offered(server)).call.id for _ in range(2)} == {once.id, twice.id}
         # As if the process were gone: it offers nothing any more, and nobody notes that its server left.
         a.servers._servers.pop(server.id).end()
-        await b.store.leave("gw_a")
+        await b.store.write(partial(gateway_tx.leave, "gw_a"))
         async with b.servers.connect("other", ASK, principal=OPS) as other:
             await b.sweep()
             assert (await offered(other)).call.id == twice.id
@@ -336,16 +339,16 @@ async def test_an_offer_that_was_being_written_when_the_connection_was_replaced_
     house: PendingHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first connection takes the call and is cut off before it could pass it on."""
-    offer, writing, cut = house.store.offer, asyncio.Event(), asyncio.Event()
+    write, writing, cut = house.store.write, asyncio.Event(), asyncio.Event()
 
     async def slow_offer(call_id: str, **who: Any) -> Any:
-        moved = await offer(call_id, **who)
+        moved = await write(partial(call_tx.offer, call_id, **who))
         if not cut.is_set():
             writing.set()
             await asyncio.Event().wait()
         return moved
 
-    monkeypatch.setattr(house.store, "offer", slow_offer)
+    intercept(monkeypatch, house.store, call_tx.offer, slow_offer)
     async with house.servers.connect("one", ASK, principal=OPS):
         call = (await made(house, 1))[0]
         await within(writing.wait())
@@ -411,7 +414,7 @@ async def test_a_server_whose_offers_break_off_is_told_by_the_end_of_its_stream(
 
     async with house.servers.connect("one", ASK, principal=OPS) as server:
         await nothing_more(house, server)
-        monkeypatch.setattr(house.store, "calls_to_offer", away)
+        intercept(monkeypatch, house.store, call_tx.calls_to_offer, away)
         call = (await made(house, 1))[0]
         assert await within(server.offers.get()) is None
         monkeypatch.undo()

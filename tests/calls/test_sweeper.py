@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ import pytest
 from jackfield.calls.messages import interrupted, timed_out
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Delivery, done
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import moves as call_tx
 from tests.calls.house import OPS
 from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, change, external, status_of, until, within
 from tests.requirement import requirement
+from tests.store.intercepting import intercept
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
 GONE = "gw_gone"
@@ -28,7 +33,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def made(house: PendingHouse, call: Call, *, age_ms: int = 0) -> Call:
     """The call on record, as a gateway that is gone may have left it."""
-    started = await house.store.start_call(call, age_ms=age_ms)
+    started = await house.store.write(partial(call_tx.start_call, call, age_ms=age_ms))
     assert started.call is not None
     return started.call
 
@@ -128,7 +133,7 @@ async def test_whoever_follows_the_calls_hears_of_one_that_was_interrupted(house
 
 async def test_an_approved_call_that_no_gateway_began_is_begun_once(house: PendingHouse) -> None:
     call = await made(house, a_call_for_approval(agent="ada", **of_tool(house, "charge")))
-    await house.store.approve(call.id, runs_here=True, arguments='{"n":3}')
+    await house.store.write(partial(call_tx.approve, call.id, runs_here=True, arguments='{"n":3}'))
     await asyncio.gather(house.sweep(), house.sweep())
     ended = await house.ended(call.id)
     assert (decoded(ended.result), ended.attempt, ended.owner) == ({"n": 3}, 1, house.id)
@@ -139,7 +144,7 @@ async def test_an_approved_call_that_no_gateway_began_is_begun_once(house: Pendi
 async def test_an_approved_call_whose_tool_has_changed_is_not_run(house: PendingHouse) -> None:
     as_asked = of_tool(house, "charge") | {"tool_version": "v0"}
     call = await made(house, a_call_for_approval(agent="ada", **as_asked))
-    await house.store.approve(call.id, runs_here=True)
+    await house.store.write(partial(call_tx.approve, call.id, runs_here=True))
     await house.sweep()
     assert status_of(await house.record(call.id)) == (CallStatus.FAILED, "inbox")
     assert house.starts == []
@@ -150,7 +155,7 @@ async def test_an_approved_call_whose_tool_is_gone_ends_when_its_time_is_over(ho
     """Nobody can run it, so it must not stay open for ever; until then the tool may come back."""
     as_asked = of_tool(house, "charge") | {"tool": "charge_of_old"}
     call = await made(house, a_call_for_approval(agent="ada", expires_in_ms=HOUR_MS, **as_asked))
-    await house.store.approve(call.id, runs_here=True)
+    await house.store.write(partial(call_tx.approve, call.id, runs_here=True))
     await house.sweep()
     assert (await house.record(call.id)).status is CallStatus.RUNNING
     await change(house.store, "UPDATE calls SET expires_at = 0 WHERE id = :id", id=call.id)
@@ -173,7 +178,7 @@ async def test_an_inline_result_whose_gateway_died_before_it_was_sent_goes_to_th
 async def test_an_inline_result_that_was_sent_before_its_gateway_died_stays_where_it_is(house: PendingHouse) -> None:
     call = await made(house, a_waiting_call(agent="ada", waiter=GONE))
     await house.answer(call, "sent")
-    await house.store.mark_sent(call.id)
+    await house.store.write(partial(call_tx.mark_sent, call.id))
     await house.sweep()
     assert await house.inbox("ada") == []
 
@@ -203,9 +208,11 @@ async def test_a_result_for_a_caller_that_broke_off_here_goes_to_the_inbox(
         waiting.cancel()
         await until(waiting.done)
     await house.sweep()
-    await house.store.settle_submitted(call.id, done("nobody there"))
+    await house.store.write(
+        partial(call_tx.settle_submitted, call.id, done("nobody there"), large_result=house.store.large_result)
+    )
     if how != "its task was stopped":
-        monkeypatch.setattr(house.store, "get_call", away)
+        intercept(monkeypatch, house.store, call_tx.get_call, away)
         with pytest.raises(Unavailable):
             await within(waiting)
         monkeypatch.undo()
@@ -223,7 +230,7 @@ async def test_an_answer_that_was_sent_while_the_store_was_away_is_marked_later_
     async def away(_: str) -> bool:
         raise Unavailable("The database is away.")
 
-    monkeypatch.setattr(house.store, "mark_sent", away)
+    intercept(monkeypatch, house.store, call_tx.mark_sent, away)
     with pytest.raises(Unavailable):
         await house.pipeline.sent(ended)
     monkeypatch.undo()
@@ -244,7 +251,7 @@ async def test_an_answer_that_could_not_be_given_while_the_store_was_away_is_giv
     async def away(_: str) -> bool:
         raise Unavailable("The database is away.")
 
-    monkeypatch.setattr(house.store, "give", away)
+    intercept(monkeypatch, house.store, call_tx.give, away)
     with pytest.raises(Unavailable):
         await house.pipeline.not_sent(ended)
     monkeypatch.undo()
@@ -258,7 +265,7 @@ async def test_a_gateway_that_was_asleep_does_not_bury_itself(house: PendingHous
     await change(house.store, "UPDATE gateways SET alive_until = 0 WHERE id = :id", id=house.id)
     await house.sweep()
     assert (await house.record(call.id)).status is CallStatus.RUNNING
-    assert await house.store.beat(house.id)
+    assert await house.store.write(partial(gateway_tx.beat, house.id))
 
 
 async def test_a_gateway_that_missed_its_heartbeats_is_buried_and_its_calls_are_taken_over(house: PendingHouse) -> None:
@@ -266,13 +273,15 @@ async def test_a_gateway_that_missed_its_heartbeats_is_buried_and_its_calls_are_
     await change(house.store, "INSERT INTO gateways (id, alive_until, dead) VALUES ('gw_late', 0, 0)")
     await house.sweep()
     assert (await house.record(call.id)).outcome == interrupted(call.id)
-    assert not await house.store.beat("gw_late")
+    assert not await house.store.write(partial(gateway_tx.beat, "gw_late"))
 
 
 async def test_one_row_that_cannot_be_settled_does_not_keep_the_others_from_it(house: PendingHouse) -> None:
     """Its event is there already, which is a fault; the fault is logged and everything else goes on."""
     bad, good = [await house.call("ask_in_vain", agent="ada") for _ in range(2)]
-    await house.store.inbox.push("ada", event_id=f"tr:{bad.id}", type="tool_result", data='{"result": "forged"}')
+    await house.store.write(
+        partial(inbox_tx.push_event, "ada", event_id=f"tr:{bad.id}", type="tool_result", data='{"result": "forged"}')
+    )
     unsent = await made(house, a_waiting_call(agent="bob", waiter=GONE))
     await house.answer(unsent, "unsent")
     await house.until_clock(good.expires_at)
@@ -284,17 +293,17 @@ async def test_one_row_that_cannot_be_settled_does_not_keep_the_others_from_it(h
 
 async def test_a_thousand_calls_that_fall_due_at_once_are_done_in_one_round(house: PendingHouse) -> None:
     due = [a_waiting_call(agent="ada", waiter=GONE, timeout_ms=0) for _ in range(1_000)]
-    await asyncio.gather(*map(house.store.start_call, due))
+    await asyncio.gather(*(house.store.write(partial(call_tx.start_call, call)) for call in due))
     async with asyncio.timeout(5):
         await house.sweep()
-    assert await house.store.ids_in("due_waits") == []
+    assert await house.store.read(partial(call_tx.ids_in, "due_waits")) == []
 
 
 async def test_offers_of_a_dead_gateway_are_free_for_others_if_the_call_may_run_twice(house: PendingHouse) -> None:
     await change(house.store, "INSERT INTO gateways (id, alive_until, dead) VALUES ('gw_dead', 0, 1)")
     once, again = await house.call("ask_later"), await house.call("ask_later_again")
     for call in (once, again):
-        await house.store.offer(call.id, client="ops/lost", gateway="gw_dead")
+        await house.store.write(partial(call_tx.offer, call.id, client="ops/lost", gateway="gw_dead"))
     await house.sweep()
     assert (await house.record(once.id)).offered_to == "ops/lost"
     assert (await house.record(again.id)).offered_to is None

@@ -14,9 +14,11 @@ from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Started
+from jackfield.store import moves as call_tx
 from tests.calls.house import OPS
 from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, change, status_of, until, within
 from tests.requirement import requirement
+from tests.store.intercepting import intercept
 from tests.store.making import a_pending_call, a_waiting_call, decoded
 from tests.waiting import PATIENCE, Stopwatch
 
@@ -63,8 +65,10 @@ async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once
     call = a_waiting_call(agent="ada")
 
     async def start_and_be_answered() -> Started:
-        started = await house.store.start_call(call)
-        await house.store.settle_submitted(call.id, done("quick"))
+        started = await house.store.write(partial(call_tx.start_call, call))
+        await house.store.write(
+            partial(call_tx.settle_submitted, call.id, done("quick"), large_result=house.store.large_result)
+        )
         return started
 
     start = partial(asyncio.ensure_future, start_and_be_answered())
@@ -77,19 +81,21 @@ async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once
 async def test_a_result_between_subscribing_and_sleeping_is_answered_at_once(
     house: PendingHouse, monkeypatch: pytest.MonkeyPatch, answered: str
 ) -> None:
-    call = (await house.store.start_call(a_waiting_call(agent="ada"))).call
+    call = (await house.store.write(partial(call_tx.start_call, a_waiting_call(agent="ada")))).call
     assert call is not None
-    read, reads = house.store.get_call, 0
+    read, reads = house.store.read, 0
 
     async def read_with_an_answer_beside_it(call_id: str) -> Call | None:
         nonlocal reads
         reads += 1
-        before = await read(call_id)
+        before = await read(partial(call_tx.get_call, call_id))
         if reads == 1:
-            await house.store.settle_submitted(call_id, done("beside"))
-        return before if answered == "after the row was read" else await read(call_id)
+            await house.store.write(
+                partial(call_tx.settle_submitted, call_id, done("beside"), large_result=house.store.large_result)
+            )
+        return before if answered == "after the row was read" else await read(partial(call_tx.get_call, call_id))
 
-    monkeypatch.setattr(house.store, "get_call", read_with_an_answer_beside_it)
+    intercept(monkeypatch, house.store, call_tx.get_call, read_with_an_answer_beside_it)
     ended = await within(wait_for_slot(house.store, call.id, on_flip=ignore), SOON)
     assert decoded(ended.result) == "beside"
     assert reads <= 2
@@ -145,22 +151,28 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
     house: PendingHouse, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """The waiter's timer goes off while the result is on its way; whichever the store takes first decides."""
-    flip, flipping = house.store.flip, asyncio.Event()
+    write, flipping = house.store.write, asyncio.Event()
     answered: list[Call] = []
+
+    async def settled(call_id: str) -> Call:
+        script = partial(call_tx.settle_submitted, call_id, done("just"), large_result=house.store.large_result)
+        call = (await write(script)).call
+        assert call is not None
+        return call
 
     async def flip_beside_a_result(call_id: str) -> Moved:
         flipping.set()
         if first == "result":
-            answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
-            return await flip(call_id)
-        flipped = await flip(call_id)
+            answered.append(await settled(call_id))
+            return await write(partial(call_tx.flip, call_id))
+        flipped = await write(partial(call_tx.flip, call_id))
         while not flipped.moved:  # the waiter's timer may go off a moment before the database's clock
             await asyncio.sleep(0.005)
-            flipped = await flip(call_id)
-        answered.append((await house.store.settle_submitted(call_id, done("just"))).call)  # type: ignore[arg-type]
+            flipped = await write(partial(call_tx.flip, call_id))
+        answered.append(await settled(call_id))
         return flipped
 
-    monkeypatch.setattr(house.store, "flip", flip_beside_a_result)
+    intercept(monkeypatch, house.store, call_tx.flip, flip_beside_a_result)
     ended = await within(house.call("ask_briefly", agent="ada"))
     slot = slot_of(ended)
     assert slot is not None
@@ -179,9 +191,9 @@ class Questions:
 
     def __init__(self, house: PendingHouse, patch: pytest.MonkeyPatch) -> None:
         self.asked = 0
-        self._read, self._write = house.store._read, house.store._write
-        patch.setattr(house.store, "_read", self.read)
-        patch.setattr(house.store, "_write", self.write)
+        self._read, self._write = house.store.read, house.store.write
+        patch.setattr(house.store, "read", self.read)
+        patch.setattr(house.store, "write", self.write)
 
     async def read(self, script: Any) -> Any:
         self.asked += 1
@@ -252,7 +264,7 @@ async def test_a_lost_wake_up_is_found_however_many_calls_went_to_the_inbox_befo
 ) -> None:
     """Answers that nobody came for must not hide one that somebody waits for."""
     call, waiting = await house.begin("ask", agent="ada", through_door=True)
-    await asyncio.gather(*(house.store.start_call(_given_up(house.id)) for _ in range(600)))
+    await asyncio.gather(*(house.store.write(partial(call_tx.start_call, _given_up(house.id))) for _ in range(600)))
     await house.answer(call, "unheard")
     deaf.undo()
     await house.sweeper.wake_lost()
@@ -325,13 +337,15 @@ async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
 ) -> None:
     """The result is taken first; then nobody is there for the reply, and it goes to the inbox."""
     hung_up = asyncio.Event()
-    abandon = house.store.abandon_wait
+    write = house.store.write
 
     async def abandon_after_a_result(call_id: str) -> Moved:
-        await house.store.settle_submitted(call_id, done("just"))
-        return await abandon(call_id)
+        await house.store.write(
+            partial(call_tx.settle_submitted, call_id, done("just"), large_result=house.store.large_result)
+        )
+        return await write(partial(call_tx.abandon_wait, call_id))
 
-    monkeypatch.setattr(house.store, "abandon_wait", abandon_after_a_result)
+    intercept(monkeypatch, house.store, call_tx.abandon_wait, abandon_after_a_result)
     _, waiting = await house.begin("ask", agent="ada", through_door=True, client_gone=hung_up.wait)
     hung_up.set()
     ended = await within(waiting, SOON)
@@ -370,7 +384,7 @@ async def test_a_gateway_whose_clock_is_an_hour_off_waits_as_long_and_delivers_t
 
 async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHouse, deaf: pytest.MonkeyPatch) -> None:
     """A repeat with the same Idempotency-Key waits for the rest of the time, not for all of it again."""
-    made = await house.store.start_call(a_waiting_call(timeout_ms=1_000), age_ms=800)
+    made = await house.store.write(partial(call_tx.start_call, a_waiting_call(timeout_ms=1_000), age_ms=800))
     assert made.call is not None
     watch = Stopwatch()
     ended = await within(wait_for_slot(house.store, made.call.id, on_flip=ignore))

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser
 from jackfield.console.api import is_built
 from jackfield.model.space import Sender
 from jackfield.store import open_store
+from jackfield.store import space_moves as space_tx
 from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
 from tests.stories.gateway import RunningGateway, running_gateway
@@ -43,10 +45,12 @@ async def _seed(folder: Path) -> None:
     data.mkdir(exist_ok=True)
     store = open_store("sqlite:///", folder=folder, data=data)
     await store.open()
-    await store.spaces.create("long", name="A long talk")
+    await store.write(partial(space_tx.create_space, "long", name="A long talk"))
     husam = Sender("husam", "Husam", "person")
     words = (f"Message {number}: " + "so it goes " * (number % 13) for number in range(1, MANY + 1))
-    await asyncio.gather(*(store.spaces.post("long", sender=husam, content=each) for each in words))
+    await asyncio.gather(
+        *(store.write(partial(space_tx.post_message, "long", sender=husam, content=each)) for each in words)
+    )
     await store.close()
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jackfield.store import Store, open_store
+from jackfield.store import gateways as gateway_tx
 
 KINDS = ("memory", "sqlite", "postgres")
 
@@ -21,7 +23,7 @@ async def a_store(
     url = urls.get(request.param) or request.getfixturevalue("postgres_url")
     opened = open_store(url, folder=folder, data=folder, **options)
     await opened.open()
-    await opened.enter(gateway)
+    await opened.write(partial(gateway_tx.enter, gateway, is_shared=opened.is_shared))
     try:
         yield opened
     finally:

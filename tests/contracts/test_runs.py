@@ -1,21 +1,29 @@
 """What every store tells of runs: cycles and responses together, the newest first, for who may see them."""
 
 import asyncio
+from functools import partial
 
 import msgspec
 
 from jackfield.model.ids import new_id
 from jackfield.store import Store
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import responses as response_tx
+from jackfield.store import runs as run_tx
 from jackfield.store.cycle_moves import Cycle, CycleRecord
 from jackfield.store.responses import KeptResponse
 from jackfield.store.scripts import RUN_TOPIC
 
 
 async def a_cycle(store: Store, agent: str) -> Cycle:
-    await store.inbox.push(agent, event_id=new_id("e"), type="service", data="{}")
-    opened = await store.cycles.open(new_id("cycle"), agent=agent, owner="gw_a")
+    await store.write(partial(inbox_tx.push_event, agent, event_id=new_id("e"), type="service", data="{}"))
+    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
     assert opened is not None
-    committed = await store.cycles.commit(opened.cycle, consciousness="{}", record=CycleRecord(summary="Done."))
+    committed = await store.write(
+        partial(cycle_tx.commit, opened.cycle, consciousness="{}", record=CycleRecord(summary="Done."))
+    )
     assert committed is not None
     return committed
 
@@ -30,7 +38,7 @@ async def a_response(store: Store, principal: str) -> str:
         input="[]",
         owner="gw_a",
     )
-    await store.responses.add(response)
+    await store.write(partial(response_tx.add_response, response))
     return response.id
 
 
@@ -46,18 +54,18 @@ async def four_runs(store: Store) -> list[str]:
 
 async def test_runs_come_newest_first_page_by_page(store: Store) -> None:
     ids = await four_runs(store)
-    first = await store.runs.page(limit=3)
-    rest = await store.runs.page(limit=3, cursor=first.next_cursor)
+    first = await store.read(partial(run_tx.run_page, limit=3))
+    rest = await store.read(partial(run_tx.run_page, limit=3, cursor=first.next_cursor))
     assert [run.id for run in first.runs] == [ids[3], ids[2], ids[1]]
     assert ([run.id for run in rest.runs], rest.next_cursor) == ([ids[0]], None)
-    assert (await store.runs.page(limit=4)).next_cursor is None
+    assert (await store.read(partial(run_tx.run_page, limit=4))).next_cursor is None
 
 
 async def test_runs_are_those_of_the_agents_and_the_principal_that_are_asked_for(store: Store) -> None:
     ada, eve, bob, fay = await four_runs(store)
 
     async def found(**wanted: object) -> list[str]:
-        page = await store.runs.page(limit=10, **wanted)  # type: ignore[arg-type]  # each test's own filter
+        page = await store.read(partial(run_tx.run_page, limit=10, **wanted))  # type: ignore[arg-type]  # each test's own filter
         return [run.id for run in page.runs]
 
     assert await found(agents=["ada"], principal="fay") == [fay, ada]
@@ -68,27 +76,35 @@ async def test_runs_are_those_of_the_agents_and_the_principal_that_are_asked_for
 
 async def test_the_last_cycle_of_every_agent_is_told_at_once(store: Store) -> None:
     for agent in ("ada", "bob", "eve"):
-        await store.minds.put_agent(agent, definition="{}", origin="api")
+        await store.write(partial(agent_tx.put_agent, agent, definition="{}", origin="api"))
     await a_cycle(store, "ada")
     last = {"ada": await a_cycle(store, "ada"), "bob": await a_cycle(store, "bob")}
-    assert await store.runs.last_cycles() == last
+    assert await store.read(run_tx.last_cycles) == last
     assert last["ada"].number == 2
 
 
 async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: Store) -> None:
     for end in ("commit", "abandon"):
-        await store.inbox.push("ada", event_id=new_id("e"), type="service", data="{}")
-        opened = await store.cycles.open(new_id("cycle"), agent="ada", owner="gw_a")
+        await store.write(partial(inbox_tx.push_event, "ada", event_id=new_id("e"), type="service", data="{}"))
+        opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
         assert opened is not None
         cycle = opened.cycle
         with store.bus.listen(RUN_TOPIC + cycle.id) as woken:
-            await store.cycles.take_step(cycle, n=1, message=msgspec.json.encode({"items": []}).decode())
+            await store.write(
+                partial(
+                    cycle_tx.take_step,
+                    cycle,
+                    n=1,
+                    message=msgspec.json.encode({"items": []}).decode(),
+                    large_result=store.large_result,
+                )
+            )
             async with asyncio.timeout(5):
                 await woken.wait()
             woken.clear()
             if end == "commit":
-                await store.cycles.commit(cycle, consciousness="{}", record=CycleRecord())
+                await store.write(partial(cycle_tx.commit, cycle, consciousness="{}", record=CycleRecord()))
             else:
-                await store.cycles.abandon(cycle, reason="no", backoff_ms=0)
+                await store.write(partial(cycle_tx.abandon, cycle, reason="no", backoff_ms=0))
             async with asyncio.timeout(5):
                 await woken.wait()

@@ -1,5 +1,6 @@
 """What every store holds of visible calls: one message in the space, changed in the transaction that moves the call."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,8 +10,13 @@ from msgspec import Raw
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
 from jackfield.model.cycle import Cycle
 from jackfield.model.space import SpaceMessage, call_message_id
-from jackfield.store import Store, moves
+from jackfield.store import Store
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import StepCall
+from jackfield.store.scripts import WAKE
 from jackfield.store.space_rows import HIDDEN_ERROR
 from tests.store.gathering import a_space, kinds, metadata_of, said, told
 from tests.store.living import RECORD, as_if_of, events_of, run, stepped, taken_over
@@ -22,7 +28,7 @@ ARGS = {"text": "hi"}
 
 async def shown(store: Store, call_id: str) -> SpaceMessage:
     """The message of a visible call."""
-    message = await store.spaces.get_message(call_message_id(call_id))
+    message = await store.read(partial(space_tx.get_message, call_message_id(call_id)))
     assert message is not None
     return message
 
@@ -42,19 +48,30 @@ def event_of(call: Call, **more: object) -> dict[str, object]:
 async def test_a_visible_call_is_one_message_from_its_start_to_its_end(store: Store) -> None:
     await a_space(store, agents=("ada", "bob"))
     call = a_call(**SHOWN)
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     began = await shown(store, call.id)
     assert metadata_of(began) == state_of(call, "running")
     content = {"type": "tool_call", "toolName": "chart", "args": ARGS, "result": None, "status": "running"}
     assert msgspec.json.decode(began.content) == content
     assert (began.entity_id, began.sender_name, began.sender_type, began.role) == ("ada", "Ada", "agent", "assistant")
     assert began.run_id == call.run_id
-    assert (await store.settle_executed(call.id, done({"ok": 1}), attempt=1, duration_ms=1.0)).moved
+    assert (
+        await store.write(
+            partial(
+                call_tx.settle_executed,
+                call.id,
+                done({"ok": 1}),
+                attempt=1,
+                duration_ms=1.0,
+                large_result=store.large_result,
+            )
+        )
+    ).moved
     ended = await shown(store, call.id)
     assert metadata_of(ended) == state_of(call, "complete", result={"ok": 1})
     assert msgspec.json.decode(ended.content) == content | {"status": "complete", "result": {"ok": 1}}
     assert (ended.id, ended.seq, ended.created_at) == (began.id, began.seq, began.created_at)
-    assert await store.spaces.messages("lobby") == [ended]
+    assert await store.read(partial(space_tx.messages, "lobby")) == [ended]
     events = await told(store)
     assert [kind for kind, _ in events] == ["tool.started", "space.message", "tool.done"]
     assert events[0][1] == event_of(call)
@@ -77,29 +94,29 @@ async def test_a_visible_call_is_one_message_from_its_start_to_its_end(store: St
 async def test_a_message_says_whether_somebody_is_asked(store: Store, make: Any, fields: Any, status: str) -> None:
     await a_space(store)
     call = make(**SHOWN, **fields)
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     assert metadata_of(await shown(store, call.id))["status"] == status
 
 
 @pytest.mark.parametrize(
     ("make", "settle"),
     [
-        (a_call, lambda s, c, o: s.settle_executed(c, o, attempt=1, duration_ms=1.0)),
-        (a_waiting_call, lambda s, c, o: s.settle_submitted(c, o)),
-        (a_call_for_approval, lambda s, c, o: s.settle_rejected(c, o)),
-        (a_pending_call, lambda s, c, o: s.settle_cancelled(c, o)),
-        (lambda **f: a_pending_call(expires_in_ms=-1, **f), lambda s, c, o: s.settle_expired(c, o)),
-        (lambda **f: a_call(timeout_ms=-20_000, **f), lambda s, c, o: s.settle_overdue(c, o)),
+        (a_call, lambda c, o: call_tx.settle_executed(c, o, attempt=1, duration_ms=1.0, large_result=0)),
+        (a_waiting_call, lambda c, o: call_tx.settle_submitted(c, o, large_result=0)),
+        (a_call_for_approval, lambda c, o: call_tx.settle_rejected(c, o, large_result=0)),
+        (a_pending_call, call_tx.settle_cancelled),
+        (lambda **f: a_pending_call(expires_in_ms=-1, **f), call_tx.settle_expired),
+        (lambda **f: a_call(timeout_ms=-20_000, **f), call_tx.settle_overdue),
     ],
     ids=["executed", "submitted", "rejected", "cancelled", "expired", "overdue"],
 )
 async def test_however_a_call_fails_its_message_says_so_once(store: Store, make: Any, settle: Any) -> None:
     await a_space(store)
     call = make(**SHOWN)
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     failed = Failed("some_code", "It broke.", Raw(b'{"error":"It broke."}'))
-    assert (await settle(store, call.id, failed)).moved
-    assert not (await settle(store, call.id, failed)).moved
+    assert (await store.write(partial(settle, call.id, failed))).moved
+    assert not (await store.write(partial(settle, call.id, failed))).moved
     expected = state_of(call, "error", result={"error": "It broke."}, error="It broke.")
     assert metadata_of(await shown(store, call.id)) == expected
     assert (await told(store))[2:] == [("tool.error", event_of(call, error="It broke."))]
@@ -119,13 +136,15 @@ async def test_a_space_does_not_see_sensitive_output(
 ) -> None:
     await a_space(store)
     call = a_call(**SHOWN | {"shown": "without_result"})
-    await store.start_call(call)
-    await store.settle_executed(call.id, outcome, attempt=1, duration_ms=1.0)
+    await store.write(partial(call_tx.start_call, call))
+    await store.write(
+        partial(call_tx.settle_executed, call.id, outcome, attempt=1, duration_ms=1.0, large_result=store.large_result)
+    )
     metadata = metadata_of(await shown(store, call.id))
     assert (metadata["result"], metadata.get("error")) == (result, error)
     for table in ("space_messages", "space_events"):
         assert "secret" not in str(await run(store, f"SELECT * FROM {table}"))
-    kept = await store.get_call(call.id)
+    kept = await store.read(partial(call_tx.get_call, call.id))
     assert kept is not None
     assert kept.outcome == outcome
 
@@ -135,8 +154,10 @@ async def test_a_short_call_is_shown_whole_in_its_only_write(store: Store) -> No
     call = a_call(**SHOWN)
     hidden = a_call(**SHOWN | {"shown": None})
     for one in (call, hidden):
-        settled = await store.record_settled(one, done(7), age_ms=5, duration_ms=1.0)
-        kept = await store.get_call(one.id)
+        settled = await store.write(
+            call_tx.SettledCall(one, done(7), age_ms=5, duration_ms=1.0, large_result=store.large_result)
+        )
+        kept = await store.read(partial(call_tx.get_call, one.id))
         assert kept is not None
         assert (settled.shown, kept.shown) == (one.shown, one.shown)
     assert metadata_of(await shown(store, call.id)) == state_of(call, "complete", result=7)
@@ -147,8 +168,17 @@ async def test_a_result_that_is_kept_apart_is_not_copied_into_the_space(store: S
     store.large_result = 1_000
     await a_space(store)
     call = a_call(**SHOWN)
-    await store.start_call(call)
-    await store.settle_executed(call.id, done("x" * 5_000), attempt=1, duration_ms=1.0)
+    await store.write(partial(call_tx.start_call, call))
+    await store.write(
+        partial(
+            call_tx.settle_executed,
+            call.id,
+            done("x" * 5_000),
+            attempt=1,
+            duration_ms=1.0,
+            large_result=store.large_result,
+        )
+    )
     assert len((await shown(store, call.id)).metadata) < 3_000
 
 
@@ -158,11 +188,15 @@ async def test_a_call_that_is_not_shown_or_whose_space_is_gone_is_moved_all_the_
     nowhere = a_call(**SHOWN | {"space_id": "nowhere"})
     lost = a_call(**SHOWN)
     for call in (unseen, nowhere, lost):
-        await store.start_call(call)
+        await store.write(partial(call_tx.start_call, call))
     assert await kinds(store) == ["tool.started", "space.message"]
-    await store.spaces.delete("lobby")
+    await store.write(partial(space_tx.delete_space, "lobby"))
     for call in (unseen, nowhere, lost):
-        moved = await store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)
+        moved = await store.write(
+            partial(
+                call_tx.settle_executed, call.id, done(1), attempt=1, duration_ms=1.0, large_result=store.large_result
+            )
+        )
         assert moved.moved
         assert moved.call is not None
         assert moved.call.status is CallStatus.COMPLETED
@@ -173,9 +207,9 @@ async def test_settling_a_call_that_is_not_shown_asks_the_database_once(store: S
     calls = [a_call(**SHOWN | {"shown": seen}) for seen in (None, "whole")]
     statements = []
     for call in calls:
-        await store.start_call(call)
+        await store.write(partial(call_tx.start_call, call))
         [row] = await run(store, "SELECT * FROM calls WHERE id = :id", id=call.id)
-        script = moves.settle("settle_executed", call.id, done(1), large_result=0, attempt=1, duration_ms=1.0)
+        script = call_tx.settle_executed(call.id, done(1), large_result=0, attempt=1, duration_ms=1.0)
         asked = [next(script)[0]]
         answer: list[Any] = [row | {"status": "completed", "delivery": "inline"}]
         try:
@@ -183,7 +217,7 @@ async def test_settling_a_call_that_is_not_shown_asks_the_database_once(store: S
                 asked.append(script.send(answer)[0])
                 answer = []
         except StopIteration:
-            statements.append(asked)
+            statements.append([name for name in asked if name != WAKE])
     assert statements == [["settle_executed"], ["settle_executed", "next_seq"]]
 
 
@@ -193,9 +227,13 @@ async def test_an_approved_call_is_shown_with_the_arguments_that_were_allowed(
 ) -> None:
     await a_space(store)
     call = a_call_for_approval(**SHOWN)
-    await store.start_call(call)
-    assert (await store.approve(call.id, runs_here=runs_here, arguments='{"text":"less"}')).moved
-    assert not (await store.approve(call.id, runs_here=runs_here, arguments='{"text":"more"}')).moved
+    await store.write(partial(call_tx.start_call, call))
+    assert (
+        await store.write(partial(call_tx.approve, call.id, runs_here=runs_here, arguments='{"text":"less"}'))
+    ).moved
+    assert not (
+        await store.write(partial(call_tx.approve, call.id, runs_here=runs_here, arguments='{"text":"more"}'))
+    ).moved
     assert metadata_of(await shown(store, call.id)) == state_of(call, status) | {"args": {"text": "less"}}
     events = await told(store)
     assert [kind for kind, _ in events] == ["tool.started", "space.message", "space.message"]
@@ -206,8 +244,8 @@ async def test_a_person_s_call_is_shown_as_theirs(store: Store) -> None:
     await a_space(store)
     named, stranger = (a_call(**SHOWN | {"agent": None, "principal": who}) for who in ("husam", "ops"))
     for call in (named, stranger):
-        await store.start_call(call)
-    messages = await store.spaces.messages("lobby")
+        await store.write(partial(call_tx.start_call, call))
+    messages = await store.read(partial(space_tx.messages, "lobby"))
     assert [(one.entity_id, one.sender_name, one.sender_type) for one in messages] == [
         ("husam", "Husam", "person"),
         ("ops", "ops", "person"),
@@ -219,14 +257,14 @@ async def awake(store: Store) -> Cycle:
     """An agent's cycle, in a space where it was spoken to."""
     await a_space(store)
     await said(store, "hi")
-    opened = await store.cycles.open("cycle_1", agent="ada", owner="gw_a")
+    opened = await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert opened is not None
     return opened.cycle
 
 
 async def began(store: Store, cycle: Cycle, call_id: str, **fields: Any) -> bool:
     usual = {"call_id": call_id, "space_id": "lobby", "tool": "chart", "agent_name": "Ada"}
-    return await store.spaces.begin_showing(cycle, **(usual | fields))
+    return await store.write(partial(space_tx.begin_showing, cycle, **(usual | fields)))
 
 
 async def test_a_call_that_the_model_begins_to_write_is_there_and_becomes_the_steps_call(store: Store) -> None:
@@ -239,8 +277,10 @@ async def test_a_call_that_the_model_begins_to_write_is_there_and_becomes_the_st
     await stepped(store, cycle, StepCall(call))
     assert metadata_of(await shown(store, call.id)) == state_of(call, "requires_action")
     assert (await shown(store, call.id)).seq == first.seq
-    await store.settle_submitted(call.id, done({"confirmed": True}))
-    assert await store.cycles.commit(cycle, consciousness="c", record=RECORD) is not None
+    await store.write(
+        partial(call_tx.settle_submitted, call.id, done({"confirmed": True}), large_result=store.large_result)
+    )
+    assert await store.write(partial(cycle_tx.commit, cycle, consciousness="c", record=RECORD)) is not None
     expected = ["tool.started", "space.message", "tool.done", "agent.inactive"]
     assert (await kinds(store))[2:] == expected
 
@@ -249,7 +289,7 @@ async def test_a_call_that_the_model_never_finished_ends_as_an_error(store: Stor
     cycle = await awake(store)
     for call_id in ("call_a", "call_b"):
         assert await began(store, cycle, call_id)
-    assert await store.spaces.drop_unshown(cycle)
+    assert await store.write(partial(space_tx.drop_unshown_of, cycle))
     for call_id in ("call_a", "call_b"):
         metadata = metadata_of(await shown(store, call_id))
         assert (metadata["status"], metadata["error"]) == ("error", "The agent began again.")
@@ -257,7 +297,7 @@ async def test_a_call_that_the_model_never_finished_ends_as_an_error(store: Stor
     names = {"streamId": "call_b", "runId": "cycle_1", "agentEntityId": "ada", "toolName": "chart"}
     assert last == ("tool.error", names | {"error": "The agent began again."})
     before = await kinds(store)
-    assert await store.spaces.drop_unshown(cycle)
+    assert await store.write(partial(space_tx.drop_unshown_of, cycle))
     assert await kinds(store) == before
 
 
@@ -273,11 +313,11 @@ async def test_whatever_ends_what_the_model_was_writing_ends_its_unfinished_call
     if ending == "step":
         await stepped(store, cycle, n=2)
     elif ending == "commit":
-        await store.cycles.commit(cycle, consciousness="c", record=RECORD)
+        await store.write(partial(cycle_tx.commit, cycle, consciousness="c", record=RECORD))
     elif ending == "abandon":
-        await store.cycles.abandon(cycle, reason="r", backoff_ms=0)
+        await store.write(partial(cycle_tx.abandon, cycle, reason="r", backoff_ms=0))
     else:
-        await store.enter("gw_b")
+        await store.write(partial(gateway_tx.enter, "gw_b", is_shared=store.is_shared))
         await taken_over(store, cycle)
     assert metadata_of(await shown(store, "call_again"))["status"] == "error"
     assert metadata_of(await shown(store, finished.id))["status"] == "running"
@@ -290,10 +330,10 @@ async def test_a_fenced_gateway_shows_and_drops_nothing(store: Store) -> None:
     paused = as_if_of(cycle, epoch=0)
     before = await told(store)
     assert not await began(store, paused, "call_b")
-    assert not await store.spaces.drop_unshown(paused)
+    assert not await store.write(partial(space_tx.drop_unshown_of, paused))
     assert await told(store) == before
     assert await began(store, cycle, "call_b", space_id="nowhere")
-    assert await store.spaces.get_message(call_message_id("call_b")) is None
+    assert await store.read(partial(space_tx.get_message, call_message_id("call_b"))) is None
 
 
 async def test_a_step_that_cannot_be_whole_shows_nothing(store: Store) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from jackfield.model.space import Sender
 from jackfield.protocol.sse import EventParser
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
+from jackfield.store import space_moves as space_tx
 from tests.waiting import PATIENCE
 
 WITHIN = PATIENCE
@@ -95,7 +97,7 @@ async def following(
 
 async def say(store: Store, text: str, *, space: str = "lobby", stream: str | None = None) -> int:
     """A message; its number."""
-    message = await store.spaces.post(space, sender=ANN, content=text, stream_id=stream)
+    message = await store.write(partial(space_tx.post_message, space, sender=ANN, content=text, stream_id=stream))
     assert message is not None
     return message.seq
 

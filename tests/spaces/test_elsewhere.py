@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncpg
 import pytest
@@ -11,9 +12,12 @@ from jackfield.spaces import feed, sharing
 from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.frames import MessageFailed, MessageStreaming
 from jackfield.spaces.service import SpaceService
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.postgres import PostgresStore
 from tests.requirement import requirement
 from tests.spaces.following import WITHIN, begin, following, say
+from tests.store.intercepting import intercept
 from tests.store.shared_postgres import opened
 
 STARTED = {"streamId": "call_1", "runId": "run_1", "agentEntityId": "ada", "toolName": "confirm"}
@@ -83,9 +87,9 @@ def test_arguments_wait_for_the_start_of_their_call_even_when_they_have_ended() 
 @pytest.fixture
 async def stores(postgres_url: str) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
     async with opened(postgres_url) as one, opened(postgres_url) as other:
-        await one.enter("gw_a")
-        await other.enter("gw_b")
-        await one.spaces.create("lobby", name="Lobby")
+        await one.write(partial(gateway_tx.enter, "gw_a", is_shared=one.is_shared))
+        await other.write(partial(gateway_tx.enter, "gw_b", is_shared=other.is_shared))
+        await one.write(partial(space_tx.create_space, "lobby", name="Lobby"))
         yield one, other
 
 
@@ -142,13 +146,13 @@ async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start
 ) -> None:
     here, there = rooms
     async with following(there) as follower:
-        await stores[0].spaces.add_event("lobby", "tool.started", STARTED)
+        await stores[0].write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
         begin(here, "call_1", tool="confirm")
         here.live.append("call_1", '{"question": "Book it?"}')
         await follower.until(lambda it: it.texts.get("call_1") == '{"question": "Book it?"}')
         assert follower.events[-1]["partialArgs"] == {"question": "Book it?"}
         here.live.end("call_1")
-        await stores[0].spaces.add_event("lobby", "tool.done", STARTED | {"result": True})
+        await stores[0].write(partial(space_tx.add_event, "lobby", "tool.done", STARTED | {"result": True}))
         await follower.event("tool.done")
         assert follower.kinds.index("tool.started") < follower.kinds.index("tool.streaming")
         assert follower.kinds[-1] == "tool.done"
@@ -177,7 +181,7 @@ async def test_what_a_dead_gateway_was_writing_has_failed(
         await follower.until(lambda it: "s1" in it.texts)
         assert here._sharing is not None
         await here._sharing.close()
-        await stores[0].leave("gw_a")
+        await stores[0].write(partial(gateway_tx.leave, "gw_a"))
         await follower.event("space.message.failed")
 
 
@@ -207,13 +211,13 @@ async def test_rows_are_written_seldom_and_are_gone_in_the_end(
     monkeypatch.setattr(sharing, "LINGER", 0.05)
     here, _ = rooms
     written: list[LiveStream] = []
-    plain = stores[0].spaces.put_live
+    plain = stores[0].write
 
     async def counted(stream: LiveStream) -> None:
         written.append(stream)
-        await plain(stream)
+        await plain(partial(space_tx.put_live, stream))
 
-    monkeypatch.setattr(stores[0].spaces, "put_live", counted)
+    intercept(monkeypatch, stores[0], space_tx.put_live, counted)
     loop = asyncio.get_running_loop()
     began = loop.time()
     begin(here, "s1")
@@ -221,10 +225,10 @@ async def test_rows_are_written_seldom_and_are_gone_in_the_end(
         here.live.append("s1", f"{number} ")
         await asyncio.sleep(0.003)
     seconds = loop.time() - began
-    assert [stream.text for stream in await stores[1].spaces.live_in("lobby")] != []
+    assert [stream.text for stream in await stores[1].read(partial(space_tx.live_in, "lobby"))] != []
     here.live.end("s1")
     async with asyncio.timeout(WITHIN):
-        while await stores[1].spaces.live_in("lobby"):  # noqa: ASYNC110 - the other gateway sets no event of ours
+        while await stores[1].read(partial(space_tx.live_in, "lobby")):  # noqa: ASYNC110 - the other gateway sets no event of ours
             await asyncio.sleep(0.01)
     assert len(written) <= 3 + seconds / sharing.PAUSE
     assert (written[-1].state, written[-1].text) == ("done", "".join(f"{number} " for number in range(200)))

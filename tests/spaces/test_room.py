@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -11,10 +12,12 @@ from jackfield.model.space import SpaceEvent
 from jackfield.spaces import live, subscription
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.memory import MemoryStore
-from jackfield.store.spaces import Spaces
 from tests.requirement import requirement
 from tests.spaces.following import Follower, begin, following, say
+from tests.store.intercepting import intercept
 
 STARTED = {"streamId": "call_1", "runId": "run_1", "agentEntityId": "ada", "toolName": "confirm"}
 
@@ -23,8 +26,8 @@ STARTED = {"streamId": "call_1", "runId": "run_1", "agentEntityId": "ada", "tool
 async def store() -> AsyncIterator[Store]:
     opened = MemoryStore()
     await opened.open()
-    await opened.enter("gw_a")
-    await opened.spaces.create("lobby", name="Lobby")
+    await opened.write(partial(gateway_tx.enter, "gw_a", is_shared=opened.is_shared))
+    await opened.write(partial(space_tx.create_space, "lobby", name="Lobby"))
     yield opened
     await opened.close()
 
@@ -107,15 +110,15 @@ async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
     store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    plain = Spaces.events
+    plain = store.read
 
-    async def counted(self: Spaces, space_id: str, after: int, limit: int) -> list[SpaceEvent]:
-        events = await plain(self, space_id, after, limit)
+    async def counted(space_id: str, after: int, limit: int) -> list[SpaceEvent]:
+        events = await plain(partial(space_tx.events_after, space_id, after, limit))
         reads.append(len(events))
         return events
 
     async with _crowd(room, 50) as crowd:
-        monkeypatch.setattr(Spaces, "events", counted)
+        intercept(monkeypatch, store, space_tx.events_after, counted)
         await say(store, "to all")
         for follower in crowd:
             await follower.event("space.message")
@@ -153,9 +156,9 @@ async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
 async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceService) -> None:
     await say(store, "last words")
     async with following(room) as follower:
-        await store.spaces.delete("lobby")
+        await store.write(partial(space_tx.delete_space, "lobby"))
         await follower.until(lambda it: it.is_over)
-    await store.spaces.create("lobby", name="Another")
+    await store.write(partial(space_tx.create_space, "lobby", name="Another"))
     async with following(room, after=1) as follower:
         assert follower.events[0]["lastSeq"] == 0
 
@@ -193,7 +196,7 @@ async def test_a_message_that_will_not_be_is_said_to_have_failed(room: SpaceServ
 @requirement("SPACE-event-streaming")
 async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: Store, room: SpaceService) -> None:
     async with following(room) as follower:
-        await store.spaces.add_event("lobby", "tool.started", STARTED)
+        await store.write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
         begin(room, "call_1", tool="confirm")
         room.live.append("call_1", '{"question": "Book')
         first = await follower.event("tool.streaming")
@@ -217,14 +220,14 @@ async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its
     async with following(room) as follower:
         for number in range(60):
             call = {**STARTED, "streamId": f"call_{number}"}
-            await store.spaces.add_event("lobby", "tool.started", call)
+            await store.write(partial(space_tx.add_event, "lobby", "tool.started", call))
             begin(room, f"call_{number}", tool="confirm")
             for piece in ('{"n": ', f"{number}", "}"):
                 room.live.append(f"call_{number}", piece)
                 if chance.random() < 0.3:
                     await asyncio.sleep(chance.random() / 1000)
             room.live.end(f"call_{number}")
-            await store.spaces.add_event("lobby", "tool.done", call | {"result": number})
+            await store.write(partial(space_tx.add_event, "lobby", "tool.done", call | {"result": number}))
         await follower.event("tool.done", count=60)
         for number in range(60):
             own = [event for event in follower.events if event.get("streamId") == f"call_{number}"]
@@ -236,7 +239,7 @@ async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its
 
 
 async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: Store, room: SpaceService) -> None:
-    await store.spaces.add_event("lobby", "tool.started", STARTED)
+    await store.write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
     begin(room, "call_1", tool="confirm")
     room.live.append("call_1", '{"question": "Book')
     begin(room, "s1")

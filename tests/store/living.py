@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.ids import new_id
-from jackfield.store import Store, moves
+from jackfield.store import Store, scripts
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
 from jackfield.store.cycle_moves import Builtin, Cycle, CycleRecord, Opened, StepCall
 from jackfield.store.inboxes import InboxEvent
-from jackfield.store.moves import Script
-from jackfield.store.statements import make_statement
+from jackfield.store.scripts import Script, Sql
 from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
 RECORD = CycleRecord(summary="Said hello.", input_tokens=120, output_tokens=30)
@@ -21,13 +23,15 @@ RECORD = CycleRecord(summary="Said hello.", input_tokens=120, output_tokens=30)
 async def tell(store: Store, agent: str, *event_ids: str) -> None:
     """Put events into an inbox."""
     for event_id in event_ids:
-        assert await store.inbox.push(agent, event_id=event_id, type="space_message", data='{"text":"hi"}')
+        assert await store.write(
+            partial(inbox_tx.push_event, agent, event_id=event_id, type="space_message", data='{"text":"hi"}')
+        )
 
 
 async def woken(store: Store, agent: str = "ada", *, owner: str = "gw_a", events: tuple[str, ...] = ("e1",)) -> Opened:
     """An agent that has just woken for these events."""
     await tell(store, agent, *events)
-    opened = await store.cycles.open(new_id("cycle"), agent=agent, owner=owner)
+    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=owner))
     assert opened is not None
     return opened
 
@@ -56,12 +60,14 @@ def over(outcome: Done | Failed) -> Builtin:
 async def known(store: Store, *agents: str) -> None:
     """There are these agents, switched on."""
     for agent in agents:
-        await store.minds.put_agent(agent, definition="{}", origin="api")
+        await store.write(partial(agent_tx.put_agent, agent, definition="{}", origin="api"))
 
 
 async def stepped(store: Store, cycle: Cycle, *calls: StepCall, n: int = 1) -> list[str]:
     """The ids of a step's calls."""
-    written = await store.cycles.take_step(cycle, n=n, message=f'{{"step":{n}}}', calls=calls)
+    written = await store.write(
+        partial(cycle_tx.take_step, cycle, n=n, message=f'{{"step":{n}}}', calls=calls, large_result=store.large_result)
+    )
     assert written is not None
     return [call.id for call in written]
 
@@ -69,7 +75,7 @@ async def stepped(store: Store, cycle: Cycle, *calls: StepCall, n: int = 1) -> l
 async def taken_over(store: Store, cycle: Cycle, *, owner: str = "gw_b") -> Cycle:
     """The cycle as a second gateway has it after the first was found dead. The first does not know."""
     await run(store, "UPDATE gateways SET dead = 1 WHERE id = :id", id=cycle.owner)
-    taken = await store.cycles.take_over(cycle, owner=owner)
+    taken = await store.write(partial(cycle_tx.take_over, cycle, owner=owner))
     assert taken is not None
     return taken
 
@@ -80,7 +86,7 @@ async def inbox_of(store: Store, agent: str = "ada") -> dict[str, str]:
 
 
 async def events_of(store: Store, agent: str = "ada") -> list[InboxEvent]:
-    events, _ = await store.inbox.page(agent, limit=1_000)
+    events, _ = await store.read(partial(inbox_tx.inbox_page, agent, limit=1_000))
     return events
 
 
@@ -92,8 +98,8 @@ async def all_that_is_kept(store: Store) -> dict[str, list[dict[str, Any]]]:
 
 
 async def run(store: Store, sql: str, **values: Any) -> list[dict[str, Any]]:
-    statement = make_statement("of the test", sql, store.placeholder)
-    return [dict(row) for row in await store._write(partial(moves.run, statement, **values))]
+    statement = Sql("of the test", sql)
+    return [dict(row) for row in await store.write(partial(scripts.run, statement, **values))]
 
 
 def data_of(event: InboxEvent) -> Any:

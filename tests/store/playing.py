@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -20,12 +20,15 @@ from msgspec.structs import replace
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.model.space import call_message_id
-from jackfield.store import Moved, Report, Store, moves, open_store, postgres_server, sqlite_words
+from jackfield.store import Moved, Report, Store, moves, open_store, postgres_server, scripts, sqlite_words
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import moves as call_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import cycle_from
-from jackfield.store.rows import Row as StoredRow
 from jackfield.store.rows import call_from
+from jackfield.store.scripts import Row as StoredRow
+from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
-from jackfield.store.statements import make_statement
 from tests.store.living import known
 from tests.store.protocol import Cycle, Event, Lease, Row
 
@@ -37,6 +40,9 @@ TABLES = ("calls", "inbox", "gateways", "cycles", "steps", "consciousness", "spa
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "orphaned_waits", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 CLOCK = "(SELECT now FROM test_clock)"
+
+
+T = TypeVar("T")
 
 
 class Bench:
@@ -64,6 +70,14 @@ class Bench:
 
         return self.run(done())
 
+    def write(self, store: Store, script: Callable[[], Script[T]]) -> T:
+        """Run a transaction."""
+
+        async def written() -> T:
+            return await store.write(script)
+
+        return self.run(written())
+
     def rows(self) -> dict[str, Row]:
         return {row.id: row for row in map(from_store, self.run(self._read("SELECT * FROM calls")))}
 
@@ -80,17 +94,19 @@ class Bench:
         """All there is to see now, by every query of the sweeper and the tool servers."""
         store, stored = self.stores[0], await self._read("SELECT * FROM calls")
         gateways = await self._read("SELECT id, alive_until, dead FROM gateways")
-        found = {query: set(await store.ids_in(query)) for query in SWEEPS}
-        found["orphaned_calls"] = _ids(await store.orphaned_calls())
-        found["orphaned_parks"] = _ids(await store.orphaned_parks())
-        found["unclaimed_calls"] = _ids(await store.unclaimed_calls())
-        found["settled_among"] = set(await store.settled_among([*(row["id"] for row in stored), "tools", "offer:x"]))
-        found["orphaned_cycles"] = {cycle.id for cycle in await store.cycles.orphaned()}
-        found["agents_to_wake"] = set(await store.cycles.agents_to_wake())
+        found = {query: set(await store.read(partial(call_tx.ids_in, query))) for query in SWEEPS}
+        found["orphaned_calls"] = _ids(await store.read(call_tx.orphaned_calls))
+        found["orphaned_parks"] = _ids(await store.read(call_tx.orphaned_parks))
+        found["unclaimed_calls"] = _ids(await store.read(call_tx.unclaimed_calls))
+        found["settled_among"] = set(
+            await store.read(partial(call_tx.settled_among, [*(row["id"] for row in stored), "tools", "offer:x"]))
+        )
+        found["orphaned_cycles"] = {cycle.id for cycle in await store.read(cycle_tx.orphaned_cycles)}
+        found["agents_to_wake"] = set(await store.read(cycle_tx.agents_to_wake))
         for tool in tools:
-            found[f"to offer: {tool}"] = _ids(await store.calls_to_offer(tool))
+            found[f"to offer: {tool}"] = _ids(await store.read(partial(call_tx.calls_to_offer, tool)))
         for client in clients:
-            found[f"offered to: {client}"] = _ids(await store.calls_offered_to(client))
+            found[f"offered to: {client}"] = _ids(await store.read(partial(call_tx.calls_offered_to, client)))
         return Sight(
             stored=stored,
             events=await self._read(EVENTS),
@@ -103,13 +119,13 @@ class Bench:
         )
 
     def _write(self, sql: str, **values: Any) -> None:
-        self.do(lambda: self.stores[0]._write(partial(moves.run, self._statement(sql), **values)))
+        self.do(lambda: self.stores[0].write(partial(scripts.run, self._statement(sql), **values)))
 
     async def _read(self, sql: str) -> list[StoredRow]:
-        return list(await self.stores[0]._read(partial(moves.run, self._statement(sql))))
+        return list(await self.stores[0].read(partial(scripts.run, self._statement(sql))))
 
     def _statement(self, sql: str) -> Any:
-        return make_statement("of the test", sql, self.stores[0].placeholder)
+        return Sql("of the test", sql)
 
 
 class Shown(Struct, frozen=True, rename="camel"):
@@ -155,7 +171,7 @@ def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
         bench._write("CREATE TABLE test_clock (now BIGINT)")
         bench._write("INSERT INTO test_clock (now) VALUES (0)")
         runner.run(known(stores[0], *AGENTS))
-        runner.run(stores[0].spaces.ensure(SPACE, name="Lobby"))
+        bench.do(lambda: stores[0].write(partial(space_tx.ensure_space, SPACE, name="Lobby")))
         try:
             yield bench
         finally:
@@ -167,42 +183,63 @@ def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
 Player = Callable[..., Awaitable[Moved | bool]]
 
 PLAYERS: dict[str, Player] = {
-    "submit": lambda store, id_, outcome: store.settle_submitted(id_, to_outcome(outcome)),
-    "executed": lambda store, id_, outcome, attempt: store.settle_executed(
-        id_, to_outcome(outcome), attempt=attempt, duration_ms=1.0
+    "submit": lambda store, id_, outcome: store.write(
+        partial(call_tx.settle_submitted, id_, to_outcome(outcome), large_result=store.large_result)
     ),
-    "reject": lambda store, id_: store.settle_rejected(id_, _failed("rejected")),
-    "cancel": lambda store, id_: store.settle_cancelled(id_, _failed("cancelled")),
-    "expire": lambda store, id_: store.settle_expired(id_, _failed("expired")),
-    "overdue": lambda store, id_: store.settle_overdue(id_, _failed("timeout")),
-    "flip": lambda store, id_: store.flip(id_),
-    "abandon": lambda store, id_: store.abandon_wait(id_),
-    "report": lambda store, id_, limit, holder, offer, begins: store.report_progress(
-        id_, limit_ms=limit, report=Report(holder=holder, attempt=offer, begins=begins)
+    "executed": lambda store, id_, outcome, attempt: store.write(
+        partial(
+            call_tx.settle_executed,
+            id_,
+            to_outcome(outcome),
+            attempt=attempt,
+            duration_ms=1.0,
+            large_result=store.large_result,
+        )
     ),
-    "approve_to_run": lambda store, id_, arguments: store.approve(id_, runs_here=True, arguments=arguments),
-    "approve_to_wait": lambda store, id_, arguments: store.approve(id_, runs_here=False, arguments=arguments),
-    "claim": lambda store, id_, owner: store.claim(id_, owner=owner),
-    "reclaim": lambda store, id_, owner, seen: store.reclaim(id_, owner=owner, seen=seen),
+    "reject": lambda store, id_: store.write(
+        partial(call_tx.settle_rejected, id_, _failed("rejected"), large_result=store.large_result)
+    ),
+    "cancel": lambda store, id_: store.write(partial(call_tx.settle_cancelled, id_, _failed("cancelled"))),
+    "expire": lambda store, id_: store.write(partial(call_tx.settle_expired, id_, _failed("expired"))),
+    "overdue": lambda store, id_: store.write(partial(call_tx.settle_overdue, id_, _failed("timeout"))),
+    "flip": lambda store, id_: store.write(partial(call_tx.flip, id_)),
+    "abandon": lambda store, id_: store.write(partial(call_tx.abandon_wait, id_)),
+    "report": lambda store, id_, limit, holder, offer, begins: store.write(
+        partial(
+            call_tx.report_progress, id_, limit_ms=limit, report=Report(holder=holder, attempt=offer, begins=begins)
+        )
+    ),
+    "approve_to_run": lambda store, id_, arguments: store.write(
+        partial(call_tx.approve, id_, runs_here=True, arguments=arguments)
+    ),
+    "approve_to_wait": lambda store, id_, arguments: store.write(
+        partial(call_tx.approve, id_, runs_here=False, arguments=arguments)
+    ),
+    "claim": lambda store, id_, owner: store.write(partial(call_tx.claim, id_, owner=owner)),
+    "reclaim": lambda store, id_, owner, seen: store.write(partial(call_tx.reclaim, id_, owner=owner, seen=seen)),
     "park": lambda store, id_, owner, attempt: _parked(store, id_, owner=owner, attempt=attempt),
     "resume": lambda store, id_, owner, seen: _resumed(store, id_, owner=owner, attempt=seen),
-    "interrupt": lambda store, id_, owner: store.settle_parked(id_, _failed("interrupted"), owner=owner),
-    "mark_sent": lambda store, id_: store.mark_sent(id_),
-    "give": lambda store, id_: store.give(id_),
-    "offer": lambda store, id_, client, gateway: store.offer(id_, client=client, gateway=gateway),
+    "interrupt": lambda store, id_, owner: store.write(
+        partial(call_tx.settle_parked, id_, _failed("interrupted"), owner=owner)
+    ),
+    "mark_sent": lambda store, id_: store.write(partial(call_tx.mark_sent, id_)),
+    "give": lambda store, id_: store.write(partial(call_tx.give, id_)),
+    "offer": lambda store, id_, client, gateway: store.write(
+        partial(call_tx.offer, id_, client=client, gateway=gateway)
+    ),
 }
 """The move of each name in `protocol.CALL_MOVES`, on a store."""
 
 
 async def _parked(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
     """T13 without the question's own row, which the machine knows nothing of."""
-    return await store._write(partial(moves._shown_move, "park", call_id, attempt=attempt, owner=owner))
+    return await store.write(partial(moves._shown_move, "park", call_id, attempt=attempt, owner=owner))
 
 
 async def _resumed(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
-    call = await store.get_call(call_id)
+    call = await store.read(partial(call_tx.get_call, call_id))
     left_ms = 0 if call is None else call.timeout_ms
-    return await store.resume(call_id, attempt=attempt, owner=owner, left_ms=left_ms)
+    return await store.write(partial(call_tx.resume, call_id, attempt=attempt, owner=owner, left_ms=left_ms))
 
 
 async def play(store: Store, name: str, call_id: str, **values: Any) -> bool:

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
 
+from jackfield.store import gateways as gateway_tx
 from jackfield.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     async with opened(postgres_url) as one:
-        await one.enter("gw_a")
+        await one.write(partial(gateway_tx.enter, "gw_a", is_shared=one.is_shared))
         yield one
 
 
@@ -25,7 +27,7 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
 async def other(store: PostgresStore, postgres_url: str) -> AsyncIterator[PostgresStore]:
     """The store of a second gateway on the same database."""
     async with opened(postgres_url) as one:
-        await one.enter("gw_b")
+        await one.write(partial(gateway_tx.enter, "gw_b", is_shared=one.is_shared))
         yield one
 
 

@@ -5,6 +5,7 @@ The machine of `test_moves_machine.py`, with agents that wake, take steps, are t
 
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
 from jackfield.store.cycle_moves import Cycle as StoredCycle
 from jackfield.store.cycle_moves import CycleRecord, StepCall, cycle_from
 from tests.store import cycle_protocol
@@ -59,8 +62,8 @@ class CycleMoves(Moves):
     @rule(agent=LIVING, via=VIA)
     def an_event_comes(self, agent: str, via: int) -> None:
         event_id = f"e{len(self.world.events):03}"
-        pushed = self.store(via).inbox.push(agent, event_id=event_id, type="space_message", data="{}")
-        assert self.bench.run(pushed)
+        pushed = partial(inbox_tx.push_event, agent, event_id=event_id, type="space_message", data="{}")
+        assert self.bench.write(self.store(via), pushed)
         self.world = cycle_protocol.push(self.world, event_id, agent=agent)
 
     @rule(agent=LIVING, owner=OWNER, via=VIA)
@@ -68,7 +71,7 @@ class CycleMoves(Moves):
         """T8"""
         cycle_id = f"cycle_{len(self.world.cycles):03}"
         after = cycle_protocol.open_cycle(self.world, cycle_id, agent=agent, owner=owner)
-        opened = self.bench.run(self.store(via).cycles.open(cycle_id, agent=agent, owner=owner))
+        opened = self.bench.write(self.store(via), partial(cycle_tx.open_cycle, cycle_id, agent=agent, owner=owner))
         assert (opened is None) == (after is None), f"T8 for {agent} came to {opened}"
         if opened is not None and after is not None:
             assert tuple(event.event_id for event in opened.events) == after.cycles[cycle_id].consumed
@@ -82,8 +85,15 @@ class CycleMoves(Moves):
         rows = [self.row_of(number, *call) for number, call in enumerate(calls)]
         epoch, n = cycle.epoch + off, cycle_protocol.next_step(self.world, cycle)
         after = cycle_protocol.take_step(self.world, cycle, epoch=epoch, message="{}", rows=rows)
-        step = self.store(via).cycles.take_step(held(cycle, epoch), n=n, message="{}", calls=[*map(step_call, rows)])
-        self.moved(after, self.bench.run(step))
+        step = partial(
+            cycle_tx.take_step,
+            held(cycle, epoch),
+            n=n,
+            message="{}",
+            calls=[*map(step_call, rows)],
+            large_result=self.store(via).large_result,
+        )
+        self.moved(after, self.bench.write(self.store(via), step))
 
     @precondition(lambda self: self.world.cycles)
     @rule(pick=PICK, owner=OWNER, off=OFF_BY, via=VIA)
@@ -92,7 +102,9 @@ class CycleMoves(Moves):
         cycle = self.cycle_at(pick)
         seen = cycle.epoch + off
         after = cycle_protocol.take_over(self.world, cycle, seen=seen, owner=owner)
-        self.moved(after, self.bench.run(self.store(via).cycles.take_over(held(cycle, seen), owner=owner)))
+        self.moved(
+            after, self.bench.write(self.store(via), partial(cycle_tx.take_over, held(cycle, seen), owner=owner))
+        )
 
     @precondition(lambda self: self.world.cycles)
     @rule(pick=PICK, off=OFF_BY, via=VIA)
@@ -101,8 +113,8 @@ class CycleMoves(Moves):
         cycle = self.cycle_at(pick)
         epoch, mind = cycle.epoch + off, f"after {cycle.id}"
         after = cycle_protocol.commit(self.world, cycle, epoch=epoch, mind=mind)
-        commit = self.store(via).cycles.commit(held(cycle, epoch), consciousness=mind, record=CycleRecord())
-        self.moved(after, self.bench.run(commit))
+        commit = partial(cycle_tx.commit, held(cycle, epoch), consciousness=mind, record=CycleRecord())
+        self.moved(after, self.bench.write(self.store(via), commit))
 
     @precondition(lambda self: self.world.cycles)
     @rule(pick=PICK, off=OFF_BY, backoff=st.sampled_from(SPANS), via=VIA)
@@ -111,8 +123,8 @@ class CycleMoves(Moves):
         cycle = self.cycle_at(pick)
         epoch = cycle.epoch + off
         after = cycle_protocol.abandon(self.world, cycle, epoch=epoch, backoff=backoff)
-        abandon = self.store(via).cycles.abandon(held(cycle, epoch), reason="test", backoff_ms=backoff)
-        self.moved(after, self.bench.run(abandon))
+        abandon = partial(cycle_tx.abandon, held(cycle, epoch), reason="test", backoff_ms=backoff)
+        self.moved(after, self.bench.write(self.store(via), abandon))
 
     def check_cycles(self, sight: Sight) -> None:
         assert {row["id"]: cycle_of(row) for row in sight.cycles} == self.world.cycles

@@ -7,7 +7,8 @@ import asyncpg
 import pytest
 
 from jackfield.model.call import CallStatus, done
-from jackfield.store import listening, moves
+from jackfield.store import listening
+from jackfield.store import moves as call_tx
 from jackfield.store.postgres import PostgresStore
 from tests.store.making import a_waiting_call
 from tests.store.shared_postgres import listening_pids
@@ -20,20 +21,20 @@ async def test_what_is_written_at_one_gateway_wakes_who_waits_at_another(
     store: PostgresStore, other: PostgresStore
 ) -> None:
     call = a_waiting_call()
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     with store.bus.listen(call.id) as here, other.bus.listen(call.id) as there:
-        await store.settle_submitted(call.id, done(1))
+        await store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
         async with asyncio.timeout(5):
             await here.wait()
             await there.wait()
-    kept = await other.get_call(call.id)
+    kept = await other.read(partial(call_tx.get_call, call.id))
     assert kept is not None
     assert kept.status is CallStatus.COMPLETED
 
 
 async def test_ids_of_a_large_batch_are_all_heard(store: PostgresStore, other: PostgresStore) -> None:
     calls = [a_waiting_call() for _ in range(600)]
-    await asyncio.gather(*(store.start_call(call) for call in calls))
+    await asyncio.gather(*(store.write(partial(call_tx.start_call, call)) for call in calls))
     heard: set[str] = set()
     all_heard = asyncio.Event()
     publish = other.bus.publish
@@ -45,7 +46,12 @@ async def test_ids_of_a_large_batch_are_all_heard(store: PostgresStore, other: P
             all_heard.set()
 
     other.bus.publish = noted  # type: ignore[method-assign]
-    await asyncio.gather(*(store.settle_submitted(call.id, done(1)) for call in calls))
+    await asyncio.gather(
+        *(
+            store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
+            for call in calls
+        )
+    )
     async with asyncio.timeout(5):
         await all_heard.wait()
     assert heard == {call.id for call in calls}
@@ -53,7 +59,9 @@ async def test_ids_of_a_large_batch_are_all_heard(store: PostgresStore, other: P
 
 async def test_own_writes_are_published_once(store: PostgresStore, other: PostgresStore) -> None:
     mine, theirs = a_waiting_call(), a_waiting_call()
-    await asyncio.gather(store.start_call(mine), store.start_call(theirs))
+    await asyncio.gather(
+        store.write(partial(call_tx.start_call, mine)), store.write(partial(call_tx.start_call, theirs))
+    )
     published: list[str] = []
     publish = store.bus.publish
 
@@ -63,10 +71,10 @@ async def test_own_writes_are_published_once(store: PostgresStore, other: Postgr
 
     store.bus.publish = noted  # type: ignore[method-assign]
     with store.bus.listen(theirs.id) as written, other.bus.listen(mine.id) as heard:
-        await store.settle_submitted(mine.id, done(1))
+        await store.write(partial(call_tx.settle_submitted, mine.id, done(1), large_result=store.large_result))
         async with asyncio.timeout(5):
             await heard.wait()
-            await other.settle_submitted(theirs.id, done(1))
+            await other.write(partial(call_tx.settle_submitted, theirs.id, done(1), large_result=other.large_result))
             await written.wait()
     assert published == [mine.id, theirs.id]
 
@@ -75,21 +83,21 @@ async def test_a_listener_that_was_cut_off_comes_back_and_wakes_all(
     store: PostgresStore, other: PostgresStore, outside: "Connection"
 ) -> None:
     call = a_waiting_call()
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     with other.bus.listen("call_of_nobody") as anything, other.bus.listen(call.id) as written:
         for pid in await listening_pids(outside):
             await outside.execute("SELECT pg_terminate_backend($1)", pid)
         async with asyncio.timeout(5):
             await anything.wait()
         written.clear()
-        await store.settle_submitted(call.id, done(1))
+        await store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
         async with asyncio.timeout(5):
             await written.wait()
 
 
 async def test_a_topic_too_long_to_be_told_wakes_all(store: PostgresStore, other: PostgresStore) -> None:
     with other.bus.listen("call_of_nobody") as anything:
-        await store._write(partial(moves.one, "beat", id="gw_a"), wakes="long" * 2_000)
+        store.wake("long" * 2_000)
         async with asyncio.timeout(5):
             await anything.wait()
 

@@ -7,6 +7,7 @@ each step. What must hold whatever the model says (a final row never changes, on
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,8 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from jackfield.store import Store
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.store import cycle_protocol, protocol
 from tests.store.drawn_moves import (
@@ -113,7 +116,13 @@ class Moves(RuleBasedStateMachine):
         fields = {"idempotent": False, "waiter": None, "tool": "weather", "timeout": 10, "expires_in": 10}
         row = self.new_row(agent=agent, status="running", owner="gw_a", **fields)
         settled = to_outcome(outcome)
-        self.bench.do(lambda: self.store(0).record_settled(to_call(row), settled, age_ms=0, duration_ms=1.0))
+        self.bench.do(
+            lambda: self.store(0).write(
+                call_tx.SettledCall(
+                    to_call(row), settled, age_ms=0, duration_ms=1.0, large_result=self.store(0).large_result
+                )
+            )
+        )
         self.world = protocol.start_settled(self.world, row, outcome)
 
     for _group in GROUPS:
@@ -171,12 +180,12 @@ class Moves(RuleBasedStateMachine):
     @rule(gateway=st.sampled_from(GATEWAYS), what=st.sampled_from(("enters", "beats", "buries")))
     def a_gateway(self, gateway: str, what: str) -> None:
         if what == "buries":
-            buried = self.bench.run(self.store(0).bury_late(besides=gateway))
+            buried = self.bench.write(self.store(0), partial(gateway_tx.bury_late, besides=gateway))
             assert set(buried) == protocol.late_gateways(self.world, besides=gateway)
             self.world = protocol.bury(self.world, besides=gateway)
         elif what == "beats":
             after = protocol.beat(self.world, gateway=gateway)
-            assert self.bench.run(self.store(0).beat(gateway)) == (after is not None)
+            assert self.bench.write(self.store(0), partial(gateway_tx.beat, gateway)) == (after is not None)
             self.world = after or self.world
         elif gateway not in self.world.gateways:
             self.enter(gateway)
@@ -184,10 +193,10 @@ class Moves(RuleBasedStateMachine):
     @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from(GATEWAYS), of_the_dead=st.booleans())
     def offers_are_released(self, client: str, gateway: str, *, of_the_dead: bool) -> None:
         if of_the_dead:
-            self.bench.run(self.store(0).release_offers())
+            self.bench.write(self.store(0), call_tx.release_offers)
             self.world = protocol.release_all(self.world)
         else:
-            self.bench.run(self.store(0).server_left(client, gateway=gateway))
+            self.bench.write(self.store(0), partial(call_tx.server_left, client, gateway=gateway))
             self.world = protocol.server_left(self.world, client=client, gateway=gateway)
 
     @invariant()
@@ -268,12 +277,12 @@ class Moves(RuleBasedStateMachine):
 
     def started(self, kind: str, agent: str | None, *, owner: str, via: int, **fields: Any) -> str:
         row = self.new_row(agent=agent, owner=owner if kind == "running" else None, **BEGINNINGS[kind], **fields)
-        self.bench.do(lambda: self.store(via).start_call(to_call(row)))
+        self.bench.do(lambda: self.store(via).write(partial(call_tx.start_call, to_call(row))))
         self.world = protocol.start(self.world, row)
         return row.id
 
     def enter(self, gateway: str) -> None:
-        self.bench.run(self.store(0).enter(gateway))
+        self.bench.write(self.store(0), partial(gateway_tx.enter, gateway, is_shared=self.store(0).is_shared))
         self.world = protocol.enter(self.world, gateway=gateway, shared=self.bench.is_shared)
 
     def in_order(self, call: str, *moves: Move) -> tuple[World, list[bool]]:

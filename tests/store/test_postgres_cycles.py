@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.ids import new_id
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import moves as call_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.moves import Moved
 from jackfield.store.postgres import PostgresStore
@@ -27,7 +30,7 @@ async def test_of_two_gateways_that_wake_an_agent_one_does(store: PostgresStore,
     for agent in agents:
         await tell(store, agent, f"{agent}_1", f"{agent}_2")
     tries = [
-        gateway.cycles.open(new_id("cycle"), agent=agent, owner=owner)
+        gateway.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=owner))
         for agent in agents
         for gateway, owner in ((store, "gw_a"), (other, "gw_b"))
     ]
@@ -42,10 +45,11 @@ async def test_of_two_gateways_that_take_a_cycle_over_one_does(store: PostgresSt
     for n in range(ROUNDS):
         cycle = (await woken(store, f"agent_{n:02}", owner="gw_gone", events=(f"e{n}",))).cycle
         both = await asyncio.gather(
-            store.cycles.take_over(cycle, owner="gw_a"), other.cycles.take_over(cycle, owner="gw_b")
+            store.write(partial(cycle_tx.take_over, cycle, owner="gw_a")),
+            other.write(partial(cycle_tx.take_over, cycle, owner="gw_b")),
         )
         [taken] = [one for one in both if one is not None]
-        assert await other.cycles.get(cycle.id) == taken
+        assert await other.read(partial(cycle_tx.get_cycle, cycle.id)) == taken
         assert (taken.epoch, taken.tries) == (2, 2)
 
 
@@ -57,11 +61,11 @@ async def test_a_commit_and_a_take_over_at_once_are_one_or_the_other(
         agent = f"agent_{n:02}"
         cycle = (await woken(store, agent, owner="gw_paused", events=(f"e{n}",))).cycle
         committed, taken = await asyncio.gather(
-            store.cycles.commit(cycle, consciousness="mine", record=RECORD),
-            other.cycles.take_over(cycle, owner="gw_b"),
+            store.write(partial(cycle_tx.commit, cycle, consciousness="mine", record=RECORD)),
+            other.write(partial(cycle_tx.take_over, cycle, owner="gw_b")),
         )
         assert (committed is None) != (taken is None)
-        assert (await store.cycles.consciousness(agent) is None) == (committed is None)
+        assert (await store.read(partial(cycle_tx.get_consciousness, agent)) is None) == (committed is None)
         expected = "processing" if committed is None else "processed"
         assert await inbox_of(store, agent) == {f"e{n}": expected}
 
@@ -75,7 +79,7 @@ async def test_a_gateway_that_looked_before_anothers_whole_cycle_opens_none(
             "INSERT INTO cycles (id, agent, status, owner, epoch, tries, number, created_at) "
             "VALUES ('cycle_0', 'ada', 'open', 'gw_b', 1, 1, 7, 0)"
         )
-        late = asyncio.create_task(store.cycles.open("cycle_1", agent="ada", owner="gw_a"))
+        late = store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
         await until_waiting(outside)
         await outside.execute("UPDATE inbox SET status = 'processed', cycle_id = 'cycle_0'")
         await outside.execute("UPDATE cycles SET status = 'done'")
@@ -92,11 +96,11 @@ async def test_a_step_under_way_is_in_the_failure_that_comes_after_it(
         await outside.execute("LOCK TABLE steps IN ACCESS EXCLUSIVE MODE")
         step = asyncio.create_task(stepped(store, cycle, StepCall(a_waiting_call())))
         await until_waiting(outside)
-        giving_up = asyncio.create_task(other.cycles.abandon(cycle, reason="removed", backoff_ms=0))
+        giving_up = other.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside, count=2)
     [call_id] = await step
     assert await giving_up is not None
-    call = await store.get_call(call_id)
+    call = await store.read(partial(call_tx.get_call, call_id))
     assert call is not None
     assert (call.status, call.delivery) == (CallStatus.PENDING, Delivery.INBOX)
 
@@ -107,8 +111,20 @@ Settle = Callable[[PostgresStore, str], Coroutine[Any, Any, Moved]]
 @pytest.mark.parametrize(
     ("make", "settle"),
     [
-        (a_call, lambda store, id_: store.settle_executed(id_, done(1), attempt=1, duration_ms=1.0)),
-        (a_waiting_call, lambda store, id_: store.settle_submitted(id_, done(1))),
+        (
+            a_call,
+            lambda store, id_: store.write(
+                partial(
+                    call_tx.settle_executed, id_, done(1), attempt=1, duration_ms=1.0, large_result=store.large_result
+                )
+            ),
+        ),
+        (
+            a_waiting_call,
+            lambda store, id_: store.write(
+                partial(call_tx.settle_submitted, id_, done(1), large_result=store.large_result)
+            ),
+        ),
     ],
     ids=["running", "waiting"],
 )
@@ -119,9 +135,9 @@ async def test_an_answer_that_comes_while_a_cycle_is_given_up_waits_and_reaches_
     [call_id] = await stepped(store, cycle, StepCall(make()))
     async with outside.transaction():
         await outside.execute("SELECT 1 FROM inbox FOR UPDATE")
-        giving_up = asyncio.create_task(store.cycles.abandon(cycle, reason="removed", backoff_ms=0))
+        giving_up = store.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside)
-        settling = asyncio.create_task(settle(other, call_id))
+        settling = asyncio.ensure_future(settle(other, call_id))
         await until_waiting(outside, count=2)
     assert await giving_up is not None
     moved = await settling
@@ -140,7 +156,7 @@ async def test_an_answer_under_way_when_a_cycle_is_given_up_reaches_the_inbox(
         await outside.execute(
             "UPDATE calls SET status = 'completed', delivery = 'inline', result = '1' WHERE id = $1", call_id
         )
-        giving_up = asyncio.create_task(store.cycles.abandon(cycle, reason="removed", backoff_ms=0))
+        giving_up = store.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside)
     assert await giving_up is not None
     assert sorted(await inbox_of(store)) == sorted(["e1", f"cf:{cycle.id}", f"tr:{call_id}"])

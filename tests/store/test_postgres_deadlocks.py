@@ -1,6 +1,7 @@
 """Deadlocks in PostgreSQL: our own stores make none, and one that somebody else brings about is not felt."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -8,11 +9,14 @@ import pytest
 
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import moves as call_tx
 from jackfield.store import space_moves
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Builtin, Cycle, CycleStatus, Notice, StepCall
-from jackfield.store.moves import Script
 from jackfield.store.postgres import PostgresStore
-from jackfield.store.statements import Statement
+from jackfield.store.scripts import Script, Sql
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
 from tests.store.gathering import a_space, kinds, said
@@ -34,10 +38,18 @@ async def test_two_gateways_settle_the_same_calls_and_each_has_one_winner(
     store: PostgresStore, other: PostgresStore, outside: "Connection"
 ) -> None:
     calls = [a_pending_call(agent="ada") for _ in range(150)]
-    await asyncio.gather(*(store.start_call(call) for call in calls))
-    here = [store.settle_submitted(call.id, done("here")) for call in calls]
-    there = [other.settle_submitted(call.id, done("there")) for call in reversed(calls)]
-    cancels = [other.settle_cancelled(call.id, Failed("cancelled", "stop")) for call in calls[::3]]
+    await asyncio.gather(*(store.write(partial(call_tx.start_call, call)) for call in calls))
+    here = [
+        store.write(partial(call_tx.settle_submitted, call.id, done("here"), large_result=store.large_result))
+        for call in calls
+    ]
+    there = [
+        other.write(partial(call_tx.settle_submitted, call.id, done("there"), large_result=other.large_result))
+        for call in reversed(calls)
+    ]
+    cancels = [
+        other.write(partial(call_tx.settle_cancelled, call.id, Failed("cancelled", "stop"))) for call in calls[::3]
+    ]
     moved = await asyncio.gather(*here, *there, *cancels)
     winners = [move.call.id for move in moved if move.moved and move.call is not None]
     assert sorted(winners) == sorted(call.id for call in calls)
@@ -52,7 +64,7 @@ async def test_batches_that_want_the_same_rows_in_opposite_order_do_not_deadlock
     """Different statements, so that no two neighbours travel together, each batch begun while the other holds rows."""
     for _ in range(10):
         calls = [a_call(idempotent=True) for _ in range(24)]
-        await asyncio.gather(*(store.start_call(call) for call in calls))
+        await asyncio.gather(*(store.write(partial(call_tx.start_call, call)) for call in calls))
         await asyncio.gather(*(_churn(store, calls)), *(_churn(other, calls[::-1])))
     assert await deadlocks(outside, of=[store, other]) == 0
 
@@ -60,19 +72,43 @@ async def test_batches_that_want_the_same_rows_in_opposite_order_do_not_deadlock
 def _churn(store: PostgresStore, calls: list[Call]) -> list["asyncio.Future[object]"]:
     acts: list[asyncio.Future[object]] = []
     for number, call in enumerate(calls):
-        move = store.reclaim(call.id, owner="gw_x", seen=1) if number % 2 else store.mark_sent(call.id)
+        move = (
+            store.write(partial(call_tx.reclaim, call.id, owner="gw_x", seen=1))
+            if number % 2
+            else store.write(partial(call_tx.mark_sent, call.id))
+        )
         acts.append(asyncio.ensure_future(move))
-        acts.append(asyncio.ensure_future(store.settle_executed(call.id, done(1), attempt=1, duration_ms=1.0)))
+        acts.append(
+            asyncio.ensure_future(
+                store.write(
+                    partial(
+                        call_tx.settle_executed,
+                        call.id,
+                        done(1),
+                        attempt=1,
+                        duration_ms=1.0,
+                        large_result=store.large_result,
+                    )
+                )
+            )
+        )
     return acts
 
 
 async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, outside: "Connection") -> None:
     first, second = a_waiting_call(id="call_1"), a_waiting_call(id="call_2")
-    await asyncio.gather(store.start_call(first), store.start_call(second))
+    await asyncio.gather(
+        store.write(partial(call_tx.start_call, first)), store.write(partial(call_tx.start_call, second))
+    )
     await outside.execute("SET deadlock_timeout = '1min'")
     async with asyncio.timeout(10), outside.transaction():
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
-        both = asyncio.gather(*(store.settle_submitted(call.id, done(1)) for call in (second, first)))
+        both = asyncio.gather(
+            *(
+                store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
+                for call in (second, first)
+            )
+        )
         await until_waiting(outside)
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
     assert [move.moved for move in await both] == [True, True]
@@ -83,15 +119,17 @@ async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
     store: PostgresStore, outside: "Connection"
 ) -> None:
     def both() -> Script[int]:
-        first = yield Statement("first", "UPDATE calls SET waiter = 'x' WHERE id = 'call_1' RETURNING id", ()), {}
-        second = yield Statement("second", "UPDATE calls SET waiter = 'x' WHERE id = 'call_2' RETURNING id", ()), {}
+        first = yield Sql("first", "UPDATE calls SET waiter = 'x' WHERE id = 'call_1' RETURNING id"), {}
+        second = yield Sql("second", "UPDATE calls SET waiter = 'x' WHERE id = 'call_2' RETURNING id"), {}
         return len(first) + len(second)
 
-    await asyncio.gather(*(store.start_call(a_waiting_call(id=f"call_{number}")) for number in (1, 2)))
+    await asyncio.gather(
+        *(store.write(partial(call_tx.start_call, a_waiting_call(id=f"call_{number}"))) for number in (1, 2))
+    )
     await outside.execute("SET deadlock_timeout = '1min'")
     async with asyncio.timeout(10), outside.transaction():
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
-        changed = store._write(both)
+        changed = store.write(both)
         await until_waiting(outside)
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
     assert await changed == 2
@@ -107,22 +145,36 @@ async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_c
         cycles.append(cycle)
         calls[cycle.id] = await stepped(store, cycle, *(StepCall(a_waiting_call()) for _ in range(5)))
     rush = [
-        gateway.settle_submitted(call_id, done(1))
+        gateway.write(partial(call_tx.settle_submitted, call_id, done(1), large_result=gateway.large_result))
         for number in range(5)
         for call_id in [calls[cycle.id][number] for cycle in cycles]
         for gateway in (store, other)
     ]
     endings = [
-        gateway.cycles.abandon(cycle, reason="rush", backoff_ms=0) for cycle in cycles for gateway in (store, other)
+        gateway.write(partial(cycle_tx.abandon, cycle, reason="rush", backoff_ms=0))
+        for cycle in cycles
+        for gateway in (store, other)
     ]
-    more = [store.cycles.take_step(cycle, n=2, message="{}", calls=[StepCall(a_call())]) for cycle in cycles]
+    more = [
+        store.write(
+            partial(
+                cycle_tx.take_step,
+                cycle,
+                n=2,
+                message="{}",
+                calls=[StepCall(a_call())],
+                large_result=store.large_result,
+            )
+        )
+        for cycle in cycles
+    ]
     settled, ended, _ = await asyncio.gather(asyncio.gather(*rush), asyncio.gather(*endings), asyncio.gather(*more))
     assert sum(one.moved for one in settled) == 60
     assert sorted(one.id for one in ended if one is not None) == sorted(cycle.id for cycle in cycles)
     for n, cycle in enumerate(cycles):
         told = await inbox_of(store, cycle.agent)
         assert sorted(told) == sorted([f"e{n}", f"cf:{cycle.id}", *(f"tr:{call_id}" for call_id in calls[cycle.id])])
-        kept = await store.cycles.get(cycle.id)
+        kept = await store.read(partial(cycle_tx.get_cycle, cycle.id))
         assert kept is not None
         assert kept.status is CycleStatus.FAILED
     assert await deadlocks(outside, of=[store, other]) == 0
@@ -137,10 +189,19 @@ async def test_visible_calls_that_end_in_many_spaces_at_once_never_wait_in_a_cir
         order = spaces[turn:] + spaces[:turn]
         here = [a_waiting_call(space_id=space_id, shown="whole") for space_id in order * 2]
         there = [a_waiting_call(space_id=space_id, shown="whole") for space_id in reversed(order * 2)]
-        await asyncio.gather(*(store.start_call(call) for call in here), *(other.start_call(call) for call in there))
+        await asyncio.gather(
+            *(store.write(partial(call_tx.start_call, call)) for call in here),
+            *(other.write(partial(call_tx.start_call, call)) for call in there),
+        )
         settled = await asyncio.gather(
-            *(store.settle_submitted(call.id, done(1)) for call in here),
-            *(other.settle_submitted(call.id, done(1)) for call in there),
+            *(
+                store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
+                for call in here
+            ),
+            *(
+                other.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=other.large_result))
+                for call in there
+            ),
             *(said(store, "hi", space_id=space_id) for space_id in reversed(order)),
             *(said(other, "hi", space_id=space_id) for space_id in order),
         )
@@ -160,24 +221,34 @@ async def test_a_whole_life_in_spaces_in_one_rush_never_waits_in_a_circle(
     await asyncio.gather(*(said(store, "hi", space_id=space_id) for space_id in spaces))
 
     async def live(gateway: PostgresStore, agent: str) -> None:
-        opened = await gateway.cycles.open(new_id("cycle"), agent=agent, owner="gw_a")
+        opened = await gateway.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
         assert opened is not None
         shown = [a_waiting_call(space_id=spaces[n % 4], shown="whole") for n in range(2)]
-        await gateway.spaces.begin_showing(
-            opened.cycle, call_id=shown[0].id, space_id=spaces[0], tool="echo", agent_name=agent
+        await gateway.write(
+            partial(
+                space_tx.begin_showing,
+                opened.cycle,
+                call_id=shown[0].id,
+                space_id=spaces[0],
+                tool="echo",
+                agent_name=agent,
+            )
         )
         ids = await stepped(gateway, opened.cycle, *map(StepCall, shown))
         await asyncio.gather(
-            *(other.settle_submitted(call_id, done(1)) for call_id in ids),
-            store.cycles.abandon(opened.cycle, reason="rush", backoff_ms=0),
+            *(
+                other.write(partial(call_tx.settle_submitted, call_id, done(1), large_result=other.large_result))
+                for call_id in ids
+            ),
+            store.write(partial(cycle_tx.abandon, opened.cycle, reason="rush", backoff_ms=0)),
         )
-        await other.minds.remove_agent(agent)
+        await other.write(partial(agent_tx.remove_agent, agent))
 
     await asyncio.gather(
         *(live(gateway, agent) for gateway, agent in zip([store, other] * 3, agents, strict=True)),
         *(said(one, "hi", space_id=space_id) for space_id in spaces * 5 for one in (other, store)),
         *(
-            one.spaces.put_member(space_id, entity_id=f"p{n}", kind="person", name="P")
+            one.write(partial(space_tx.put_member, space_id, entity_id=f"p{n}", kind="person", name="P"))
             for n in range(5)
             for space_id in reversed(spaces)
             for one in (store, other)
@@ -204,22 +275,30 @@ async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_i
             entered = StepCall(a_call(space_id=None), _arriving(cycle, works_in))
             await stepped(store, cycle, entered)
             call_id = new_id("call")
-            await store.spaces.begin_showing(cycle, call_id=call_id, space_id=shows_in, tool="t", agent_name=agent)
+            await store.write(
+                partial(space_tx.begin_showing, cycle, call_id=call_id, space_id=shows_in, tool="t", agent_name=agent)
+            )
             cycles.append(cycle)
 
         async def end(gateway: PostgresStore, cycle: Cycle, places: list[str]) -> object:
             if ending == "commit":
-                return await gateway.cycles.commit(cycle, consciousness="{}", record=RECORD)
+                return await gateway.write(partial(cycle_tx.commit, cycle, consciousness="{}", record=RECORD))
             if ending == "abandon":
                 notices = [Notice(space_id, "No.") for space_id in places]
-                return await gateway.cycles.abandon(cycle, reason="rush", backoff_ms=0, notices=notices)
+                return await gateway.write(
+                    partial(cycle_tx.abandon, cycle, reason="rush", backoff_ms=0, notices=notices)
+                )
             shown = [StepCall(a_waiting_call(space_id=space_id, shown="whole")) for space_id in places]
-            return await gateway.cycles.take_step(cycle, n=2, message="{}", calls=shown)
+            return await gateway.write(
+                partial(cycle_tx.take_step, cycle, n=2, message="{}", calls=shown, large_result=gateway.large_result)
+            )
 
         done_with = await asyncio.gather(end(store, cycles[0], spaces), end(other, cycles[1], spaces[::-1]))
         assert None not in done_with
         if ending == "step":
-            await asyncio.gather(*(store.cycles.commit(one, consciousness="{}", record=RECORD) for one in cycles))
+            await asyncio.gather(
+                *(store.write(partial(cycle_tx.commit, one, consciousness="{}", record=RECORD)) for one in cycles)
+            )
     assert await deadlocks(outside, of=[store, other]) == 0
 
 

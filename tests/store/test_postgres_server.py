@@ -2,6 +2,7 @@ import asyncio
 import logging
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ import pytest
 from jackfield.errors import ConfigError, Unavailable
 from jackfield.model.call import done
 from jackfield.store import Started, open_store, postgres_batches
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
 from jackfield.store import postgres_server as reaching
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.postgres_server import WORDS
@@ -29,14 +32,18 @@ async def test_after_a_restart_of_the_server_everything_works_again(
     store: PostgresStore, other: PostgresStore, postgres_server: PostgresServer, how: str
 ) -> None:
     call = a_waiting_call()
-    await store.start_call(call)
-    assert await other.get_call(call.id) is not None
+    await store.write(partial(call_tx.start_call, call))
+    assert await other.read(partial(call_tx.get_call, call.id)) is not None
     with other.bus.listen("call_of_nobody") as anything, other.bus.listen(call.id) as written:
         postgres_server.stop(at_once=how == "by a crash")
         postgres_server.start()
         watch = Stopwatch()
-        assert (await store.settle_submitted(call.id, done("after"))).moved
-        kept = await other.get_call(call.id)
+        assert (
+            await store.write(
+                partial(call_tx.settle_submitted, call.id, done("after"), large_result=store.large_result)
+            )
+        ).moved
+        kept = await other.read(partial(call_tx.get_call, call.id))
         assert kept is not None
         assert decoded(kept.result) == "after"
         async with asyncio.timeout(PATIENCE):
@@ -50,13 +57,13 @@ async def test_while_the_server_is_away_writes_and_reads_are_refused_soon(
 ) -> None:
     monkeypatch.setattr(reaching, "PATIENCE_SECONDS", 0.3)
     call = a_call()
-    await store.start_call(a_call())
+    await store.write(partial(call_tx.start_call, a_call()))
     postgres_server.stop()
     try:
         watch = Stopwatch()
         refused = await asyncio.gather(
-            *(store.start_call(one) for one in [call, *(a_call() for _ in range(700))]),
-            store.get_call(call.id),
+            *(store.write(partial(call_tx.start_call, one)) for one in [call, *(a_call() for _ in range(700))]),
+            store.read(partial(call_tx.get_call, call.id)),
             return_exceptions=True,
         )
         assert {type(answer) for answer in refused} == {Unavailable}
@@ -64,8 +71,8 @@ async def test_while_the_server_is_away_writes_and_reads_are_refused_soon(
         assert watch.seconds() < 5
     finally:
         postgres_server.start()
-    assert await store.get_call(call.id) is None
-    assert (await store.start_call(call)).fresh
+    assert await store.read(partial(call_tx.get_call, call.id)) is None
+    assert (await store.write(partial(call_tx.start_call, call))).fresh
 
 
 async def test_a_server_that_does_not_answer_is_not_waited_for_without_end(
@@ -75,7 +82,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_without_end(
     monkeypatch.setattr(postgres_batches, "ROLLBACK_SECONDS", 0.3)
     async with opened(postgres_url) as store:
         call = a_call()
-        await store.start_call(a_call())
+        await store.write(partial(call_tx.start_call, a_call()))
         assert store._writers is not None
         async with store._server.lend(store._writers) as connection:
             stopped = connection.get_server_pid()
@@ -83,8 +90,8 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_without_end(
         try:
             with pytest.raises(Unavailable, match="Nothing was changed"):
                 async with asyncio.timeout(5):
-                    await store.start_call(call)
-            assert (await store.start_call(call)).fresh
+                    await store.write(partial(call_tx.start_call, call))
+            assert (await store.write(partial(call_tx.start_call, call))).fresh
         finally:
             os.kill(stopped, signal.SIGCONT)
 
@@ -92,15 +99,15 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_without_end(
 async def test_a_server_that_became_a_replica_is_left_for_the_next(
     store: PostgresStore, postgres_server: PostgresServer, outside: "Connection"
 ) -> None:
-    await store.start_call(a_call())
+    await store.write(partial(call_tx.start_call, a_call()))
     postgres_server.run("ALTER DATABASE swept SET default_transaction_read_only = on")
     await outside.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     try:
         with pytest.raises(Unavailable, match="Nothing was changed"):
-            await store.start_call(a_call())
+            await store.write(partial(call_tx.start_call, a_call()))
     finally:
         postgres_server.run("SET default_transaction_read_only = off; ALTER DATABASE swept RESET ALL")
-    assert (await store.start_call(a_call())).fresh
+    assert (await store.write(partial(call_tx.start_call, a_call()))).fresh
 
 
 async def test_a_connection_lost_before_the_commit_writes_once_on_another(
@@ -108,7 +115,7 @@ async def test_a_connection_lost_before_the_commit_writes_once_on_another(
 ) -> None:
     calls = [a_call() for _ in range(20)]
     async with writers_held(outside):
-        writes = [store.start_call(call) for call in calls]
+        writes = [store.write(partial(call_tx.start_call, call)) for call in calls]
         for pid in await until_waiting(outside):
             await outside.execute("SELECT pg_terminate_backend($1)", pid)
     assert all(started.fresh for started in await asyncio.gather(*writes))
@@ -117,9 +124,9 @@ async def test_a_connection_lost_before_the_commit_writes_once_on_another(
 
 async def test_a_read_that_loses_its_connection_is_asked_again(store: PostgresStore, outside: "Connection") -> None:
     call = a_call()
-    await store.start_call(call)
+    await store.write(partial(call_tx.start_call, call))
     async with writers_held(outside):
-        read = asyncio.ensure_future(store.get_call(call.id))
+        read = asyncio.ensure_future(store.read(partial(call_tx.get_call, call.id)))
         for pid in await until_waiting(outside):
             await outside.execute("SELECT pg_terminate_backend($1)", pid)
     kept = await read
@@ -138,7 +145,8 @@ async def test_a_commit_that_the_server_refuses_is_known_to_have_failed(
     async with opened(postgres_server.url(empty_database)) as store:
         postgres_server.run(refuses, database=empty_database)
         results = await asyncio.gather(
-            *(store.start_call(a_call(tool=tool)) for tool in ("good", "bad", "good")), return_exceptions=True
+            *(store.write(partial(call_tx.start_call, a_call(tool=tool))) for tool in ("good", "bad", "good")),
+            return_exceptions=True,
         )
     assert isinstance(results[1], asyncpg.RaiseError)
     assert [isinstance(result, Started) for result in results] == [True, False, True]
@@ -157,9 +165,9 @@ async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_nobod
         postgres_server.run(dies, database=empty_database)
         call = a_call(tool="fatal")
         with caplog.at_level(logging.CRITICAL), pytest.raises(Unavailable, match="not known whether it was written"):
-            await store.start_call(call)
-        assert await store.get_call(call.id) is None
-        assert (await store.start_call(a_call())).fresh
+            await store.write(partial(call_tx.start_call, call))
+        assert await store.read(partial(call_tx.get_call, call.id)) is None
+        assert (await store.write(partial(call_tx.start_call, a_call()))).fresh
 
 
 async def test_gateways_that_start_at_once_make_the_schema_once(
@@ -167,8 +175,13 @@ async def test_gateways_that_start_at_once_make_the_schema_once(
 ) -> None:
     stores = [PostgresStore(postgres_server.url(empty_database)) for _ in range(5)]
     await asyncio.gather(*(store.open() for store in stores))
-    await asyncio.gather(*(store.enter(f"gw_{number}") for number, store in enumerate(stores)))
-    assert all(await asyncio.gather(*(store.beat("gw_0") for store in stores)))
+    await asyncio.gather(
+        *(
+            store.write(partial(gateway_tx.enter, f"gw_{number}", is_shared=store.is_shared))
+            for number, store in enumerate(stores)
+        )
+    )
+    assert all(await asyncio.gather(*(store.write(partial(gateway_tx.beat, "gw_0")) for store in stores)))
     await asyncio.gather(*(store.close() for store in stores))
     numbers = postgres_server.run("SELECT number FROM schema_version ORDER BY number", database=empty_database)
     assert [int(number) for number in numbers.split()] == list(range(1, len(numbers.split()) + 1))
@@ -191,8 +204,8 @@ async def test_a_schema_named_in_the_url_is_used_and_has_its_own_wake_ups(
     url = postgres_server.url(empty_database)
     async with opened(f"{url}&search_path=blue") as blue, opened(f"{url}&search_path=green") as green:
         call = a_call()
-        await blue.start_call(call)
-        assert await green.get_call(call.id) is None
+        await blue.write(partial(call_tx.start_call, call))
+        assert await green.read(partial(call_tx.get_call, call.id)) is None
         assert blue._listener._channel != green._listener._channel
 
 

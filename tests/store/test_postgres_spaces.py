@@ -1,6 +1,7 @@
 """Two gateways on one PostgreSQL that write into the same spaces at once."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +11,10 @@ from jackfield.model.agent_state import PlanDraft
 from jackfield.model.call import done
 from jackfield.model.ids import new_id
 from jackfield.model.space import SpaceEvent, call_message_id
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import moves as call_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.postgres import PostgresStore
 from tests.store.gathering import HUSAM, a_space, kinds, metadata_of, said, told
@@ -35,7 +40,7 @@ async def test_two_gateways_that_post_at_once_number_without_gap_or_repeat_and_a
     async with asyncio.timeout(30):
         while len(seen) < 2 + 2 * POSTS:
             position = seen[-1].seq if seen else 0
-            seen += await other.spaces.events("lobby", position, 7)
+            seen += await other.read(partial(space_tx.events_after, "lobby", position, 7))
     assert [event.seq for event in seen] == [*range(1, 2 * POSTS + 3)]
     posted = await posting
     assert sorted(one.seq for one in posted) == [*range(3, 2 * POSTS + 3)]
@@ -78,17 +83,17 @@ async def test_an_answer_while_a_cycle_is_given_up_is_shown_and_reaches_the_inbo
     for n in range(ROUNDS):
         space_id = await a_space(store, f"space_{n}", agents=(f"agent_{n}",))
         await said(store, "hi", space_id=space_id)
-        opened = await store.cycles.open(new_id("cycle"), agent=f"agent_{n}", owner="gw_a")
+        opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=f"agent_{n}", owner="gw_a"))
         assert opened is not None
         shown = {"space_id": space_id, "shown": "whole", "run_id": opened.cycle.id}
         [call_id] = await stepped(store, opened.cycle, StepCall(a_waiting_call(**shown)))
         failed, settled = await asyncio.gather(
-            store.cycles.abandon(opened.cycle, reason="removed", backoff_ms=0),
-            other.settle_submitted(call_id, done({"n": n})),
+            store.write(partial(cycle_tx.abandon, opened.cycle, reason="removed", backoff_ms=0)),
+            other.write(partial(call_tx.settle_submitted, call_id, done({"n": n}), large_result=other.large_result)),
         )
         assert failed is not None
         assert settled.moved
-        message = await store.spaces.get_message(call_message_id(call_id))
+        message = await store.read(partial(space_tx.get_message, call_message_id(call_id)))
         assert message is not None
         assert (metadata_of(message)["status"], metadata_of(message)["result"]) == ("complete", {"n": n})
         ends = [kind for kind, _ in await told(store, space_id)]
@@ -98,10 +103,12 @@ async def test_an_answer_while_a_cycle_is_given_up_is_shown_and_reaches_the_inbo
 
 async def test_of_two_gateways_that_fire_a_plan_one_does(store: PostgresStore, other: PostgresStore) -> None:
     await known(store, "ada")
-    plans = await store.minds.set_plans("ada", [PlanDraft(name=f"p{n}", next_run_at=n + 1) for n in range(ROUNDS)])
+    plans = await store.write(
+        partial(agent_tx.set_plans, "ada", [PlanDraft(name=f"p{n}", next_run_at=n + 1) for n in range(ROUNDS)])
+    )
     assert isinstance(plans, list)
     fired = await asyncio.gather(
-        *(one.minds.fire_plan(plan, next_run_at=None) for plan in plans for one in (store, other))
+        *(one.write(partial(agent_tx.fire_plan, plan, next_run_at=None)) for plan in plans for one in (store, other))
     )
     assert sum(fired) == ROUNDS
     told_of = [event.event_id.partition(":")[0] for event in await events_of(store)]
@@ -122,11 +129,14 @@ async def test_a_message_at_one_gateway_wakes_followers_and_agents_at_the_other(
 async def test_an_agent_that_wakes_twice_at_once_is_active_once(store: PostgresStore, other: PostgresStore) -> None:
     await a_space(store)
     for n in range(ROUNDS):
-        await store.spaces.post("lobby", sender=HUSAM, content="hi", message_id=f"m{n}")
-        tries = (one.cycles.open(new_id("cycle"), agent="ada", owner="gw_a") for one in (store, other))
+        await store.write(partial(space_tx.post_message, "lobby", sender=HUSAM, content="hi", message_id=f"m{n}"))
+        tries = (
+            one.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
+            for one in (store, other)
+        )
         [opened] = [one for one in await asyncio.gather(*tries) if one is not None]
-        assert len(await store.spaces.present("lobby")) == 1
-        await other.cycles.commit(opened.cycle, consciousness="c", record=RECORD)
-        assert await store.spaces.present("lobby") == []
+        assert len(await store.read(partial(space_tx.presence_in, "lobby"))) == 1
+        await other.write(partial(cycle_tx.commit, opened.cycle, consciousness="c", record=RECORD))
+        assert await store.read(partial(space_tx.presence_in, "lobby")) == []
     seen = await kinds(store)
     assert (seen.count("agent.active"), seen.count("agent.inactive")) == (ROUNDS, ROUNDS)

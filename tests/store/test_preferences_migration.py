@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from jackfield.store import postgres_server as postgresql
+from jackfield.store import preferences as preference_tx
 from jackfield.store import sqlite
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.preferences import Preference
@@ -43,7 +44,7 @@ async def test_on_sqlite(tmp_path: Path, until_then: pytest.MonkeyPatch) -> None
     store = SqliteStore(path)
     await store.open()
     try:
-        assert await store.preferences.all() == [KEPT]
+        assert await store.read(preference_tx.all_preferences) == [KEPT]
     finally:
         await store.close()
 
@@ -63,6 +64,6 @@ async def test_on_postgresql(
     store = PostgresStore(url)
     await store.open()
     try:
-        assert await store.preferences.all() == [KEPT]
+        assert await store.read(preference_tx.all_preferences) == [KEPT]
     finally:
         await store.close()

@@ -13,7 +13,10 @@ from msgspec import Raw
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
 from jackfield.model.call import CallStatus, Done, Failed, done
 from jackfield.store import CallFilter, moves, naming, open_store, sqlite
-from jackfield.store.moves import Script
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
+from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
 from tests.requirement import requirement
@@ -25,7 +28,7 @@ from tests.stories.gateway import eventually
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     opened = SqliteStore(tmp_path / "calls.db")
     await opened.open()
-    await opened.enter("gw_a")
+    await opened.write(partial(gateway_tx.enter, "gw_a", is_shared=opened.is_shared))
     yield opened
     await opened.close()
 
@@ -43,7 +46,7 @@ class HeldWriter:
 
     def __init__(self, store: SqliteStore) -> None:
         self._release = threading.Event()
-        self.reply = store._write(self._script)
+        self.reply = store.write(self._script)
 
     def _script(self) -> Script[None]:
         self._release.wait(10)
@@ -56,7 +59,9 @@ class HeldWriter:
 async def test_an_acknowledged_write_is_on_disk(store: SqliteStore, tmp_path: Path) -> None:
     for _ in range(20):
         call = a_call()
-        await store.record_settled(call, done(1), age_ms=0, duration_ms=0.1)
+        await store.write(
+            call_tx.SettledCall(call, done(1), age_ms=0, duration_ms=0.1, large_result=store.large_result)
+        )
         assert call.id in rows_on_disk(tmp_path / "calls.db")
 
 
@@ -72,7 +77,10 @@ async def test_writes_that_gather_are_committed_together(store: SqliteStore, mon
 
     monkeypatch.setattr(sqlite, "commit_batch", counted)
     held = HeldWriter(store)
-    writes = [store.record_settled(a_call(), done(n), age_ms=0, duration_ms=0.1) for n in range(300)]
+    writes = [
+        store.write(call_tx.SettledCall(a_call(), done(n), age_ms=0, duration_ms=0.1, large_result=store.large_result))
+        for n in range(300)
+    ]
     held.release()
     await asyncio.gather(held.reply, *writes)
     assert sum(sizes) == 301
@@ -89,37 +97,45 @@ async def test_short_calls_in_one_statement_are_the_same_as_one_by_one(store: Sq
     calls = [a_call(agent="ada" if n % 2 else None, idempotent=n % 3 == 0) for n in range(len(outcomes))]
     held = HeldWriter(store)
     pairs = zip(calls, outcomes, strict=True)
-    writes = [store.record_settled(call, outcome, age_ms=3, duration_ms=3.5) for call, outcome in pairs]
+    writes = [
+        store.write(call_tx.SettledCall(call, outcome, age_ms=3, duration_ms=3.5, large_result=store.large_result))
+        for call, outcome in pairs
+    ]
     held.release()
     together = await asyncio.gather(*writes)
     for settled in together:
-        assert await store.get_call(settled.id) == settled
+        assert await store.read(partial(call_tx.get_call, settled.id)) == settled
     for outcome, settled in zip(outcomes, together, strict=True):
-        alone = await store.record_settled(a_call(), outcome, age_ms=3, duration_ms=3.5)
+        alone = await store.write(
+            call_tx.SettledCall(a_call(), outcome, age_ms=3, duration_ms=3.5, large_result=store.large_result)
+        )
         assert (alone.status, alone.error, alone.delivery) == (settled.status, settled.error, settled.delivery)
         assert (alone.result is None) == (settled.result is None)
 
 
 async def test_a_short_call_that_is_there_twice_fails_alone(store: SqliteStore) -> None:
     twice = a_call()
-    await store.record_settled(twice, done(1), age_ms=0, duration_ms=0.1)
+    await store.write(call_tx.SettledCall(twice, done(1), age_ms=0, duration_ms=0.1, large_result=store.large_result))
     held = HeldWriter(store)
     calls = [a_call() for _ in range(40)]
-    writes = [store.record_settled(call, done(2), age_ms=0, duration_ms=0.1) for call in [*calls, twice]]
+    writes = [
+        store.write(call_tx.SettledCall(call, done(2), age_ms=0, duration_ms=0.1, large_result=store.large_result))
+        for call in [*calls, twice]
+    ]
     held.release()
     results = await asyncio.gather(*writes, return_exceptions=True)
     assert [isinstance(result, sqlite3.IntegrityError) for result in results] == [False] * 40 + [True]
-    assert all([await store.get_call(call.id) for call in calls])
+    assert all([await store.read(partial(call_tx.get_call, call.id)) for call in calls])
 
 
 async def test_one_bad_statement_in_a_batch_fails_alone(store: SqliteStore, tmp_path: Path) -> None:
     twice = a_call()
-    await store.start_call(twice)
+    await store.write(partial(call_tx.start_call, twice))
     held = HeldWriter(store)
     good = [a_call() for _ in range(50)]
-    before = [store.start_call(call) for call in good[:25]]
-    bad = store.start_call(twice)
-    after = [store.start_call(call) for call in good[25:]]
+    before = [store.write(partial(call_tx.start_call, call)) for call in good[:25]]
+    bad = store.write(partial(call_tx.start_call, twice))
+    after = [store.write(partial(call_tx.start_call, call)) for call in good[25:]]
     held.release()
     results = await asyncio.gather(*before, bad, *after, return_exceptions=True)
     failed = [result for result in results if isinstance(result, BaseException)]
@@ -136,46 +152,46 @@ async def test_a_script_that_fails_half_way_leaves_nothing_behind(store: SqliteS
         raise RuntimeError("half way")
 
     held = HeldWriter(store)
-    neighbour = store.start_call(a_call())
-    cut = store._write(half)
+    neighbour = store.write(partial(call_tx.start_call, a_call()))
+    cut = store.write(half)
     held.release()
     with pytest.raises(RuntimeError, match="half way"):
         await cut
     assert (await neighbour).fresh
-    assert await store.get_call(call.id) is None
+    assert await store.read(partial(call_tx.get_call, call.id)) is None
 
 
 async def test_a_full_queue_refuses_at_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "QUEUE_LIMIT", 5)
     held = HeldWriter(store)
-    writes = [store.start_call(a_call()) for _ in range(4)]
+    writes = [store.write(partial(call_tx.start_call, a_call())) for _ in range(4)]
     with pytest.raises(StoreBusy, match="Try again"):
-        store.start_call(a_call())
+        store.write(partial(call_tx.start_call, a_call()))
     held.release()
     assert all(result.fresh for result in await asyncio.gather(*writes))
-    assert (await store.start_call(a_call())).fresh
+    assert (await store.write(partial(call_tx.start_call, a_call()))).fresh
 
 
 async def test_a_write_whose_caller_went_away_happens_all_the_same(store: SqliteStore) -> None:
     held = HeldWriter(store)
     call = a_call()
-    write = asyncio.ensure_future(store.start_call(call))
+    write = asyncio.ensure_future(store.write(partial(call_tx.start_call, call)))
     write.cancel()
     held.release()
     await held.reply
-    await store.start_call(a_call())
-    assert await store.get_call(call.id) is not None
+    await store.write(partial(call_tx.start_call, a_call()))
+    assert await store.read(partial(call_tx.get_call, call.id)) is not None
 
 
 async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "calls.db")
     await store.open()
-    writes = [store.start_call(a_call()) for _ in range(500)]
+    writes = [store.write(partial(call_tx.start_call, a_call())) for _ in range(500)]
     await store.close()
     await asyncio.gather(*writes)
     assert len(rows_on_disk(tmp_path / "calls.db")) == 500
     with pytest.raises(Unavailable, match="stopping"):
-        store.start_call(a_call())
+        store.write(partial(call_tx.start_call, a_call()))
 
 
 async def test_a_second_gateway_on_the_same_file_is_refused_with_the_first_ones_pid(
@@ -185,7 +201,7 @@ async def test_a_second_gateway_on_the_same_file_is_refused_with_the_first_ones_
     with pytest.raises(ConfigError, match=r"Another gateway \(pid \d+\) uses the database calls.db"):
         await second.open()
     await second.close()
-    assert (await store.start_call(a_call())).fresh
+    assert (await store.write(partial(call_tx.start_call, a_call()))).fresh
 
 
 async def test_the_records_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -194,8 +210,10 @@ async def test_the_records_are_there_after_a_restart(tmp_path: Path) -> None:
         store = SqliteStore(tmp_path / "calls.db")
         await store.open()
         if turn == 0:
-            await store.record_settled(call, done("kept"), age_ms=0, duration_ms=0.1)
-        kept = await store.get_call(call.id)
+            await store.write(
+                call_tx.SettledCall(call, done("kept"), age_ms=0, duration_ms=0.1, large_result=store.large_result)
+            )
+        kept = await store.read(partial(call_tx.get_call, call.id))
         await store.close()
         assert kept is not None
         assert kept.status is CallStatus.COMPLETED
@@ -223,7 +241,7 @@ async def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Pat
 async def test_what_calls_said_can_be_read_by_the_gateways_user_only(tmp_path: Path) -> None:
     opened = SqliteStore(tmp_path / "new" / "calls.db")
     await opened.open()
-    await opened.enter("gw_a")
+    await opened.write(partial(gateway_tx.enter, "gw_a", is_shared=opened.is_shared))
     try:
         kept = [tmp_path / "new", *(tmp_path / "new").iterdir()]
         assert {path.name: path.stat().st_mode & 0o077 for path in kept} == {path.name: 0 for path in kept}
@@ -260,13 +278,13 @@ async def test_a_page_finds_its_calls_by_an_index(store: SqliteStore) -> None:
     """No page may walk the whole table: with a million records that would be felt."""
 
     def plan(sql: str) -> Script[list[str]]:
-        rows = yield Statement("plan", f"EXPLAIN QUERY PLAN {sql}", ()), {}
+        rows = yield Sql("plan", f"EXPLAIN QUERY PLAN {sql}"), {}
         return [row["detail"] for row in rows]
 
     for condition in ("tool = 'x'", "agent = 'x'", "run_id = 'x'", "principal = 'x'", "status = 'failed'"):
-        steps = await store._read(partial(plan, f"SELECT * FROM calls WHERE {condition} ORDER BY id DESC LIMIT 20"))
+        steps = await store.read(partial(plan, f"SELECT * FROM calls WHERE {condition} ORDER BY id DESC LIMIT 20"))
         assert any("USING INDEX calls_" in step for step in steps), (condition, steps)
-    assert (await store.list_calls(CallFilter(), limit=1)).calls == []
+    assert (await store.read(partial(call_page, CallFilter(), limit=1))).calls == []
 
 
 @pytest.mark.parametrize(
@@ -297,11 +315,11 @@ async def test_what_spaces_and_agents_ask_often_walks_no_table(store: SqliteStor
     asked = store._statements[name]
 
     def plan() -> Script[list[str]]:
-        wanted = Statement("plan", f"EXPLAIN QUERY PLAN {asked.sql}", asked.parameters)
-        rows = yield wanted, dict.fromkeys(asked.parameters)
+        rows = yield "plan", dict.fromkeys(asked.parameters)
         return [row["detail"] for row in rows]
 
-    steps = await store._read(plan)
+    store._statements["plan"] = Statement("plan", f"EXPLAIN QUERY PLAN {asked.sql}", asked.parameters)
+    steps = await store.read(plan)
     assert steps
     assert [step for step in steps if step.startswith("SCAN") and "USING" not in step] == []
 
@@ -323,7 +341,12 @@ def plain_copy(path: Path) -> Path:
 async def fill(store: SqliteStore, count: int = 300) -> set[str]:
     calls = [a_call() for _ in range(count)]
     big = done("x" * 4_000)
-    await asyncio.gather(*(store.record_settled(call, big, age_ms=0, duration_ms=0.1) for call in calls))
+    await asyncio.gather(
+        *(
+            store.write(call_tx.SettledCall(call, big, age_ms=0, duration_ms=0.1, large_result=store.large_result))
+            for call in calls
+        )
+    )
     return {call.id for call in calls}
 
 
@@ -338,7 +361,9 @@ async def test_after_a_burst_the_log_is_emptied_and_a_plain_copy_has_everything(
     await store.open()
     try:
         made = await fill(store)
-        assert len(await store.calls_among(made)) == len(made)  # readers with connections of their own
+        assert len(await store.read(partial(call_tx.calls_among, made))) == len(
+            made
+        )  # readers with connections of their own
         await asyncio.to_thread(eventually, lambda: log_size(path) == 0)
         assert rows_on_disk(plain_copy(path)) == made
         made |= await fill(store, 1)

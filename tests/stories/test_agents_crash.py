@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from jackfield.agents import scheduler as cycles
 from jackfield.model.call import Done
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.ids import new_id
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
 from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
@@ -179,12 +183,20 @@ async def _died_three_times(url: str, folder: Path) -> None:
     """As three gateways left it that died in the same cycle; who starts next is the fourth that tries."""
     store = open_store(url, folder=folder, data=folder)
     await store.open()
-    await store.inbox.push("ada", event_id="evt_1", type="service", data='{"serviceName": "clock", "payload": "task"}')
-    opened = await store.cycles.open(new_id("cycle"), agent="ada", owner="gw_first")
+    await store.write(
+        partial(
+            inbox_tx.push_event,
+            "ada",
+            event_id="evt_1",
+            type="service",
+            data='{"serviceName": "clock", "payload": "task"}',
+        )
+    )
+    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_first"))
     assert opened is not None
-    second = await store.cycles.take_over(opened.cycle, owner="gw_second")
+    second = await store.write(partial(cycle_tx.take_over, opened.cycle, owner="gw_second"))
     assert second is not None
-    assert await store.cycles.take_over(second, owner="gw_third") is not None
+    assert await store.write(partial(cycle_tx.take_over, second, owner="gw_third")) is not None
     await store.close()
 
 
@@ -196,7 +208,9 @@ async def test_a_cycle_that_was_opened_here_and_is_lived_by_nobody_is_picked_up(
         with monkeypatch.context() as deaf:
             deaf.setattr(place.gateway.household, "wake", lambda _: None)
             await place.say("home", "task")
-            opened = await place.store.cycles.open(new_id("cycle"), agent="ada", owner=place.gateway.id)
+            opened = await place.store.write(
+                partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner=place.gateway.id)
+            )
             assert opened is not None
         cycle = await place.cycle("ada", 1)
         assert (cycle.summary, cycle.epoch, cycle.tries) == ("Here.", 1, 1)
@@ -218,7 +232,7 @@ async def test_a_gateway_that_stops_leaves_its_cycles_to_the_next_which_goes_on_
         cycle = await place.cycle("ada", 1)
         assert (cycle.tries, cycle.summary) == (2, "Over.")
         assert [message["content"] for message in await place.messages("home")] == ["task", "began"]
-        assert [goal.description for goal in await place.store.minds.goals("ada")] == ["the task"]
+        assert [goal.description for goal in await place.store.read(partial(agent_tx.goals, "ada"))] == ["the task"]
         calls = await place.calls(cycle)
         assert [call.tool for call in calls] == [
             "set_goals",

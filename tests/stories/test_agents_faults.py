@@ -14,7 +14,10 @@ from jackfield.agents.inbox_api import MOST_PAYLOAD
 from jackfield.model.agent_state import GoalDraft, PlanDraft
 from jackfield.model.cycle import CycleStatus
 from jackfield.spaces.api import MAX_EXCHANGES
-from jackfield.store import moves
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import scripts
+from jackfield.store import space_moves as space_tx
 from tests.sources.mcp.scene import http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, told, village
 
@@ -47,7 +50,7 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
 
         await eventually(was_read_again)
         changed = {"definition": '{"model": "mind", "instructions": "New."}', "origin": "api", "enabled": 1}
-        await place.store._write(partial(moves.one, "put_agent", agent="bob", **changed))  # and nobody is told
+        await place.store.write(partial(scripts.one, "put_agent", agent="bob", **changed))  # and nobody is told
         await place.trigger("bob")
         await place.cycle("bob")
         assert "New." in (place.requests[-1].instructions or "")
@@ -60,11 +63,11 @@ async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_names
         await place.trigger("bob")
         cycle = await place.begun("bob")
         assert (await place.client.delete("/api/agents/bob")).status_code == 200
-        over = await place.store.cycles.get(cycle.id)
+        over = await place.store.read(partial(cycle_tx.get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
         await eventually(lambda: _asleep(place.gateway.household))
-        assert await place.store.cycles.consciousness("bob") is None
+        assert await place.store.read(partial(cycle_tx.get_consciousness, "bob")) is None
 
 
 async def _asleep(household: cycles.AgentScheduler) -> bool:
@@ -126,7 +129,7 @@ async def test_a_plan_from_the_edge_of_time_is_refused_and_the_cycle_goes_on(tmp
         answer = await place.client.put("/api/agents/ada/plans", json=body)
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "plans[0]"
-        assert await place.store.minds.plans("ada") == []
+        assert await place.store.read(partial(agent_tx.plans, "ada")) == []
 
 
 async def test_a_mind_has_room_for_so_much_and_the_agent_is_told_when_it_is_full(tmp_path: Path) -> None:
@@ -143,10 +146,11 @@ calls = [
         + DONE
     )
     async with village(tmp_path, script, ADA) as place:
-        minds = place.store.minds
-        await minds.set_memories("ada", [(f"k{n}", "v") for n in range(MOST_KEPT)])
-        await minds.set_goals("ada", [GoalDraft(description="g")] * MOST_KEPT)
-        await minds.set_plans("ada", [PlanDraft(name="p", next_run_at=2**42)] * MOST_KEPT)
+        await place.store.write(partial(agent_tx.set_memories, "ada", [(f"k{n}", "v") for n in range(MOST_KEPT)]))
+        await place.store.write(partial(agent_tx.set_goals, "ada", [GoalDraft(description="g")] * MOST_KEPT))
+        await place.store.write(
+            partial(agent_tx.set_plans, "ada", [PlanDraft(name="p", next_run_at=2**42)] * MOST_KEPT)
+        )
         await place.trigger("ada")
         await place.cycle("ada")
         answers = [(name, msgspec.json.decode(text)) for name, text in outputs_of(place.requests[-1])]
@@ -156,9 +160,13 @@ calls = [
                 "success": False,
                 "error": f"You have 1,000 {what}; 1,000 are the most. Delete some first. Nothing was changed.",
             }, name
-        kept = {memory.key: memory.value for memory in await minds.memories("ada")}
+        kept = {memory.key: memory.value for memory in await place.store.read(partial(agent_tx.memories, "ada"))}
         assert (len(kept), kept["k1"], kept["k2"]) == (MOST_KEPT, "changed", "v")
-        assert len(await minds.goals("ada")) == len(await minds.plans("ada")) == MOST_KEPT
+        assert (
+            len(await place.store.read(partial(agent_tx.goals, "ada")))
+            == len(await place.store.read(partial(agent_tx.plans, "ada")))
+            == MOST_KEPT
+        )
 
 
 async def test_an_agent_that_sleeps_lets_its_own_servers_go_and_finds_them_again(
@@ -199,7 +207,7 @@ transport = "http"
 headers = {{ Authorization = "Bearer sesame-2" }}
 """
         async with village(tmp_path, DONE, config) as place:
-            kept = await place.store.minds.get_agent("ada")
+            kept = await place.store.read(partial(agent_tx.get_agent, "ada"))
             assert kept is not None
             assert "sesame" not in kept.definition
             await place.trigger("ada")
@@ -256,10 +264,10 @@ async def test_an_agent_that_the_config_no_longer_has_is_not_seen_at_work_for_ev
         await place.say("home", "Hello")
         cycle = await place.begun("ada")
     async with village(tmp_path, DONE, "", store=store) as place:
-        over = await place.store.cycles.get(cycle.id)
+        over = await place.store.read(partial(cycle_tx.get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The config no longer has the agent.")
-        assert await place.store.spaces.present("home") == []
+        assert await place.store.read(partial(space_tx.presence_in, "home")) == []
     async with village(tmp_path, DONE, ADA, store=store) as place:
         await place.cycle("ada", 2)
         assert '[Husam: "Hello"]' in inbox_of(place.requests[-1])

@@ -1,6 +1,7 @@
 """Seed 003's flows, cycle by cycle: an agent wakes, asks, sleeps, and goes on when the answer is in its inbox."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jackfield.model.call import CallStatus
 from jackfield.model.items import Message, text_of
+from jackfield.store import space_moves as space_tx
 from tests.requirement import requirement
 from tests.stories.village import Village, eventually, inbox_of, outputs_of, told, village
 
@@ -348,11 +350,11 @@ async def test_an_answer_to_a_visible_call_reaches_the_agent_that_asked_and_no_o
 async def test_an_agent_at_work_is_seen_where_it_was_spoken_to_until_its_cycle_is_over(place: Village) -> None:
     await place.say("lobby", "Look up active projects")
     call = await place.call_of("fetchExternalData", agent="concierge")
-    present = await place.store.spaces.present("lobby")
+    present = await place.store.read(partial(space_tx.presence_in, "lobby"))
     assert [(one.agent, one.run_id) for one in present if one.agent == "concierge"] == [("concierge", call.run_id)]
     await place.cycle("concierge", 1)
     await place.settled()
-    assert await place.store.spaces.present("lobby") == []
+    assert await place.store.read(partial(space_tx.presence_in, "lobby")) == []
     seen = [(kind, data) for kind, data in await place.events("lobby") if kind.startswith("agent.")]
     mine = [kind for kind, data in seen if data["agentEntityId"] == "concierge"]
     assert mine == ["agent.active", "agent.inactive"]

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from jackfield.model.space import Sender
 from jackfield.settings import Settings
 from jackfield.settings.agents import AgentSettings
 from jackfield.store import CallFilter
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
+from jackfield.store.call_list import call_page
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 from tests.stories.village import eventually, inbox_of, outputs_of, village
@@ -60,15 +66,15 @@ calls = [
 say = "Done."
 """
     async with village(tmp_path, script, config) as place:
-        await place.store.spaces.put_member("home", entity_id="eve", kind="person", name="Eve")
+        await place.store.write(partial(space_tx.put_member, "home", entity_id="eve", kind="person", name="Eve"))
         await place.trigger("ada")
         await place.cycle("ada", 1)
         first = place.requests[0].instructions or ""
         await place.trigger("ada", "Again", event_id="evt_2")
         await place.cycle("ada", 2)
         second = place.requests[-1].instructions or ""
-        [goal] = await place.store.minds.goals("ada")
-        [plan] = await place.store.minds.plans("ada")
+        [goal] = await place.store.read(partial(agent_tx.goals, "ada"))
+        [plan] = await place.store.read(partial(agent_tx.plans, "ada"))
     assert first.startswith("You are Ada (agent id: ada). Keeps the house.\n\nBe brief.\n\n")
     assert "Call enter_space before send_message and before any tool that is visible in a space." in first
     assert 'Your spaces:\n- "home" (spaceId: home). With: Eve (person)\n' in first
@@ -96,7 +102,7 @@ async def test_the_inbox_is_read_by_weight_people_first_then_results_then_plans_
             ("space_message", "e3", _message("Eve", "human", "said twice")),
         ):
             text = msgspec.json.encode(data).decode()
-            await place.store.inbox.push("ada", event_id=event_id, type=kind, data=text)
+            await place.store.write(partial(inbox_tx.push_event, "ada", event_id=event_id, type=kind, data=text))
         await place.cycle("ada", 2)
         head, *lines = inbox_of(place.requests[-1]).split("\n")
     assert head.startswith("INBOX (6 events, now=")
@@ -143,7 +149,7 @@ say = "Done."
         await place.trigger("ada")
         cycle = await place.cycle("ada", 1)
         job, _ = await place.calls(cycle)
-        [memory] = await place.store.minds.memories("ada")
+        [memory] = await place.store.read(partial(agent_tx.memories, "ada"))
     assert (job.status.value, memory.value) == ("pending", job.id)
 
 
@@ -174,7 +180,7 @@ calls = [
         )
         answers = [(name, "And you?") for name in ("ada", "bob", "ada", "bob", "ada")]
         assert said == [*answers, ("jackfield", warning)], "the fifth wakes nobody, and people are told"
-        assert len(await place.store.cycles.of_agent("bob")) == 2
+        assert len(await place.store.read(partial(cycle_tx.cycles_of_agent, "bob"))) == 2
 
         await place.say("home", "Go on")
         await place.cycle("bob", 4)
@@ -487,15 +493,20 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
         await gateway.household.sweep()
         assert time.process_time() - before < 0.2, "a round of the sweep does not look at who sleeps"
         space = "room7"
-        await gateway.store.spaces.post(space, sender=Sender("eve", "Eve", "person"), content="Wake up")
+        await gateway.store.write(
+            partial(space_tx.post_message, space, sender=Sender("eve", "Eve", "person"), content="Wake up")
+        )
 
         async def all_done() -> bool:
-            done = [await gateway.store.cycles.of_agent(f"a{n}", limit=1) for n in range(7, count, 50)]
+            done = [
+                await gateway.store.read(partial(cycle_tx.cycles_of_agent, f"a{n}", limit=1))
+                for n in range(7, count, 50)
+            ]
             return all(one and one[0].status is CycleStatus.DONE for one in done)
 
         await eventually(all_done, within=SETTLED)
         assert gateway.household.awake == frozenset()
-        assert await gateway.store.cycles.of_agent("a8", limit=1) == [], "the others slept on"
+        assert await gateway.store.read(partial(cycle_tx.cycles_of_agent, "a8", limit=1)) == [], "the others slept on"
 
 
 @requirement("SAFE-waiting-cycles-hold-no-place")
@@ -530,7 +541,9 @@ say = "Good morning."
             await place.trigger(f"a{n}", "Wait")
 
         async def all_wait() -> list[Call] | None:
-            page = await place.store.list_calls(CallFilter(tool="ask", status=(CallStatus.WAITING,)), limit=count)
+            page = await place.store.read(
+                partial(call_page, CallFilter(tool="ask", status=(CallStatus.WAITING,)), limit=count)
+            )
             return page.calls if len(page.calls) == count else None
 
         waiting = await eventually(all_wait, within=SETTLED)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jackfield.agents import own_servers
 from jackfield.model.call import Call, CallStatus
+from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.stories.changing_server import __file__ as server_file
 from tests.stories.village import Village, eventually, village
@@ -107,7 +109,7 @@ async def test_an_own_server_takes_overrides_and_its_calls_go_by_their_proper_na
         await asked(place, "POST", f"/api/v1/calls/{call['id']}/approve")
 
         async def over() -> Call | None:
-            found = await place.store.get_call(call["id"])
+            found = await place.store.read(partial(call_tx.get_call, call["id"]))
             return found if found is not None and found.status.is_final else None
 
         made = await eventually(over)

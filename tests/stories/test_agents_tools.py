@@ -1,6 +1,7 @@
 """The tools that every agent has, each with what it does, what it answers and what it refuses."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.principal import Principal
 from jackfield.model.space import Sender
 from jackfield.model.times import iso_time
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 from tests.requirement import requirement
 from tests.stories.village import Village, outputs_of, told, village
 
@@ -90,9 +93,12 @@ async def did(folder: Path, *calls: tuple[str, dict[str, Any]], before: Any = No
             calls=await place.calls(cycle),
             messages=await place.messages("home"),
             events=await place.events("home"),
-            memories={memory.key: memory.value for memory in await place.store.minds.memories("ada")},
-            goals=[(goal.description, goal.status, goal.priority) for goal in await place.store.minds.goals("ada")],
-            plans=await place.store.minds.plans("ada"),
+            memories={memory.key: memory.value for memory in await place.store.read(partial(agent_tx.memories, "ada"))},
+            goals=[
+                (goal.description, goal.status, goal.priority)
+                for goal in await place.store.read(partial(agent_tx.goals, "ada"))
+            ],
+            plans=await place.store.read(partial(agent_tx.plans, "ada")),
             began=cycle.created_at,
         )
 
@@ -116,13 +122,19 @@ def _toml(arguments: dict[str, Any]) -> str:
 
 async def forty_messages(place: Village) -> None:
     for number in range(40):
-        await place.store.spaces.post(
-            "home", sender=Sender("eve", "Eve", "person"), content=str(number), wakes_agents=False
+        await place.store.write(
+            partial(
+                space_tx.post_message,
+                "home",
+                sender=Sender("eve", "Eve", "person"),
+                content=str(number),
+                wakes_agents=False,
+            )
         )
 
 
 async def a_strange_space(place: Village) -> None:
-    await place.store.spaces.create("away", name="Away")
+    await place.store.write(partial(space_tx.create_space, "away", name="Away"))
 
 
 @requirement("SPACE-builtin-injected", "CON-agents-builtin-extra")
@@ -314,7 +326,10 @@ say = "Done."
         await place.trigger("ada")
         await place.cycle("ada", 1)
         answers = [msgspec.json.decode(text) for _, text in outputs_of(place.requests[-1])]
-        goals = [(goal.description, goal.status, goal.priority) for goal in await place.store.minds.goals("ada")]
+        goals = [
+            (goal.description, goal.status, goal.priority)
+            for goal in await place.store.read(partial(agent_tx.goals, "ada"))
+        ]
     first = answers[0]["goals"]
     assert [(goal["description"], goal["status"], goal["priority"]) for goal in first] == [
         ("Tidy up", "active", 0),
@@ -411,7 +426,7 @@ say = "Done."
         await place.trigger("ada")
         await place.cycle("ada", 1)
         answers = [msgspec.json.decode(text) for _, text in outputs_of(place.requests[-1])]
-        [plan] = await place.store.minds.plans("ada")
+        [plan] = await place.store.read(partial(agent_tx.plans, "ada"))
     before = answers[0]["plans"][0]
     assert answers[1]["plans"] == [before | {"name": "renamed"}], "what a change leaves out stays"
     assert answers[2] == {"success": True, "deleted": 1}
@@ -435,14 +450,14 @@ say = "Planned."
     async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada")
         await place.cycle("ada", 1)
-        [plan] = await place.store.minds.plans("ada")
+        [plan] = await place.store.read(partial(agent_tx.plans, "ada"))
         second = await place.cycle("ada", 2)
         assert second.summary == "Watered."
         assert plan.next_run_at is not None
         assert second.consumed == (f"{plan.id}:{iso_time(plan.next_run_at)}",)
         opening = place.requests[-1].items[-1]
         assert f'[Plan: later] (planId: {plan.id}) "Water the plants"' in str(opening)
-        [done] = await place.store.minds.plans("ada")
+        [done] = await place.store.read(partial(agent_tx.plans, "ada"))
         assert (done.status, done.next_run_at) == ("done", None)
         assert done.last_run_at is not None
 

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from msgspec import Raw
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.model.ids import new_id
 from jackfield.store import Store, open_store
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.stories.mortal import KEY, Mortal, eventually, mortals
 
@@ -46,7 +49,7 @@ async def written(url: str, folder: Path) -> AsyncIterator[Store]:
     """The database, in the hands of the gateway that will have died."""
     store = open_store(url, folder=folder, data=folder)
     await store.open()
-    await store.enter(DEAD)
+    await store.write(partial(gateway_tx.enter, DEAD, is_shared=store.is_shared))
     yield store
     await store.close()
 
@@ -73,8 +76,10 @@ async def test_died_after_the_result_was_settled_and_before_the_reply(
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD)
     async with written(url, tmp_path) as store:
-        await store.start_call(call)
-        assert (await store.settle_submitted(call.id, done(None))).moved
+        await store.write(partial(call_tx.start_call, call))
+        assert (
+            await store.write(partial(call_tx.settle_submitted, call.id, done(None), large_result=store.large_result))
+        ).moved
     await gateway.start()
     assert await gateway.told("ada") == [(f"tr:{call.id}", None)]
     record = await gateway.record(call.id)
@@ -91,8 +96,8 @@ async def test_what_was_settled_before_the_crash_is_in_the_inbox_when_the_next_g
     calls = [a_call_of(gateway, "ask", waiter=DEAD) for _ in range(3)]
     async with written(url, tmp_path) as store:
         for call in calls:
-            await store.start_call(call)
-            await store.settle_submitted(call.id, done(1))
+            await store.write(partial(call_tx.start_call, call))
+            await store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
     await gateway.start()
     assert sorted(await gateway.inbox("ada")) == sorted((f"tr:{call.id}", 1) for call in calls), "without a round"
 
@@ -101,9 +106,9 @@ async def test_died_after_the_reply_was_marked(gateway: Mortal, url: str, tmp_pa
     sent, other = a_call_of(gateway, "ask", waiter=DEAD), a_call_of(gateway, "ask", waiter=DEAD, agent="bob")
     async with written(url, tmp_path) as store:
         for call in (sent, other):
-            await store.start_call(call)
-            await store.settle_submitted(call.id, done(1))
-        await store.mark_sent(sent.id)
+            await store.write(partial(call_tx.start_call, call))
+            await store.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=store.large_result))
+        await store.write(partial(call_tx.mark_sent, sent.id))
     await gateway.start()
     assert await gateway.told("bob") == [(f"tr:{other.id}", 1)]  # so a round has gone by
     assert await gateway.inbox("ada") == []
@@ -115,7 +120,7 @@ async def test_died_while_a_caller_waited_and_the_result_comes_after_the_restart
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD, timeout_ms=HOUR_MS)
     async with written(url, tmp_path) as store:
-        await store.start_call(call)
+        await store.write(partial(call_tx.start_call, call))
     await gateway.start()
     record = await gateway.record(call.id)
     assert record["status"] == "pending", "nobody waits for it any more"
@@ -130,7 +135,7 @@ async def test_died_while_a_caller_waited_and_the_deadline_passed_meanwhile(
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD, timeout_ms=0)
     async with written(url, tmp_path) as store:
-        await store.start_call(call)
+        await store.write(partial(call_tx.start_call, call))
     await gateway.start()
 
     async def flipped() -> bool:
@@ -145,8 +150,8 @@ async def test_died_while_a_caller_waited_and_the_deadline_passed_meanwhile(
 async def test_died_after_the_approval_and_before_the_tool_was_begun(gateway: Mortal, url: str, tmp_path: Path) -> None:
     call = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     async with written(url, tmp_path) as store:
-        await store.start_call(call)
-        await store.approve(call.id, runs_here=True, arguments='{"amount":4}')
+        await store.write(partial(call_tx.start_call, call))
+        await store.write(partial(call_tx.approve, call.id, runs_here=True, arguments='{"amount":4}'))
     await gateway.start()
     assert await gateway.told("ada") == [(f"tr:{call.id}", 4)]
     record = await gateway.record(call.id)
@@ -158,9 +163,9 @@ async def test_died_after_an_approved_tool_was_begun(gateway: Mortal, url: str, 
     """It may have taken effect, so it is not begun again."""
     call = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     async with written(url, tmp_path) as store:
-        await store.start_call(call)
-        await store.approve(call.id, runs_here=True)
-        await store.claim(call.id, owner=DEAD)
+        await store.write(partial(call_tx.start_call, call))
+        await store.write(partial(call_tx.approve, call.id, runs_here=True))
+        await store.write(partial(call_tx.claim, call.id, owner=DEAD))
     await gateway.start()
     [(event, told)] = await gateway.told("ada")
     assert event == f"tr:{call.id}"
@@ -174,8 +179,8 @@ async def test_what_waited_for_a_person_or_a_server_is_still_there_after_a_crash
     asked = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     pending = a_call_of(gateway, "ask_in_vain", agent="bob", expires_in_ms=HOUR_MS, **PENDING)
     async with written(url, tmp_path) as store:
-        await store.start_call(asked)
-        await store.start_call(pending)
+        await store.write(partial(call_tx.start_call, asked))
+        await store.write(partial(call_tx.start_call, pending))
     await gateway.start()
     assert (await gateway.ask("POST", f"/api/v1/calls/{asked.id}/approve")).status_code == 200
     assert await gateway.told("ada") == [(f"tr:{asked.id}", 5)]
@@ -193,7 +198,7 @@ async def test_what_expired_while_no_gateway_ran_is_told_when_one_does(
     ]
     async with written(url, tmp_path) as store:
         for call in calls:
-            await store.start_call(call)
+            await store.write(partial(call_tx.start_call, call))
     await gateway.start()
     for call in calls:
         assert call.agent is not None
@@ -287,8 +292,8 @@ async def test_a_large_result_that_was_read_to_its_end_is_not_in_the_inbox(
     gateway.kill()
     other = a_call_of(gateway, "ask", waiter=DEAD, agent="bob")
     async with written(url, tmp_path) as store:
-        await store.start_call(other)
-        await store.settle_submitted(other.id, done(1))
+        await store.write(partial(call_tx.start_call, other))
+        await store.write(partial(call_tx.settle_submitted, other.id, done(1), large_result=store.large_result))
     await gateway.start()
     assert await gateway.told("bob") == [(f"tr:{other.id}", 1)]  # so a round has gone by
     assert await gateway.inbox("ada") == []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -10,6 +11,7 @@ from msgspec import Raw
 
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply
 from jackfield.model.ids import new_id
+from jackfield.store import moves as call_tx
 from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
@@ -204,8 +206,8 @@ async def test_a_call_whose_approver_died_before_it_began_is_begun_by_another(
         delivery=Delivery.INBOX,
         first_reply=FirstReply.PENDING,
     )
-    await store.start_call(call)
-    assert (await store.approve(call.id, runs_here=True)).moved
+    await store.write(partial(call_tx.start_call, call))
+    assert (await store.write(partial(call_tx.approve, call.id, runs_here=True))).moved
     await store.close()
     ended = await pair[1].record(call.id, wait=20)
     assert (ended["status"], ended["result"], ended["attempt"]) == ("completed", 7, 1)

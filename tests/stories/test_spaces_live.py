@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from msgspec import Struct
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.ids import new_id
 from jackfield.sdk import Client, SpaceEvent
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Cycle
 from tests.requirement import requirement
 from tests.waiting import PATIENCE
@@ -48,7 +51,9 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         async with aclosing(client.spaces.follow("lobby")) as events:
             assert (await anext(events)).type == "connected"
             await client.spaces.send("lobby", "Hello, Ada")
-            opened = await gateway.store.cycles.open(new_id("run"), agent="ada", owner=gateway.id)
+            opened = await gateway.store.write(
+                partial(cycle_tx.open_cycle, new_id("run"), agent="ada", owner=gateway.id)
+            )
             assert opened is not None
             yield Scene(gateway, client, events, opened.cycle)
 
@@ -71,15 +76,22 @@ async def test_an_agent_comes_writes_a_message_and_goes(scene: Scene) -> None:
     second = await scene.next("space.message.streaming")
     assert (second.phase, second.delta, second.text) == ("delta", "morning.", "Good morning.")
     assert (await scene.next("space.message.streaming")).phase == "done"
-    await scene.gateway.store.cycles.abandon(scene.cycle, reason="that is all", backoff_ms=60_000)
+    await scene.gateway.store.write(partial(cycle_tx.abandon, scene.cycle, reason="that is all", backoff_ms=60_000))
     assert (await scene.next("agent.inactive")).run_id == scene.cycle.id
 
 
 @requirement("SPACE-visible-streamed", "SPACE-event-streaming", "SPACE-event-order", "SPACE-event-started")
 async def test_a_visible_call_is_seen_from_its_first_word_on(scene: Scene) -> None:
     store, live = scene.gateway.store, scene.gateway.spaces.live
-    assert await store.spaces.begin_showing(
-        scene.cycle, call_id="call_1", space_id="lobby", tool="confirmAction", agent_name="Ada"
+    assert await store.write(
+        partial(
+            space_tx.begin_showing,
+            scene.cycle,
+            call_id="call_1",
+            space_id="lobby",
+            tool="confirmAction",
+            agent_name="Ada",
+        )
     )
     scene.begin("call_1", tool="confirmAction")
     started = await scene.next("tool.started")
@@ -103,7 +115,7 @@ async def test_a_visible_call_is_seen_from_its_first_word_on(scene: Scene) -> No
             {"question": "Book it?"},
         )
     assert (await scene.next("tool.streaming")).partial_args == {"question": "Book it?"}
-    await store.cycles.abandon(scene.cycle, reason="the model failed", backoff_ms=60_000)
+    await store.write(partial(cycle_tx.abandon, scene.cycle, reason="the model failed", backoff_ms=60_000))
     assert (await scene.next("tool.error")).stream_id == "call_1"
     [_, message] = (await scene.client.spaces.messages("lobby")).messages
     assert message.call is not None

@@ -8,6 +8,7 @@ async with village(tmp_path, SCRIPT, CONFIG) as place:
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from jackfield.model.call import Call
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
 from jackfield.settings import load_settings
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.inboxes import InboxEvent
 from tests import waiting
 from tests.waiting import PATIENCE
@@ -52,7 +56,11 @@ class Village:
     async def trigger(self, agent: str, payload: object = "Go.", *, event_id: str = "evt_1") -> None:
         """A service tells the agent something."""
         data = {"serviceName": "clock", "payload": payload}
-        await self.store.inbox.push(agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode())
+        await self.store.write(
+            partial(
+                inbox_tx.push_event, agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode()
+            )
+        )
 
     async def answer(self, call: Call, result: object) -> str:
         """Submit the result of a pending call as its program would; how it was delivered."""
@@ -65,7 +73,7 @@ class Village:
         """The agent's cycle of that number, when it is over."""
 
         async def found() -> Cycle | None:
-            cycles = await self.store.cycles.of_agent(agent, before=number + 1, limit=1)
+            cycles = await self.store.read(partial(cycle_tx.cycles_of_agent, agent, before=number + 1, limit=1))
             is_over = cycles and cycles[0].number == number and cycles[0].status is not CycleStatus.OPEN
             return cycles[0] if is_over else None
 
@@ -77,7 +85,7 @@ class Village:
         """The agent's open cycle."""
 
         async def found() -> Cycle | None:
-            cycles = await self.store.cycles.of_agent(agent, limit=1)
+            cycles = await self.store.read(partial(cycle_tx.cycles_of_agent, agent, limit=1))
             return cycles[0] if cycles and cycles[0].status is CycleStatus.OPEN else None
 
         return await eventually(found)
@@ -86,17 +94,18 @@ class Village:
         """Until nobody is awake and nobody has anything to wake up for."""
 
         async def all_asleep() -> bool:
-            return not (self.gateway.household.awake or await self.store.cycles.agents_to_wake())
+            waiting = await self.store.read(cycle_tx.agents_to_wake)
+            return not (self.gateway.household.awake or waiting)
 
         await eventually(all_asleep)
 
     async def inbox(self, agent: str) -> list[InboxEvent]:
-        events, _ = await self.store.inbox.page(agent)
+        events, _ = await self.store.read(partial(inbox_tx.inbox_page, agent))
         return events
 
     async def calls(self, cycle: Cycle) -> list[Call]:
         """What the cycle called, in its order."""
-        journal = await self.store.cycles.journal(cycle.id)
+        journal = await self.store.read(partial(cycle_tx.read_journal, cycle.id))
         assert journal is not None
         return [call for step in journal.steps for call in step.calls]
 
@@ -104,7 +113,7 @@ class Village:
         """The newest call of a tool, as soon as it is on record."""
 
         async def found() -> Call | None:
-            for cycle in await self.store.cycles.of_agent(agent, limit=5):
+            for cycle in await self.store.read(partial(cycle_tx.cycles_of_agent, agent, limit=5)):
                 for call in reversed(await self.calls(cycle)):
                     if call.tool == tool:
                         return call
@@ -120,7 +129,7 @@ class Village:
 
     async def events(self, space: str) -> list[tuple[str, dict[str, Any]]]:
         """The durable events of a space, in their order."""
-        events = await self.store.spaces.events(space, 0, 1000)
+        events = await self.store.read(partial(space_tx.events_after, space, 0, 1000))
         return [(event.type, msgspec.json.decode(event.data)) for event in events]
 
     @property

@@ -1,5 +1,6 @@
 """A key that is limited to some tools, at the doors of a real gateway: an empty list is none, and no agent helps."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import httpx2
 import pytest
 
 from jackfield.agents.own_servers import source_name
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import space_moves as space_tx
 from tests.requirement import requirement
 from tests.web.house import error_of
 from tests.web.inside import doors
@@ -105,7 +108,7 @@ async def test_a_limited_key_has_no_agent_act_that_uses_other_tools(
         assert said.status_code == (200 if allowed else 403)
         if not allowed:
             assert f"agent '{agent}' has tools that the key may not use" in error_of(said)["message"]
-            assert (await gateway.store.inbox.page(agent))[0] == []
+            assert (await gateway.store.read(partial(inbox_tx.inbox_page, agent)))[0] == []
         if key == "looker":
             called = await ask(client, "POST", "/api/v1/tools/look/execute", key, {"arguments": {}, "agent": agent})
             assert called.status_code == (200 if allowed else 403)
@@ -130,7 +133,9 @@ async def test_a_limited_key_shows_nothing_where_it_may_not_speak(tmp_path: Path
             body = {"arguments": {"text": "Pay."}, "space_id": space}
             called = await ask(client, "POST", "/api/v1/tools/show/execute", "shower", body)
             assert called.status_code == status
-            shown = await gateway.store.spaces.messages(space, limit=10, after_seq=None, before_seq=None)
+            shown = await gateway.store.read(
+                partial(space_tx.messages, space, limit=10, after_seq=None, before_seq=None)
+            )
             assert len(shown) == (status == 200)
 
 

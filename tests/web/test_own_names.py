@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jackfield.model.tool import SESSION_TOOLS
+from jackfield.store import pins as pin_tx
 from tests.requirement import requirement
 from tests.web.inside import client_of
 from tests.web.test_pins import CONFIG, ForeignSource, House, McpTalk, a_gateway, a_house, eventually
@@ -38,7 +39,7 @@ async def status_of(house: House, source: str) -> dict[str, Any]:
 
 async def kept(house: House) -> dict[str, str]:
     """The stored names, by the tool's source and its own name."""
-    return {f"{one.source}:{one.tool}": one.name for one in await house.gateway.store.pins.names()}
+    return {f"{one.source}:{one.tool}": one.name for one in await house.gateway.store.read(pin_tx.tool_names)}
 
 
 async def stored(house: House, **names: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,8 +19,10 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sdk import Client, Conflict, Forbidden
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
+from jackfield.store import pins as pin_tx
 from tests import waiting
 from tests.requirement import requirement
+from tests.store.intercepting import intercept
 from tests.web.house import error_of
 from tests.web.inside import KEY, client_of
 
@@ -91,7 +94,7 @@ class House:
         await eventually(lambda: self._count(count))
 
     async def _count(self, count: int) -> bool:
-        return len(await self.gateway.store.pins.digests()) == count
+        return len(await self.gateway.store.read(pin_tx.pin_digests)) == count
 
 
 eventually = waiting.eventually_async
@@ -165,7 +168,7 @@ async def test_a_tool_whose_definition_changed_is_held_until_its_diff_is_accepte
     assert accepted["tool"]["description"] == "Adds. Then mails what it added."
     assert await house.tools() == ["add", "mail"]
     assert await house.call("add") == "Adds. Then mails what it added."
-    pin = await house.gateway.store.pins.get("acme", "add")
+    pin = await house.gateway.store.read(partial(pin_tx.get_pin, "acme", "add"))
     assert pin is not None
     assert pin.accepted_by == "admin"
 
@@ -268,14 +271,14 @@ async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_aga
     class ForgetfulGateway(Gateway):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            read = self.store.pins.digests
+            read = self.store.read
 
             async def digests() -> dict[tuple[str, str], str]:
                 if not may_read.is_set():
                     raise OSError("the disk is gone")
-                return await read()
+                return await read(pin_tx.pin_digests)
 
-            self.store.pins.digests = digests  # type: ignore[method-assign]
+            intercept(monkeypatch, self.store, pin_tx.pin_digests, digests)
 
     monkeypatch.setattr("jackfield.catalog.pinning.FIRST_PAUSE", 0.02)
     monkeypatch.setattr(f"{__name__}.Gateway", ForgetfulGateway)

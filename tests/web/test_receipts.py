@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.store import CallFilter
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
 from tests.stories.pending import eventually
 from tests.web.inside import KEY, make_gateway
 
@@ -75,12 +79,12 @@ async def _for_ever() -> Any:
 
 async def told(gateway: Gateway) -> list[Any]:
     """What is in the inbox of `ada`: the results of calls."""
-    events, _ = await gateway.store.inbox.page("ada")
+    events, _ = await gateway.store.read(partial(inbox_tx.inbox_page, "ada"))
     return [json.loads(bytes(event.data))["result"] for event in events]
 
 
 async def the_call(gateway: Gateway) -> Any:
-    [call] = (await gateway.store.list_calls(CallFilter(agent="ada"), limit=2)).calls
+    [call] = (await gateway.store.read(partial(call_page, CallFilter(agent="ada"), limit=2))).calls
     return call
 
 
@@ -95,7 +99,7 @@ async def test_an_answer_that_was_sent_is_marked_and_not_in_the_inbox(gateway: G
     assert b'"completed"' in client.got
     call = await the_call(gateway)
     assert call.sent_at is not None
-    assert (await gateway.store.give(call.id)).moved is False
+    assert (await gateway.store.write(partial(call_tx.give, call.id))).moved is False
     assert await told(gateway) == []
 
 

@@ -3,6 +3,7 @@
 Above: `routes_agents.py`. Below: the agents' book and the store. What they have in mind is in `minds.py`.
 """
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -30,7 +31,10 @@ from jackfield.model.words import nearest
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces.permissions import agents_of
 from jackfield.spaces.records import Success
-from jackfield.store.cycles import NEWEST
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import runs as run_tx
+from jackfield.store.cycle_moves import NEWEST
 
 
 class CyclesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,8 +49,8 @@ class CyclesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 async def list_agents(visit: Request) -> Response:
     """Every agent; for an agent's key itself."""
     store, own = visit.gateway.store, agents_of(visit.principal)
-    last = await store.runs.last_cycles()
-    shown = [kept for kept in await store.minds.list_agents() if not own or kept.id in own]
+    last = await store.read(run_tx.last_cycles)
+    shown = [kept for kept in await store.read(agent_tx.list_agents) if not own or kept.id in own]
     return json_response(AgentList(agents=[agent_record(kept, last.get(kept.id)) for kept in shown]))
 
 
@@ -85,14 +89,16 @@ async def list_cycles(visit: Request) -> Response:
     wanted = visit.query(CyclesQuery)
     kept = await agent_in(visit)
     before = NEWEST if wanted.cursor is None else int(wanted.cursor)
-    cycles = await visit.gateway.store.cycles.of_agent(kept.id, limit=wanted.limit + 1, before=before)
+    cycles = await visit.gateway.store.read(
+        partial(cycle_tx.cycles_of_agent, kept.id, limit=wanted.limit + 1, before=before)
+    )
     shown = cycles[: wanted.limit]
     rest = str(shown[-1].number) if len(cycles) > wanted.limit else None
     return json_response(CyclePage(cycles=[cycle_record(cycle) for cycle in shown], next_cursor=rest))
 
 
 async def _one(visit: Request, kept: KeptAgent) -> OneAgent:
-    last = await visit.gateway.store.cycles.of_agent(kept.id, limit=1)
+    last = await visit.gateway.store.read(partial(cycle_tx.cycles_of_agent, kept.id, limit=1))
     return OneAgent(agent=agent_record(kept, last[0] if last else None))
 
 

@@ -7,6 +7,7 @@ It always begins at the journal, so a cycle that was taken over, or whose model 
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -43,6 +44,9 @@ from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.tools import ToolTable
 from jackfield.spaces.live import Live
 from jackfield.store import Store
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Cycle, CycleRecord, Journal, Step
 
 log = logging.getLogger("jackfield.agents")
@@ -89,7 +93,7 @@ async def live_through(rooms: Rooms, persona: Agent, cycle: Cycle, turn: Turn) -
         input_tokens=0 if usage is None else usage.input_tokens,
         output_tokens=0 if usage is None else usage.output_tokens,
     )
-    committed = await rooms.store.cycles.commit(cycle, consciousness=written(after), record=record)
+    committed = await rooms.store.write(partial(cycle_tx.commit, cycle, consciousness=written(after), record=record))
     if committed is None:
         raise Fenced
     return committed
@@ -171,20 +175,20 @@ async def _model(models: Models, persona: Agent) -> Model:
 
 async def surroundings(store: Store, agent: str) -> Surroundings:
     """What the agent knows of its world."""
-    spaces = await store.spaces.list(member=agent)
+    spaces = await store.read(partial(space_tx.list_spaces, member=agent))
     told = [space.id for space in spaces[:SPACES_TOLD]]
-    around = await store.spaces.members_around(told, besides=agent, most=MEMBERS_TOLD + 1)
+    around = await store.read(partial(space_tx.members_around, told, besides=agent, most=MEMBERS_TOLD + 1))
     return Surroundings(
         spaces=[(space, around.get(space.id, ())) for space in spaces],
-        goals=await store.minds.goals(agent),
-        memories=await store.minds.memories(agent),
-        plans=await store.minds.plans(agent),
+        goals=await store.read(partial(agent_tx.goals, agent)),
+        memories=await store.read(partial(agent_tx.memories, agent)),
+        plans=await store.read(partial(agent_tx.plans, agent)),
     )
 
 
 async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
     """The journal, once every call in it has a slot: what its last owner began is waited for, never begun again."""
-    journal = await rooms.store.cycles.journal(cycle.id)
+    journal = await rooms.store.read(partial(cycle_tx.read_journal, cycle.id))
     if journal is None:
         raise Fenced
     steps = []
@@ -199,7 +203,7 @@ async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
 
 
 async def _kept_mind(store: Store, cycle: Cycle) -> str | None:
-    kept = await store.cycles.consciousness(cycle.agent)
+    kept = await store.read(partial(cycle_tx.get_consciousness, cycle.agent))
     return None if kept is None else kept.data
 
 

@@ -4,6 +4,7 @@ Above: `routes.py`. Below: the store. Results of calls arrive by themselves, whe
 """
 
 import uuid
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +17,8 @@ from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, encode, json_response
 from jackfield.model.times import iso_time
+from jackfield.store import inboxes as inbox_tx
+from jackfield.store import mind_moves as agent_tx
 
 MOST_PAYLOAD = 256 * 1024
 """Characters of one service's event. A cycle reads all that has arrived at once; a model is told far less of each."""
@@ -72,8 +75,10 @@ async def show_inbox(visit: Request) -> Response:
     agent = _agent(visit)
     if not (visit.principal.is_admin or agent in visit.principal.named("agent")):
         raise Forbidden(f"The inbox of '{agent}' is read with the scope 'agent:{agent}' alone. Use that agent's key.")
-    events, rest = await visit.gateway.store.inbox.page(
-        agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
+    events, rest = await visit.gateway.store.read(
+        partial(
+            inbox_tx.inbox_page, agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
+        )
     )
     shown = [
         InboxEventRecord(
@@ -102,7 +107,7 @@ async def trigger_agent(visit: Request) -> Response:
     if len(data) > MOST_PAYLOAD:
         said = f"The payload has more than {MOST_PAYLOAD:,} characters as JSON."
         raise BadRequest(f"{said} Send a reference to it instead.", param="payload")
-    await visit.gateway.store.inbox.push(agent, event_id=event_id, type="service", data=data)
+    await visit.gateway.store.write(partial(inbox_tx.push_event, agent, event_id=event_id, type="service", data=data))
     return json_response(Triggered(agent_entity_id=agent, event_id=event_id))
 
 
@@ -111,7 +116,7 @@ async def _is_known(visit: Request, agent: str) -> bool:
     gateway = visit.gateway
     if gateway.agents.get(agent) is not None or gateway.keyring.acts_as(agent):
         return True
-    return await gateway.store.minds.get_agent(agent) is not None
+    return await gateway.store.read(partial(agent_tx.get_agent, agent)) is not None
 
 
 def _nobody(agent: str) -> AgentNotFound:

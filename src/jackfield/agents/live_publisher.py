@@ -7,6 +7,7 @@ agent is, and where it will be once the step is on record.
 
 import asyncio
 import logging
+from functools import partial
 
 import msgspec
 from msgspec import Struct, field
@@ -20,6 +21,7 @@ from jackfield.runs.tools import Offered, ToolTable
 from jackfield.spaces.live import Live
 from jackfield.spaces.partial_json import PartialJson
 from jackfield.store import Store
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Cycle
 
 log = logging.getLogger("jackfield.agents")
@@ -133,12 +135,15 @@ class LivePublisher:
 
     def _start(self, item: McpCall, tool: Offered, space_id: str) -> "asyncio.Future[bool]":
         assert tool.entry is not None
-        showing = self._store.spaces.begin_showing(
-            self._cycle,
-            call_id=record_id(item.id),
-            space_id=space_id,
-            tool=tool.entry.name,
-            agent_name=self._persona.name,
+        showing = self._store.write(
+            partial(
+                space_tx.begin_showing,
+                self._cycle,
+                call_id=record_id(item.id),
+                space_id=space_id,
+                tool=tool.entry.name,
+                agent_name=self._persona.name,
+            )
         )
         return asyncio.ensure_future(showing)
 

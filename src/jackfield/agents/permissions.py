@@ -6,6 +6,7 @@ Above: the doors of agents, spaces and calls. Below: the store and the catalog.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from jackfield.agents.own_servers import servers_of, source_name
 from jackfield.agents.types import Agent
@@ -16,6 +17,7 @@ from jackfield.http.request import Request
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.principal import Principal
 from jackfield.spaces.permissions import agents_of
+from jackfield.store import space_moves as space_tx
 
 
 async def agent_in(visit: Request) -> KeptAgent:
@@ -54,6 +56,6 @@ async def require_may_speak(visit: Request, space_id: str) -> None:
     """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
     if visit.principal.tools is None:
         return
-    members = await visit.gateway.store.spaces.members(space_id)
+    members = await visit.gateway.store.read(partial(space_tx.members_of, space_id))
     agents = [member.entity_id for member in members if member.kind == "agent"]
     require_may_have_act(visit, agents, what=f"speak in space '{space_id}'")

@@ -5,9 +5,9 @@ Above: the household, which asks who an agent is; the doors, which make and chan
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Iterable
+from functools import partial
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -17,6 +17,9 @@ from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.agent_state import KeptAgent
 from jackfield.settings.agents import AgentSettings, check_agent_id
 from jackfield.store import Store
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 
 log = logging.getLogger("jackfield.agents")
 
@@ -43,7 +46,7 @@ class AgentRegistry:
 
     async def look_up(self, agent_id: str) -> Agent | None:
         """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
-        kept = await self._store.minds.get_agent(agent_id)
+        kept = await self._store.read(partial(agent_tx.get_agent, agent_id))
         persona = None if kept is None else self._persona(kept)
         if persona is None:
             self._personas.pop(agent_id, None)
@@ -54,17 +57,21 @@ class AgentRegistry:
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
         personas = [Agent(name, settings, is_configured=True) for name, settings in self._configured.items()]
-        known = {kept.id: kept for kept in await self._store.minds.list_agents()}
+        known = {kept.id: kept for kept in await self._store.read(agent_tx.list_agents)}
         await _together(
-            self._store.minds.put_agent(persona.id, definition=_without_secrets(persona.settings), origin="config")
+            self._store.write(
+                partial(agent_tx.put_agent, persona.id, definition=_without_secrets(persona.settings), origin="config")
+            )
             for persona in personas
             if not _is_kept(persona, known.get(persona.id))
         )
         await self._join(*personas)
-        retired = await self._store.minds.retire_config_agents(besides=self._configured)
+        retired = await self._store.write(partial(agent_tx.retire_config_agents, besides=self._configured))
         for agent_id in retired:  # nobody would go on with its cycle, and it would be seen at work for ever
-            for cycle in await self._store.cycles.of_agent(agent_id, limit=1):
-                await self._store.cycles.abandon(cycle, reason="The config no longer has the agent.", backoff_ms=0)
+            for cycle in await self._store.read(partial(cycle_tx.cycles_of_agent, agent_id, limit=1)):
+                await self._store.write(
+                    partial(cycle_tx.abandon, cycle, reason="The config no longer has the agent.", backoff_ms=0)
+                )
         if retired:
             log.warning("agents that the config no longer has sleep on: %s", ", ".join(retired))
         await self.load()
@@ -73,13 +80,13 @@ class AgentRegistry:
         """Read all agents anew."""
         self._personas = {
             kept.id: persona
-            for kept in await self._store.minds.list_agents()
+            for kept in await self._store.read(agent_tx.list_agents)
             if (persona := self._persona(kept)) is not None
         }
 
     async def create(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
         """A new agent."""
-        if await self._store.minds.get_agent(agent_id) is not None:
+        if await self._store.read(partial(agent_tx.get_agent, agent_id)) is not None:
             raise Conflict(f"There is an agent '{agent_id}' already. Choose another id, or change that one.")
         return await self._put(agent_id, settings)
 
@@ -91,12 +98,12 @@ class AgentRegistry:
     async def remove(self, agent_id: str) -> None:
         """Forget an agent. A cycle that it is in is given up."""
         self._refuse_configured(await self.kept(agent_id), "Remove it there")
-        await self._store.minds.remove_agent(agent_id)
+        await self._store.write(partial(agent_tx.remove_agent, agent_id))
         self._personas.pop(agent_id, None)
 
     async def kept(self, agent_id: str) -> KeptAgent:
         """The agent as the store has it."""
-        kept = await self._store.minds.get_agent(agent_id)
+        kept = await self._store.read(partial(agent_tx.get_agent, agent_id))
         if kept is None:
             raise AgentNotFound(f"There is no agent '{agent_id[:100]}'. GET /api/agents lists them.")
         return kept
@@ -104,19 +111,23 @@ class AgentRegistry:
     async def _put(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
         persona = Agent(agent_id, settings)
         _check(persona)
-        kept = await self._store.minds.put_agent(agent_id, definition=_written(settings), origin="api")
+        kept = await self._store.write(
+            partial(agent_tx.put_agent, agent_id, definition=_written(settings), origin="api")
+        )
         await self._join(persona)
         self._personas[agent_id] = persona
         return kept
 
     async def _join(self, *personas: Agent) -> None:
         """Be members of the spaces that the settings name; one that does not exist is made."""
-        spaces = self._store.spaces
         for space_id in dict.fromkeys(space_id for persona in personas for space_id in persona.settings.spaces):
-            await spaces.ensure(space_id, name=space_id)
-            there = {member.entity_id for member in await spaces.members(space_id)}
+            await self._store.write(partial(space_tx.ensure_space, space_id, name=space_id))
+            members = await self._store.read(partial(space_tx.members_of, space_id))
+            there = {member.entity_id for member in members}
             await _together(
-                spaces.put_member(space_id, entity_id=persona.id, kind="agent", name=persona.name)
+                self._store.write(
+                    partial(space_tx.put_member, space_id, entity_id=persona.id, kind="agent", name=persona.name)
+                )
                 for persona in personas
                 if space_id in persona.settings.spaces and persona.id not in there
             )
@@ -165,7 +176,7 @@ def _is_kept(persona: Agent, kept: KeptAgent | None) -> bool:
     return kept.definition == _without_secrets(persona.settings)
 
 
-async def _together(writes: Iterable[Coroutine[Any, Any, object]]) -> None:
+async def _together(writes: Iterable[Awaitable[object]]) -> None:
     """Many writes, so many at once that the store can join them and none has to wait in vain."""
     waiting = iter(writes)
     while some := list(islice(waiting, AT_ONCE)):

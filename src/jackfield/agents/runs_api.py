@@ -6,6 +6,7 @@ Above: `runs.py`, `run_stream.py`. Below: the records of calls. Pure.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -26,6 +27,9 @@ from jackfield.model.times import iso_time
 from jackfield.responses.resource import Resource
 from jackfield.spaces.permissions import agents_of
 from jackfield.store import CallFilter
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import runs as run_tx
+from jackfield.store.call_list import list_calls
 from jackfield.store.cycle_moves import Journal, Step
 from jackfield.store.runs import ResponseRun
 from jackfield.store.scripts import RUN_TOPIC
@@ -242,12 +246,15 @@ async def list_runs(visit: Request) -> Response:
     principal = visit.principal
     own = None if principal.is_admin else agents_of(principal)
     agents = own if wanted.agent is None else [wanted.agent] if own is None or wanted.agent in own else ()
-    page = await visit.gateway.store.runs.page(
-        limit=wanted.limit,
-        cursor=wanted.cursor,
-        agents=agents,
-        principal=None if principal.is_admin else principal.name,
-        with_responses=wanted.agent is None,
+    page = await visit.gateway.store.read(
+        partial(
+            run_tx.run_page,
+            limit=wanted.limit,
+            cursor=wanted.cursor,
+            agents=agents,
+            principal=None if principal.is_admin else principal.name,
+            with_responses=wanted.agent is None,
+        )
     )
     return json_response(RunList(runs=[run_record(run) for run in page.runs], next_cursor=page.next_cursor))
 
@@ -273,7 +280,7 @@ async def _look(visit: Request) -> Seen:
 
 
 async def _cycle(visit: Request, run_id: str) -> Seen | None:
-    journal = await visit.gateway.store.cycles.journal(run_id)
+    journal = await visit.gateway.store.read(partial(cycle_tx.read_journal, run_id))
     if journal is None or not (visit.principal.is_admin or journal.cycle.agent in visit.principal.named("agent")):
         return None
     calls = tuple(call for step in journal.steps for call in step.calls)
@@ -281,7 +288,7 @@ async def _cycle(visit: Request, run_id: str) -> Seen | None:
 
 
 async def _response_or_calls(visit: Request, run_id: str) -> Seen | None:
-    page = await visit.gateway.store.list_calls(CallFilter(run_id=run_id), limit=MOST_CALLS)
+    page = await visit.gateway.store.read(partial(list_calls, CallFilter(run_id=run_id), limit=MOST_CALLS))
     calls = tuple(call for call in reversed(page.calls) if may_see(visit.principal, call))
     try:
         found = await visit.reception.responses.find(run_id, visit.principal)

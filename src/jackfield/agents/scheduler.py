@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -21,6 +22,9 @@ from jackfield.agents.types import Agent
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Cycle, CycleStatus, Notice
 from jackfield.store.scripts import INBOX_TOPIC
 
@@ -102,16 +106,20 @@ class AgentScheduler:
 
     async def sweep(self) -> None:
         """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
-        for agent in await self._store.cycles.agents_to_wake():
+        for agent in await self._store.read(cycle_tx.agents_to_wake):
             self._rouse(agent)
-        for cycle in await self._store.cycles.orphaned():
+        for cycle in await self._store.read(cycle_tx.orphaned_cycles):
             if cycle.agent not in self._awake and await self._is_known(cycle.agent):
                 await self._take_over(cycle)
-        left = [c for c in await self._store.cycles.owned_by(self._gateway_id) if c.agent not in self._awake]
+        left = [
+            c
+            for c in await self._store.read(partial(cycle_tx.open_cycles_of, self._gateway_id))
+            if c.agent not in self._awake
+        ]
         self._left = {cycle.id: self._left.get(cycle.id, _Left()) for cycle in left}
         for cycle in left:
             await self._pick_up(cycle)
-        for plan in await self._store.minds.due_plans(limit=200):
+        for plan in await self._store.read(partial(agent_tx.due_plans, limit=200)):
             await self._fire(plan)
 
     async def _is_known(self, agent: str) -> bool:
@@ -119,7 +127,7 @@ class AgentScheduler:
         return self._find(agent) is not None or await self._look_up(agent) is not None
 
     async def _take_over(self, cycle: Cycle) -> None:
-        taken = await self._store.cycles.take_over(cycle, owner=self._gateway_id)
+        taken = await self._store.write(partial(cycle_tx.take_over, cycle, owner=self._gateway_id))
         if taken is None:
             return
         log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
@@ -130,7 +138,7 @@ class AgentScheduler:
         before = self._left[seen.id]
         if time.monotonic() < before.not_before:
             return
-        cycle = await self._store.cycles.get(seen.id)
+        cycle = await self._store.read(partial(cycle_tx.get_cycle, seen.id))
         is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
         if cycle is not None and is_left and cycle.agent not in self._awake:
             times = before.times + 1
@@ -146,7 +154,7 @@ class AgentScheduler:
         except Refused as fault:
             log.warning("plan %s of agent %s will not run again: %s", plan.id, plan.agent, fault)
             following = None
-        await self._store.minds.fire_plan(plan, next_run_at=following)
+        await self._store.write(partial(agent_tx.fire_plan, plan, next_run_at=following))
 
     def _begin(self, agent: str, cycle: Cycle | None) -> None:
         if not self._is_open or agent in self._awake:
@@ -171,7 +179,9 @@ class AgentScheduler:
                 if cycle is None:
                     if not await self._is_known(agent):
                         return
-                    opened = await self._store.cycles.open(new_id("cycle"), agent=agent, owner=self._gateway_id)
+                    opened = await self._store.write(
+                        partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=self._gateway_id)
+                    )
                     if opened is None:
                         return
                     cycle = opened.cycle
@@ -222,7 +232,7 @@ class AgentScheduler:
     async def _tidy(self, cycle: Cycle) -> None:
         """What the failed try had begun to show is shown as what it is, at once and not after the pause."""
         try:
-            await self._store.spaces.drop_unshown(cycle)
+            await self._store.write(partial(space_tx.drop_unshown_of, cycle))
         except Unavailable as fault:
             log.warning("agent %s: unfinished calls of cycle %d are still shown: %s", cycle.agent, cycle.number, fault)
 
@@ -236,7 +246,9 @@ class AgentScheduler:
                 text = f"{cycle.agent if persona is None else persona.name} could not go on: {reason} "
                 text += f"It tries again in {backoff // 1000} s; nothing is lost."
                 notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
-                failed = await self._store.cycles.abandon(cycle, reason=reason, backoff_ms=backoff, notices=notices)
+                failed = await self._store.write(
+                    partial(cycle_tx.abandon, cycle, reason=reason, backoff_ms=backoff, notices=notices)
+                )
                 break
             except Unavailable as fault:
                 log.warning("agent %s: cycle %d could not be given up yet: %s", cycle.agent, cycle.number, fault)
@@ -247,7 +259,9 @@ class AgentScheduler:
     async def _failures_before(self, cycle: Cycle) -> int:
         """How many cycles in a row, right before this one, were given up."""
         count = 0
-        for past in await self._store.cycles.of_agent(cycle.agent, before=cycle.number, limit=10):
+        for past in await self._store.read(
+            partial(cycle_tx.cycles_of_agent, cycle.agent, before=cycle.number, limit=10)
+        ):
             if past.status is not CycleStatus.FAILED:
                 break
             count += 1
@@ -255,7 +269,9 @@ class AgentScheduler:
 
     async def _spaces_asked_in(self, cycle: Cycle) -> list[str]:
         """Where the cycle's events came from, else wherever the agent is."""
-        journal = await self._store.cycles.journal(cycle.id)
+        journal = await self._store.read(partial(cycle_tx.read_journal, cycle.id))
         events = () if journal is None else journal.events
         asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
-        return sorted(asked or {space.id for space in await self._store.spaces.list(member=cycle.agent)})
+        return sorted(
+            asked or {space.id for space in await self._store.read(partial(space_tx.list_spaces, member=cycle.agent))}
+        )

@@ -4,6 +4,7 @@ Above: `routes_agents.py`. Below: the store. The agent's own built-in tools do t
 replaces the whole, and what a GET gave may be sent back as it is.
 """
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
+from jackfield.store import mind_moves as agent_tx
 
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]
@@ -112,7 +114,7 @@ _plans = BodyReader(Plans)
 async def show_memories(visit: Request) -> Response:
     """What the agent remembers."""
     kept = await agent_in(visit)
-    found = await visit.gateway.store.minds.memories(kept.id)
+    found = await visit.gateway.store.read(partial(agent_tx.memories, kept.id))
     return json_response({"memories": [memory_fields(memory) for memory in found]})
 
 
@@ -123,14 +125,14 @@ async def put_memories(visit: Request) -> Response:
     pairs = [(memory.key, memory.value) for memory in body.memories]
     _check_names([key for key, _ in pairs], "key", "memories")
     _check_lengths([value for _, value in pairs], "memories")
-    await visit.gateway.store.minds.replace_memories(kept.id, pairs)
+    await visit.gateway.store.write(partial(agent_tx.replace_memories, kept.id, pairs))
     return await show_memories(visit)
 
 
 async def show_goals(visit: Request) -> Response:
     """What the agent wants."""
     kept = await agent_in(visit)
-    found = await visit.gateway.store.minds.goals(kept.id)
+    found = await visit.gateway.store.read(partial(agent_tx.goals, kept.id))
     return json_response({"goals": [goal_fields(goal) for goal in found]})
 
 
@@ -141,14 +143,14 @@ async def put_goals(visit: Request) -> Response:
     drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
     _check_names([goal.id for goal in body.goals], "id", "goals")
     _check_lengths([goal.description for goal in body.goals], "goals")
-    _refuse_unknown(await visit.gateway.store.minds.replace_goals(kept.id, drafts), "goals")
+    _refuse_unknown(await visit.gateway.store.write(partial(agent_tx.replace_goals, kept.id, drafts)), "goals")
     return await show_goals(visit)
 
 
 async def show_plans(visit: Request) -> Response:
     """What the agent will be told later."""
     kept = await agent_in(visit)
-    found = await visit.gateway.store.minds.plans(kept.id)
+    found = await visit.gateway.store.read(partial(agent_tx.plans, kept.id))
     return json_response({"plans": [plan_fields(plan) for plan in found]})
 
 
@@ -159,10 +161,10 @@ async def put_plans(visit: Request) -> Response:
     store = visit.gateway.store
     _check_names([plan.id for plan in body.plans], "id", "plans")
     _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
-    known = {plan.id: plan for plan in await store.minds.plans(kept.id)}
+    known = {plan.id: plan for plan in await store.read(partial(agent_tx.plans, kept.id))}
     now = await store.now_ms()
     drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
-    _refuse_unknown(await store.minds.replace_plans(kept.id, drafts), "plans")
+    _refuse_unknown(await store.write(partial(agent_tx.replace_plans, kept.id, drafts)), "plans")
     return await show_plans(visit)
 
 

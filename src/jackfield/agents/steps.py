@@ -29,6 +29,7 @@ from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
 from jackfield.runs.tools import Offered
 from jackfield.sources.base import InTransaction
 from jackfield.store import Store
+from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store.cycle_moves import Cycle, StepCall
 from jackfield.store.scripts import Script
 
@@ -98,11 +99,15 @@ class StepTaker:
             drafts.append(await self._draft(call, space_id=space_id))
             space_id = self._telling.expected_space(call.name, call.arguments, before=space_id)
         message = StepMessage((*speech.said, *map(model_call, speech.calls)), speech.usage)
-        written = await self._store.cycles.take_step(
-            self._cycle,
-            n=self.next_step,
-            message=msgspec.json.encode(message).decode(),
-            calls=[draft.step_call for draft in drafts],
+        written = await self._store.write(
+            partial(
+                cycle_tx.take_step,
+                self._cycle,
+                n=self.next_step,
+                message=msgspec.json.encode(message).decode(),
+                calls=[draft.step_call for draft in drafts],
+                large_result=self._store.large_result,
+            )
         )
         if written is None:
             raise Fenced

@@ -6,6 +6,7 @@ Above: the doors. Below: the store, the executor, the tool servers.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from jackfield.model.tool import CALLER
 from jackfield.protocol.schemas import summarize
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Report, Store
+from jackfield.store import moves as call_tx
 
 PROGRESS_FACTOR = 10
 """Progress may stretch a wait to this many times the tool's timeout."""
@@ -68,7 +70,7 @@ class Answers:
         self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
     ) -> Call:
         """A result, or an error that is one. `principal` is None for who holds the call's signed url."""
-        call = still_there(await self._store.get_call(call_id), call_id)
+        call = still_there(await self._store.read(partial(call_tx.get_call, call_id)), call_id)
         if run_id is not None and call.run_id != run_id:
             raise Forbidden(f"Call '{call_id}' does not belong to run '{run_id}'.", param="callId")
         if principal is not None and not may_answer(principal, call):
@@ -80,18 +82,34 @@ class Answers:
         await self._check_result(call, outcome)
         answered_by = principal.name if principal else "callback"
         told = self._redactor.outcome(outcome)
-        return self._settled(await self._store.settle_submitted(call.id, told, answered_by=answered_by), call.id)
+        return self._settled(
+            await self._store.write(
+                partial(
+                    call_tx.settle_submitted,
+                    call.id,
+                    told,
+                    answered_by=answered_by,
+                    large_result=self._store.large_result,
+                )
+            ),
+            call.id,
+        )
 
     async def _question_of(self, call: Call) -> Call:
         """What a parked call waits for: whoever answers the call answers that."""
-        for question in await self._store.questions_of(call):
+        for question in await self._store.read(partial(call_tx.questions_of, call)):
             if asked_by(call, question):
                 return question
         raise Conflict(f"Call '{call.id}' has its answer already and goes on.")
 
     async def answer_for(self, call_id: str, outcome: Failed) -> Call:
         """The gateway's own word, where whoever should answer cannot: gone, too late, ended."""
-        return self._settled(await self._store.settle_submitted(call_id, outcome), call_id)
+        return self._settled(
+            await self._store.write(
+                partial(call_tx.settle_submitted, call_id, outcome, large_result=self._store.large_result)
+            ),
+            call_id,
+        )
 
     async def approve(
         self, call_id: str, *, principal: Principal | None, arguments: dict[str, Any] | None = None
@@ -107,8 +125,8 @@ class Answers:
             arguments = await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.tool.answered_by_others
-        moved = await self._store.approve(
-            call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal)
+        moved = await self._store.write(
+            partial(call_tx.approve, call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal))
         )
         approved = _moved(moved, call_id)
         self._executor.events.tell(events.APPROVED, approved, at=now_ms())
@@ -121,7 +139,18 @@ class Answers:
         """A person says no; the agent is told why."""
         await self._waiting_for_a_person(call_id, principal)
         no = rejected(reason)
-        return self._settled(await self._store.settle_rejected(call_id, no, decided_by=_decider(principal)), call_id)
+        return self._settled(
+            await self._store.write(
+                partial(
+                    call_tx.settle_rejected,
+                    call_id,
+                    no,
+                    decided_by=_decider(principal),
+                    large_result=self._store.large_result,
+                )
+            ),
+            call_id,
+        )
 
     async def progress(self, call_id: str, progress: Progress, *, principal: Principal, attempt: int = 0) -> Call:
         """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing.
@@ -129,13 +158,13 @@ class Answers:
         From a tool server, which may say for which of its offers: `Conflict` once the call is somebody else's. No
         progress at all (0) asks to begin, and with the offer's number it is said to nobody else.
         """
-        call = still_there(await self._store.get_call(call_id), call_id)
+        call = still_there(await self._store.read(partial(call_tx.get_call, call_id)), call_id)
         if not may_answer(principal, call):
             raise Forbidden(f"Key '{principal.name}' may not report on calls of '{call.tool}'.")
         limit = call.timeout_ms * PROGRESS_FACTOR
         begins = progress.progress == 0
         report = Report(holder=servers_of(principal), attempt=attempt, begins=begins)
-        moved = await self._store.report_progress(call_id, limit_ms=limit, report=report)
+        moved = await self._store.write(partial(call_tx.report_progress, call_id, limit_ms=limit, report=report))
         if not moved.moved and moved.call is not None and moved.call.status in _ANSWERED_BY_OTHERS:
             raise Conflict(f"Call '{call_id}' was offered to another tool server. Do not begin it.")
         extended = _moved(moved, call_id)
@@ -147,7 +176,7 @@ class Answers:
     async def run_unclaimed(self) -> int:
         """T5 for approved calls that no gateway has begun, because the one that approved died."""
         begun = 0
-        for call in await self._store.unclaimed_calls():
+        for call in await self._store.read(call_tx.unclaimed_calls):
             await self._connected(call)
             entry = self._catalog.entry(call.tool, source=call.source)
             if entry is not None and entry.version == call.tool_version:
@@ -155,7 +184,16 @@ class Answers:
                 begun += 1
             elif entry is not None or await self._is_over(call):
                 outcome = changed(call.tool)
-                moved = await self._store.settle_executed(call.id, outcome, attempt=0, duration_ms=None)
+                moved = await self._store.write(
+                    partial(
+                        call_tx.settle_executed,
+                        call.id,
+                        outcome,
+                        attempt=0,
+                        duration_ms=None,
+                        large_result=self._store.large_result,
+                    )
+                )
                 if moved.moved:
                     self._settled(moved, call.id)
         return begun
@@ -166,7 +204,7 @@ class Answers:
 
     async def _begin(self, call: Call, entry: Entry) -> Call:
         """T5: this gateway runs it, unless another was quicker; in the caller's name, never in the approver's."""
-        claimed = await self._store.claim(call.id, owner=self._gateway_id)
+        claimed = await self._store.write(partial(call_tx.claim, call.id, owner=self._gateway_id))
         if not claimed.moved or claimed.call is None:
             return claimed.call or call
         caller = self._find_key(call.principal) or Principal(name=call.principal, scopes=frozenset())
@@ -174,7 +212,7 @@ class Answers:
         return claimed.call
 
     async def _waiting_for_a_person(self, call_id: str, principal: Principal | None) -> Call:
-        call = still_there(await self._store.get_call(call_id), call_id)
+        call = still_there(await self._store.read(partial(call_tx.get_call, call_id)), call_id)
         if principal is not None and not in_reach(principal, call):
             raise Forbidden(f"Key '{principal.name}' is limited to other tools than '{call.tool}'.")
         if call.status is not CallStatus.PENDING_APPROVAL:

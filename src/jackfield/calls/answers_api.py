@@ -3,6 +3,7 @@
 Above: `routes.py`. Below: `calls/answers.py`, where the first answer wins. A 200 means that the result is on disk.
 """
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -18,6 +19,7 @@ from jackfield.http.response import Response, json_response
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.times import iso_time
 from jackfield.sources.base import Progress
+from jackfield.store import moves as call_tx
 
 
 class ResultBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -124,7 +126,7 @@ async def submit_by_callback(visit: Request) -> Response:
 async def show_by_callback(visit: Request) -> Response:
     """What whoever holds a signed url is asked: exactly what would run, and how far it is."""
     call_id, purpose = _signed(visit)
-    call = await visit.gateway.store.get_call(call_id)
+    call = await visit.gateway.store.read(partial(call_tx.get_call, call_id))
     if call is None:
         raise CallNotFound("The record of this call is gone.")
     is_open = call.status in _OPEN[purpose]

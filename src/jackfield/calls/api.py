@@ -6,6 +6,7 @@ said in `calls/rights.py`; another's is as if it did not exist.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -27,6 +28,9 @@ from jackfield.model.large_result import SMALLEST_PAGE
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER, JsonSchema
 from jackfield.store import CallFilter
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
+from jackfield.store.large_results import result_page
 
 _MEANINGS = {status.value: (status,) for status in CallStatus} | {
     "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word
@@ -78,16 +82,19 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 async def list_calls(visit: Request) -> Response:
     """A page of records, newest first."""
     wanted = visit.query(CallsQuery)
-    page = await visit.gateway.store.list_calls(
-        filter_for(
-            visit.principal,
-            status=parse_statuses(wanted.status),
-            tool=wanted.tool,
-            agent=wanted.agent,
-            run_id=wanted.run_id,
-        ),
-        limit=wanted.limit,
-        cursor=wanted.cursor,
+    page = await visit.gateway.store.read(
+        partial(
+            call_page,
+            filter_for(
+                visit.principal,
+                status=parse_statuses(wanted.status),
+                tool=wanted.tool,
+                agent=wanted.agent,
+                run_id=wanted.run_id,
+            ),
+            limit=wanted.limit,
+            cursor=wanted.cursor,
+        )
     )
     shown = [record_for(visit, call) for call in page.calls if may_see(visit.principal, call)]
     return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
@@ -100,7 +107,7 @@ async def show_call(visit: Request) -> Response:
     if seconds and not call.status.is_final:
         call = await _settled(visit, call, seconds=seconds)
     if visit.principal.is_admin and call.status is CallStatus.FAILED:
-        trace = await visit.gateway.store.trace_of(call.id)
+        trace = await visit.gateway.store.read(partial(call_tx.trace_of, call.id))
         return json_response(OneCall(call=msgspec.structs.replace(record_for(visit, call), trace=trace)))
     return one_call(visit, call)
 
@@ -108,7 +115,7 @@ async def show_call(visit: Request) -> Response:
 async def visible_call(visit: Request) -> Call:
     """The call that the path names, if this key may see it."""
     call_id = visit.part("id")
-    call = await visit.gateway.store.get_call(call_id)
+    call = await visit.gateway.store.read(partial(call_tx.get_call, call_id))
     if call is None or not may_see(visit.principal, call):
         raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
     return call
@@ -120,7 +127,7 @@ async def cancel_call(visit: Request) -> Response:
     try:
         call = await gateway.pipeline.cancel(named, principal=principal)
     except CallNotFound:
-        call_id = await gateway.store.call_under_key(principal.name, named)
+        call_id = await gateway.store.read(partial(call_tx.call_under_key, principal.name, named))
         if call_id is None:
             raise
         call = await gateway.pipeline.cancel(call_id, principal=principal)
@@ -237,7 +244,7 @@ async def _there_now(
     cursor: str | None = None
     while now:
         found = filter_for(visit.principal, status=now, tool=wanted.tool, agent=wanted.agent)
-        page = await visit.gateway.store.list_calls(found, limit=PAGE, cursor=cursor)
+        page = await visit.gateway.store.read(partial(call_page, found, limit=PAGE, cursor=cursor))
         for call in page.calls:
             if may_see(visit.principal, call):
                 kind = STARTED if call.status is CallStatus.RUNNING else PENDING
@@ -286,7 +293,7 @@ async def show_result(visit: Request) -> Response:
             f"Call '{call.id}' is {call.status.value} and has no result yet. GET /api/v1/calls/{call.id}?wait=60 "
             "answers when it has."
         )
-    page = await visit.gateway.store.large_results.page(call, offset=wanted.offset, limit=wanted.limit)
+    page = await result_page(visit.gateway.store, call, offset=wanted.offset, limit=wanted.limit)
     if page.offset > page.size:
         raise BadRequest(
             f"The result of call '{call.id}' has {page.size} bytes; there is nothing at {page.offset}. "

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from jackfield.calls.events import BACKLOG, ORDER, SETTLED, CallEvents
 from jackfield.calls.executor import now_ms
 from jackfield.model.call import Call, CallStatus
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.calls")
 
@@ -90,7 +92,7 @@ class RemoteCalls:
         taken, self._heard = self._heard, {}
         if not taken:
             return
-        calls = {call.id: call for call in await self._store.calls_among(taken)}
+        calls = {call.id: call for call in await self._store.read(partial(call_tx.calls_among, taken))}
         now = asyncio.get_running_loop().time()
         for call_id, heard in taken.items():
             if call_id in calls:

@@ -32,6 +32,8 @@ from jackfield.model.trace_context import via
 from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, InTransaction, Invocation, LogNote, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
+from jackfield.store import operations as operation_tx
 
 log = logging.getLogger("jackfield.calls")
 
@@ -144,7 +146,7 @@ class Executor:
     async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
         """As `carry_out`, for a call whose request is long over: it still knows how it came, and with which options."""
         with suppress(Unavailable):
-            way, running.config = await self._store.operations.brought_along(running.call.id)
+            way, running.config = await self._store.read(partial(operation_tx.brought_along, running.call.id))
             via.set(way)
         return await self.carry_out(running, entry, arguments)
 
@@ -172,7 +174,7 @@ class Executor:
         """
         ended = await running.ended(within=min(SHORT_SECONDS, running.left_ms / 1000))
         if not ended and running.left_ms > 0:
-            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+            await self._record(running)
         while not ended and not running.is_cut_off and running.left_ms > 0:
             await self._keep_deadline(running)
             if for_caller and running.parked is not None:
@@ -190,7 +192,9 @@ class Executor:
         """The row's deadline is what others go by; where the call was held, it is later than the row knows."""
         call = running.call
         if running.was_held and running.parked is None:
-            await self._store.move_deadline(call.id, attempt=call.attempt, left_ms=int(running.left_ms))
+            await self._store.write(
+                partial(call_tx.move_deadline, call.id, attempt=call.attempt, left_ms=int(running.left_ms))
+            )
 
     async def _checked(self, entry: Entry, outcome: Outcome | InTransaction) -> Done | Failed:
         """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
@@ -228,7 +232,7 @@ class Executor:
         if len(trace) > LONGEST_TRACE:
             trace = f"…{trace[-LONGEST_TRACE:]}"
         try:
-            self._store.keep_trace(running.call.id, trace).add_done_callback(_was_kept)
+            self._store.write(partial(call_tx.keep_trace, running.call.id, trace)).add_done_callback(_was_kept)
         except Unavailable as fault:
             log.warning("the traceback of %s could not be kept: %s", running.call, fault)
 
@@ -252,31 +256,49 @@ class Executor:
         written = running.writing
         if written is not None and written.done() and (written.cancelled() or written.exception() is not None):
             running.writing = None
-            if await self._store.get_call(running.call.id) is not None:
+            if await self._store.read(partial(call_tx.get_call, running.call.id)) is not None:
                 running.mark_recorded()
+
+    async def _record(self, running: Running) -> None:
+        """Put a running call on record, unless it is."""
+        script = partial(call_tx.start_call, running.call, age_ms=int(running.age_ms))
+        await running.write(partial(self._store.write, script))
 
     async def _write_once(self, running: Running, outcome: Done | Failed) -> Call:
         call, duration = running.call, running.age_ms
         if running.writing is None:
-            written = self._store.record_settled(call, outcome, age_ms=int(duration), duration_ms=duration)
+            written = self._store.write(
+                call_tx.SettledCall(
+                    call, outcome, age_ms=int(duration), duration_ms=duration, large_result=self._store.large_result
+                )
+            )
             running.writing = written
             return await written
         await running.writing
         if running.questions is not None:
             await running.questions.end()
             call = running.call
-        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=duration)
+        moved = await self._store.write(
+            partial(
+                call_tx.settle_executed,
+                call.id,
+                outcome,
+                attempt=call.attempt,
+                duration_ms=duration,
+                large_result=self._store.large_result,
+            )
+        )
         return still_there(moved.call, call.id)
 
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
         running = self._running.get(call_id)
-        call = running.call if running else await self._store.get_call(call_id)
+        call = running.call if running else await self._store.read(partial(call_tx.get_call, call_id))
         if call is None or not may_stop(principal, call):
             raise CallNotFound(f"There is no call '{call_id}'.", param="id")
         if running is not None:
-            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
-        moved = await self._store.settle_cancelled(call_id, cancelled(call_id))
+            await self._record(running)
+        moved = await self._store.write(partial(call_tx.settle_cancelled, call_id, cancelled(call_id)))
         settled = still_there(moved.call, call_id)
         if not moved.moved:
             raise AlreadyResolved(f"Call '{call_id}' is over already: it is {settled.status.value}.")
@@ -296,11 +318,11 @@ class Executor:
     async def recover(self) -> int:
         """T6: calls whose gateway died while it ran them. Idempotent ones run again, the others are interrupted."""
         recovered = 0
-        while orphans := await self._store.orphaned_calls():
+        while orphans := await self._store.read(call_tx.orphaned_calls):
             for call in orphans:
                 await self._recover_one(call)
             recovered += len(orphans)
-        while parked := await self._store.orphaned_parks():
+        while parked := await self._store.read(call_tx.orphaned_parks):
             for call in parked:
                 await self._end_parked(call)
             recovered += len(parked)
@@ -310,9 +332,11 @@ class Executor:
         """What a dead gateway held: nobody can go on with the call, so nobody waits for the answer to its question."""
         assert call.owner is not None
         if is_question(call):
-            moved = await self._store.settle_cancelled(call.id, question_closed(call.id))
+            moved = await self._store.write(partial(call_tx.settle_cancelled, call.id, question_closed(call.id)))
         else:
-            moved = await self._store.settle_parked(call.id, interrupted(call.id), owner=call.owner)
+            moved = await self._store.write(
+                partial(call_tx.settle_parked, call.id, interrupted(call.id), owner=call.owner)
+            )
         if moved.moved and moved.call is not None:
             self._tell_settled(moved.call)
 
@@ -321,14 +345,25 @@ class Executor:
         if entry is not None and entry.version != call.tool_version:
             entry = None  # not the tool that was asked for any more
         if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:
-            moved = await self._store.reclaim(call.id, owner=self._gateway_id, seen=call.attempt)
+            moved = await self._store.write(
+                partial(call_tx.reclaim, call.id, owner=self._gateway_id, seen=call.attempt)
+            )
             if moved.moved and moved.call is not None:
                 # The key that asked may be gone by now; a repeat asks nobody else for anything.
                 nobody = Principal(name=call.principal, scopes=frozenset())
                 self.begin(moved.call, entry, principal=nobody)
             return
         outcome = interrupted(call.id)
-        moved = await self._store.settle_executed(call.id, outcome, attempt=call.attempt, duration_ms=None)
+        moved = await self._store.write(
+            partial(
+                call_tx.settle_executed,
+                call.id,
+                outcome,
+                attempt=call.attempt,
+                duration_ms=None,
+                large_result=self._store.large_result,
+            )
+        )
         if moved.moved and moved.call is not None:
             self._tell_settled(moved.call)
 
@@ -405,7 +440,7 @@ class Executor:
         with running.hold(patience_of(running)):
             if running.elicit is not None:
                 return await running.elicit(cleaned)
-            await running.write(partial(self._store.start_call, running.call, age_ms=int(running.age_ms)))
+            await self._record(running)
             if running.questions is None:
                 running.questions = OpenQuestions(
                     running, store=self._store, gateway_id=self._gateway_id, tell=self._tell_of_question

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ from jackfield.model.trace_context import via
 from jackfield.sources.base import Begun, Invocation, Look, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
+from jackfield.store import operations as operation_tx
 from jackfield.store.operations import Operation
 
 log = logging.getLogger("jackfield.calls")
@@ -110,16 +113,16 @@ class Operations:
         return self._tools
 
     async def _look_around(self) -> None:
-        operations = self._store.operations
         room = MOST_BEGINNING - len(self._beginning)
-        for call in await operations.untaken(self._names(), limit=room) if self._names() and room > 0 else []:
-            await self._take(call)
-        over = await self._store.settled_among(self._known) if self._known else []
+        if self._names() and room > 0:
+            for call in await self._store.read(partial(operation_tx.untaken_operations, self._names(), limit=room)):
+                await self._take(call)
+        over = await self._store.read(partial(call_tx.settled_among, self._known)) if self._known else []
         for call_id in over:
             del self._known[call_id]
             self._break_off(call_id)
-        due = await operations.among(over) if over else []
-        due += await operations.due(limit=AT_ONCE)
+        due = await self._store.read(partial(operation_tx.operations_among, over)) if over else []
+        due += await self._store.read(partial(operation_tx.due_operations, limit=AT_ONCE))
         for operation in due:
             if operation.call_id not in self._in_hand and len(self._in_hand) - len(self._beginning) < AT_ONCE:
                 await self._resume(operation)
@@ -135,13 +138,17 @@ class Operations:
 
     async def _take(self, call: Call) -> None:
         lease = call.longest_wait_ms + LEASE_MS
-        taken = await self._store.operations.take(call.id, owner=self._gateway_id, lease_ms=lease)
+        taken = await self._store.write(
+            partial(operation_tx.take_operation, call.id, owner=self._gateway_id, lease_ms=lease)
+        )
         if taken is not None:
             self._beginning.add(call.id)
             self._start(taken, self._begin(taken, call))
 
     async def _resume(self, seen: Operation) -> None:
-        taken = await self._store.operations.claim(seen, owner=self._gateway_id, lease_ms=LEASE_MS)
+        taken = await self._store.write(
+            partial(operation_tx.claim_operation, seen, owner=self._gateway_id, lease_ms=LEASE_MS)
+        )
         if taken is not None:
             self._start(taken, self._go_on(taken))
 
@@ -163,16 +170,18 @@ class Operations:
     async def _guarded(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
         """A fault of ours leaves the work as it was; somebody tries again after a pause."""
         try:
-            via.set(await self._store.operations.way_of(operation.call_id))
+            via.set(await self._store.read(partial(operation_tx.way_of, operation.call_id)))
             await work
         except Exception:
             work.close()
             log.exception("the work of call %s could not be looked after", operation.call_id)
             with suppress(JackfieldError):
-                await self._store.operations.put_off(operation, pause_ms=int(LONGEST_PAUSE * 1000))
+                await self._store.write(
+                    partial(operation_tx.put_off_operation, operation, pause_ms=int(LONGEST_PAUSE * 1000))
+                )
 
     async def _go_on(self, operation: Operation) -> None:
-        call = await self._store.get_call(operation.call_id)
+        call = await self._store.read(partial(call_tx.get_call, operation.call_id))
         if call is None or call.status.is_final:
             await self._end(operation, call)
         elif operation.reference is None:
@@ -193,7 +202,7 @@ class Operations:
             begun = await source.begin(self._invocation(call, entry, timeout_ms=begin_ms(call, entry.tool)))
         except asyncio.CancelledError:
             if await self._is_over(call.id):
-                await self._store.operations.forget(call.id)
+                await self._store.write(partial(operation_tx.forget_operation, call.id))
             raise
         except Refused as refusal:
             # It was not reached, so nothing has begun there.
@@ -206,7 +215,7 @@ class Operations:
             await self._settle(operation, call, begun)
 
     async def _is_over(self, call_id: str) -> bool:
-        now = await self._store.get_call(call_id)
+        now = await self._store.read(partial(call_tx.get_call, call_id))
         return now is None or now.status.is_final
 
     async def _begin_again(self, operation: Operation, call: Call) -> None:
@@ -217,11 +226,13 @@ class Operations:
         except SourceUnavailable:
             source = None
         if entry is None or source is None:  # not there yet, after a restart
-            await self._store.operations.put_off(operation, pause_ms=AWAY_MS)
+            await self._store.write(partial(operation_tx.put_off_operation, operation, pause_ms=AWAY_MS))
         elif operation.begins < MOST_BEGINS and source.begins_once(entry.tool):
             lease = call.longest_wait_ms + LEASE_MS
             again = msgspec.structs.replace(operation, begins=operation.begins + 1)
-            mine = await self._store.operations.claim(again, owner=self._gateway_id, lease_ms=lease)
+            mine = await self._store.write(
+                partial(operation_tx.claim_operation, again, owner=self._gateway_id, lease_ms=lease)
+            )
             if mine is not None:
                 self._beginning.add(call.id)
                 await self._begin(mine, call)
@@ -263,7 +274,7 @@ class Operations:
     async def _pause(self, operation: Operation, tool: Tool | None) -> None:
         """Look again when it is time; this gateway wakes for it, and any other does within a second."""
         seconds = pause_of(tool, operation.looks)
-        if await self._store.operations.put_off(operation, pause_ms=round(seconds * 1000)):
+        if await self._store.write(partial(operation_tx.put_off_operation, operation, pause_ms=round(seconds * 1000))):
             asyncio.get_running_loop().call_later(seconds + 0.002, self._woken.set)
 
     async def _end(self, operation: Operation, call: Call | None) -> None:
@@ -276,18 +287,22 @@ class Operations:
                 await source.halt(self._invocation(call, entry), reference)
             except JackfieldError as fault:
                 log.warning("the work of call %s, which was cancelled, could not be stopped: %s", call.id, fault)
-        await self._store.operations.forget(operation.call_id)
+        await self._store.write(partial(operation_tx.forget_operation, operation.call_id))
 
     async def _settle(self, operation: Operation, call: Call, outcome: Done | Failed) -> None:
         told = self._redactor.outcome(outcome)
-        moved = await self._store.settle_submitted(call.id, told, answered_by=call.source)
+        moved = await self._store.write(
+            partial(
+                call_tx.settle_submitted, call.id, told, answered_by=call.source, large_result=self._store.large_result
+            )
+        )
         if moved.moved and moved.call is not None:
             self._executor.counters.count(moved.call)
             self._executor.events.tell(events.SETTLED, moved.call, at=now_ms())
         elif moved.call is not None and moved.call.status is CallStatus.CANCELLED:
             await self._end(operation, moved.call)
             return
-        await self._store.operations.forget(call.id)
+        await self._store.write(partial(operation_tx.forget_operation, call.id))
 
     def _invocation(self, call: Call, entry: Entry, *, timeout_ms: int | None = None) -> Invocation:
         def report(progress: Progress) -> None:

@@ -35,6 +35,10 @@ from jackfield.model.tool import BUILTIN, CALLER
 from jackfield.model.trace_context import via
 from jackfield.sources.base import InTransaction, Invocation
 from jackfield.store import Moved, Started, Store
+from jackfield.store import moves as call_tx
+from jackfield.store import operations as operation_tx
+from jackfield.store import space_moves as space_tx
+from jackfield.store.large_results import whole_result
 
 MAX_DEPTH = 16
 
@@ -134,7 +138,7 @@ class Pipeline:
     async def _check_run(self, request: CallRequest) -> None:
         if request.run_id is None or request.depth or request.begins_run:
             return
-        owner = await self._store.principal_of_run(request.run_id)
+        owner = await self._store.read(partial(call_tx.principal_of_run, request.run_id))
         if owner is None:
             raise RunNotFound(f"There is no run '{request.run_id}'. Leave run_id out to begin one.", param="run_id")
         if owner != request.principal.name and not request.principal.is_admin:
@@ -144,10 +148,10 @@ class Pipeline:
         """How a visible call appears in its space. A space that is not kept here shows it nowhere."""
         if not entry.tool.visible or request.space_id is None:
             return None
-        if await self._store.spaces.get(request.space_id) is None:
+        if await self._store.read(partial(space_tx.get_space, request.space_id)) is None:
             return None
         agent = _agent_of(entry, request)
-        if agent is not None and await self._store.spaces.get_member(request.space_id, agent) is None:
+        if agent is not None and await self._store.read(partial(space_tx.get_member, request.space_id, agent)) is None:
             raise Forbidden(f"Agent '{agent}' is not a member of space '{request.space_id}'. Add it there first.")
         return "without_result" if entry.tool.metadata.sensitive_output else "whole"
 
@@ -207,7 +211,7 @@ class Pipeline:
     async def _ask(self, prepared: Prepared) -> Call:
         """A person decides first; the call waits on record."""
         await self._keep_way(prepared)
-        started = await self._store.start_call(prepared.call, claim=claim_of(prepared.request))
+        started = await self._store.write(partial(call_tx.start_call, prepared.call, claim=claim_of(prepared.request)))
         if not started.fresh:
             return await self._earlier(started.call, same_body=started.same_body)
         assert started.call is not None
@@ -218,7 +222,8 @@ class Pipeline:
         """Somebody else answers: at once `pending`, or waited for until the deadline (seed 003's decision flow)."""
         call, request = prepared.call, prepared.request
         await self._keep_way(prepared)
-        start = partial(self._store.start_call, call, claim=claim_of(request), wakes=prepared.wakes)
+        script = partial(call_tx.start_call, call, claim=claim_of(request), wakes=prepared.wakes)
+        start = partial(self._store.write, script)
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
@@ -229,7 +234,7 @@ class Pipeline:
         """A call that goes on when its request is over still has to know how it came, and with which options."""
         way, config = via.get(), prepared.request.config
         if way or config:
-            await self._store.operations.keep_way(prepared.call.id, way, config=config)
+            await self._store.write(partial(operation_tx.keep_way, prepared.call.id, way, config=config))
 
     async def _unless_gone(self, waiting: Coroutine[Any, Any, Started], call_id: str, request: CallRequest) -> Started:
         """Wait, unless the HTTP client hangs up: then nobody waits, and the answer goes to the inbox."""
@@ -242,8 +247,8 @@ class Pipeline:
             if wait.done():
                 return await wait
             if gone.result():
-                self._waits_alone(await self._store.abandon_wait(call_id))
-            elif (call := await self._store.get_call(call_id)) is not None:
+                self._waits_alone(await self._store.write(partial(call_tx.abandon_wait, call_id)))
+            elif (call := await self._store.read(partial(call_tx.get_call, call_id))) is not None:
                 return Started(call, fresh=True)  # it waits on, for a caller whose gateway is gone
             return await wait
         finally:
@@ -267,7 +272,7 @@ class Pipeline:
         claim = claim_of(request)
         is_bare = claim is None and call.agent is None
         if not is_bare:
-            started = await self._store.start_call(call, claim=claim)
+            started = await self._store.write(partial(call_tx.start_call, call, claim=claim))
             if not started.fresh:
                 return await self._earlier(started.call, same_body=started.same_body)
         running = self._admit(call, request, recorded=not is_bare)
@@ -325,13 +330,13 @@ class Pipeline:
             await self._give(call_id)
 
     async def _mark_sent(self, call_id: str) -> None:
-        await self._store.mark_sent(call_id)
+        await self._store.write(partial(call_tx.mark_sent, call_id))
         self._unmarked.discard(call_id)
 
     async def _give(self, call_id: str) -> None:
         """What is still waited for, and what is over, goes to the inbox; what runs here is given when it is over."""
-        self._waits_alone(await self._store.abandon_wait(call_id))
-        call = (await self._store.give(call_id)).call
+        self._waits_alone(await self._store.write(partial(call_tx.abandon_wait, call_id)))
+        call = (await self._store.write(partial(call_tx.give, call_id))).call
         if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
             self._broken_off.discard(call_id)
 
@@ -371,7 +376,7 @@ class Pipeline:
         try:
             made = await self.call(request)
             # A tool is a program: it gets the whole of a large result, to which it has no other way.
-            whole = await self._store.large_results.whole(made)
+            whole = await whole_result(self._store, made)
         except Refused as refusal:
             return Failed(refusal.code, refusal.message)
         return msgspec.structs.replace(made, result=whole).outcome

@@ -7,6 +7,7 @@ caller need not be held up.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from jackfield.model.ids import new_id
 from jackfield.protocol.schemas import RESULT, summarize
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 QUESTION = "elicitation"
 """The source, and the tool, that a question's record names. No source of the config may be called so."""
@@ -74,8 +76,8 @@ class OpenQuestions:
             if self._is_over:
                 return False
             if running.takes_pending and running.parked is None:
-                moved = await self._store.park(
-                    running.call.id, asked, attempt=running.call.attempt, owner=self._gateway_id
+                moved = await self._store.write(
+                    partial(call_tx.park, running.call.id, asked, attempt=running.call.attempt, owner=self._gateway_id)
                 )
                 if not moved.moved or moved.call is None:
                     running.stop()
@@ -84,7 +86,7 @@ class OpenQuestions:
                 running.park(moved.call)
                 self._tell(moved.call)
             else:
-                await self._store.start_call(asked)
+                await self._store.write(partial(call_tx.start_call, asked))
             self._open[asked.id] = written
         self._tell(asked)
         return True
@@ -92,13 +94,13 @@ class OpenQuestions:
     async def _answer(self, question_id: str, written: asyncio.Event) -> ElicitAnswer:
         while True:
             written.clear()
-            question = await self._store.get_call(question_id)
+            question = await self._store.read(partial(call_tx.get_call, question_id))
             if question is None or question.status.is_final:
                 outcome = None if question is None else question.outcome
                 return msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CLOSED
             if self._is_over:
                 return CLOSED
-            asker = await self._store.get_call(self._running.call.id)
+            asker = await self._store.read(partial(call_tx.get_call, self._running.call.id))
             if asker is None or asker.status.is_final:  # expired, or cancelled at another gateway
                 self._running.stop()
                 return CLOSED
@@ -111,7 +113,9 @@ class OpenQuestions:
             if written is None:
                 return
             written.set()
-            moved = await self._store.settle_cancelled(question_id, question_closed(question_id))
+            moved = await self._store.write(
+                partial(call_tx.settle_cancelled, question_id, question_closed(question_id))
+            )
             if moved.moved and moved.call is not None:
                 self._tell(moved.call)
             if not self._open:
@@ -121,8 +125,14 @@ class OpenQuestions:
         running = self._running
         if running.parked is None:
             return
-        moved = await self._store.resume(
-            running.call.id, attempt=self._attempt + 1, owner=self._gateway_id, left_ms=int(running.left_ms)
+        moved = await self._store.write(
+            partial(
+                call_tx.resume,
+                running.call.id,
+                attempt=self._attempt + 1,
+                owner=self._gateway_id,
+                left_ms=int(running.left_ms),
+            )
         )
         running.resume(moved.call if moved.moved else None)
         if moved.moved and moved.call is not None:

@@ -14,7 +14,7 @@ from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
 from jackfield.sources.base import Elicit
-from jackfield.store.base import Claim
+from jackfield.store.moves import Claim
 
 
 class CallRequest(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,9 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.model.call import Call
 from jackfield.store import Moved, Store
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import moves as call_tx
+from jackfield.store.scripts import Script
 
 log = logging.getLogger("jackfield.calls")
 
@@ -50,14 +53,14 @@ class Sweeper:
         A step that fails is logged and tried again with the next round; the others do not wait for it.
         """
         steps: tuple[Callable[[], Awaitable[object]], ...] = (
-            partial(self._each, "due_waits", self._store.flip),
+            partial(self._each, "due_waits", self._run(call_tx.flip)),
             partial(self._each, "due_expiries", self._expire),
             partial(self._each, "overdue_calls", self._overdue),
             self._take_over,
-            partial(self._each, "orphaned_waits", self._store.abandon_wait),
+            partial(self._each, "orphaned_waits", self._run(call_tx.abandon_wait)),
             self._answers.run_unclaimed,
             # That these are settled was told before.
-            partial(self._each, "undelivered_calls", self._store.give, tells=False),
+            partial(self._each, "undelivered_calls", self._run(call_tx.give), tells=False),
             self._pipeline.write_receipts,
         )
         for step in steps:
@@ -70,11 +73,11 @@ class Sweeper:
     async def wake_lost(self) -> None:
         """Wake the waiters whose wake-up was lost: one query for all that this gateway waits for."""
         bus = self._store.bus
-        for call_id in await self._store.settled_among(bus.topics):
+        for call_id in await self._store.read(partial(call_tx.settled_among, bus.topics)):
             bus.publish(call_id)
 
     async def _take_over(self) -> None:
-        buried = await self._store.bury_late(besides=self._gateway_id)
+        buried = await self._store.write(partial(gateway_tx.bury_late, besides=self._gateway_id))
         if buried:
             log.warning("gateways that did not answer any more were declared dead: %s", ", ".join(buried))
         await self._executor.recover()
@@ -82,7 +85,7 @@ class Sweeper:
 
     async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]], *, tells: bool = True) -> None:
         """Act on all that a query finds, a step at a time. What cannot be done is logged and does not stop the rest."""
-        while due := await self._store.ids_in(query, limit=STEP):
+        while due := await self._store.read(partial(call_tx.ids_in, query, limit=STEP)):
             done = await asyncio.gather(*map(act, due), return_exceptions=True)
             moves = [moved for moved in done if isinstance(moved, Moved)]
             for fault in (fault for fault in done if isinstance(fault, Exception)):
@@ -93,13 +96,16 @@ class Sweeper:
             if len(due) < STEP or not any(moved.moved for moved in moves):
                 return
 
+    def _run(self, script: Callable[[str], Script[Moved]]) -> Callable[[str], Awaitable[Moved]]:
+        return lambda call_id: self._store.write(partial(script, call_id))
+
     async def _expire(self, call_id: str) -> Moved:
-        return await self._store.settle_expired(call_id, expired(call_id))
+        return await self._store.write(partial(call_tx.settle_expired, call_id, expired(call_id)))
 
     async def _overdue(self, call_id: str) -> Moved:
-        call = await self._store.get_call(call_id)
+        call = await self._store.read(partial(call_tx.get_call, call_id))
         timeout_ms = call.timeout_ms if call is not None else 0
-        return await self._store.settle_overdue(call_id, timed_out(call_id, timeout_ms))
+        return await self._store.write(partial(call_tx.settle_overdue, call_id, timed_out(call_id, timeout_ms)))
 
     def _tell(self, call: Call) -> None:
         if call.status.is_final:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.calls")
 
@@ -147,7 +149,7 @@ class ToolServers:
 
     async def _offer_again(self, server: ToolServer) -> None:
         """What this server had when it left. Also brings up to date what it has to do now."""
-        held = await self._store.calls_offered_to(server.id)
+        held = await self._store.read(partial(call_tx.calls_offered_to, server.id))
         server.given.intersection_update(call.id for call in held)
         server.outstanding = len(held)
         for call in held:
@@ -155,14 +157,14 @@ class ToolServers:
                 await self._offer(server, call)
 
     async def _offer_new(self, server: ToolServer, tool: str) -> None:
-        for call in await self._store.calls_to_offer(tool):
+        for call in await self._store.read(partial(call_tx.calls_to_offer, tool)):
             if self._left_to_others(server, tool):
                 return
             if await self._offer(server, call):
                 server.outstanding += 1
 
     async def _offer(self, server: ToolServer, call: Call) -> bool:
-        moved = await self._store.offer(call.id, client=server.id, gateway=self._gateway_id)
+        moved = await self._store.write(partial(call_tx.offer, call.id, client=server.id, gateway=self._gateway_id))
         if not moved.moved or moved.call is None:
             return False
         server.given.add(call.id)
@@ -172,7 +174,7 @@ class ToolServers:
     async def _until_one_is_answered(self, server: ToolServer) -> None:
         held = tuple(server.given)
         with self._store.bus.listen(*held, event=server.woken):
-            if len(await self._store.calls_offered_to(server.id)) >= server.limit:
+            if len(await self._store.read(partial(call_tx.calls_offered_to, server.id))) >= server.limit:
                 await server.woken.wait()
 
     def _left_to_others(self, server: ToolServer, tool: str) -> bool:
@@ -195,12 +197,12 @@ class ToolServers:
         """Let other servers have the calls of those that have been gone for long, here or with another gateway."""
         for server_id in [one for one in self._gone if one not in self._servers]:
             await self._note_gone(server_id)
-        self._offer_all(await self._store.release_offers())
+        self._offer_all(await self._store.write(call_tx.release_offers))
 
     async def _note_gone(self, server_id: str) -> None:
         """A server has left. Kept in mind until it is on record: a store may be away just now."""
         self._gone.add(server_id)
-        freed = await self._store.server_left(server_id, gateway=self._gateway_id)
+        freed = await self._store.write(partial(call_tx.server_left, server_id, gateway=self._gateway_id))
         self._gone.discard(server_id)
         self._offer_all(freed)
 

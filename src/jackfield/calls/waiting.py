@@ -8,6 +8,7 @@ Above: the pipeline. Below: the store and its bus.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from jackfield.calls.messages import timed_out
 from jackfield.errors import CallNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Pending
 from jackfield.store import Moved, Started, Store
+from jackfield.store import moves as call_tx
 
 EARLY_SECONDS = 0.02
 """A flip that came a moment too early by the database's clock is tried again after this."""
@@ -73,7 +75,7 @@ async def _until_decided(
         left = _allowed_seconds(call) - (time.monotonic() - began)
         if left > 0 and not await _sleep(written, left):
             continue
-        moved = await store.flip(call.id) if left <= 0 else None
+        moved = await store.write(partial(call_tx.flip, call.id)) if left <= 0 else None
         if moved is not None:
             on_flip(moved)
         now = moved.call if moved is not None else await _read(store, call.id)
@@ -108,7 +110,7 @@ async def _sleep(written: asyncio.Event, seconds: float) -> bool:
 
 
 async def _read(store: Store, call_id: str) -> Call:
-    call = await store.get_call(call_id)
+    call = await store.read(partial(call_tx.get_call, call_id))
     if call is None:
         raise CallNotFound(f"There is no call '{call_id}'.", param="id")
     return call

@@ -7,7 +7,9 @@ Above: the app, which runs `follow`, and the doors that show and accept changes.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from msgspec import Raw, Struct
 
@@ -17,10 +19,15 @@ from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.errors import Conflict, NotFound
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import Store
+from jackfield.store import pins as pin_tx
 from jackfield.store.pins import PINS_TOPIC, Pin, ToolName
+from jackfield.store.scripts import Script
 
 log = logging.getLogger("jackfield")
 
+T = TypeVar("T")
+AT_ONCE = 500
+"""Rows in one transaction at most."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 """Seconds between tries while the store fails."""
@@ -105,10 +112,11 @@ class Pinning:
         try:
             await self._read()
             if first := self._catalog.pins.unwritten:
-                await self._store.pins.add([_pin(*identity, seen) for identity, seen in first.items()])
+                await self._in_steps(pin_tx.add_pins, [_pin(*identity, seen) for identity, seen in first.items()])
             freed, given = self._unwritten_names()
             if freed or given:
-                await self._store.pins.rename(freed=_names(freed), taken=_names(given))
+                await self._in_steps(pin_tx.free_names, _names(freed))
+                await self._in_steps(pin_tx.take_names, _names(given))
                 self._freed = {one: known for one, known in (self._freed | freed).items() if one not in given}
                 self._given = {one: known for one, known in self._given.items() if one not in freed} | given
             if first or freed or given:
@@ -117,6 +125,11 @@ class Pinning:
             log.exception("the pins of foreign tools could not be read or written; it is tried again")
             return False
         return True
+
+    async def _in_steps(self, script: Callable[[Sequence[T]], Script[None]], rows: Sequence[T]) -> None:
+        """Write in small transactions: a server with thousands of tools does not hold up other writes."""
+        for start in range(0, len(rows), AT_ONCE):
+            await self._store.write(partial(script, rows[start : start + AT_ONCE]))
 
     async def difference(self, entry: Entry) -> Difference:
         """What changed in a foreign tool since it was pinned."""
@@ -142,12 +155,12 @@ class Pinning:
             if seen.get(name, definition.digest) != definition.digest:
                 raise Conflict(f"Tool '{name}' has changed again since you looked. Look at the new change first.")
         pins = [_pin(entry.tool.source, entry.tool.name, offered[entry.name], accepted_by) for entry in entries]
-        await self._store.pins.put(pins)
+        await self._store.write(partial(pin_tx.put_pins, pins))
         await self._read()
 
     async def _read(self) -> None:
         async with self._reading:
-            pins, names = await self._store.pins.digests(), await self._store.pins.names()
+            pins, names = await self._store.read(pin_tx.pin_digests), await self._store.read(pin_tx.tool_names)
             await self._catalog.take_stored(pins, _kept(names))
         self.look()
 
@@ -159,7 +172,7 @@ class Pinning:
         return freed, given
 
     async def _pinned(self, entry: Entry) -> str | None:
-        pin = await self._store.pins.get(entry.tool.source, entry.tool.name)
+        pin = await self._store.read(partial(pin_tx.get_pin, entry.tool.source, entry.tool.name))
         if pin is not None:
             return pin.definition
         first = self._catalog.pins.unwritten.get((entry.tool.source, entry.tool.name))

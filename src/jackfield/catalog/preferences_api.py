@@ -7,6 +7,7 @@ Above: `routes.py`. Below: the store for what is kept, the catalog's book for wh
 """
 
 import time
+from functools import partial
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
@@ -25,6 +26,7 @@ from jackfield.model.times import iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES
 from jackfield.sources.supervisor import SourceStatus
+from jackfield.store import preferences as preference_tx
 
 REFRESH_WITHIN = 10.0
 """Seconds that a refresh waits for slow sources; they are taken when they answer."""
@@ -190,7 +192,7 @@ async def set_enabled(visit: Request) -> Response:
     body = await _enabled.read(visit)
     meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
     entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
-    await visit.gateway.store.preferences.put(**meant.row(entry), enabled=body.enabled)
+    await visit.gateway.store.write(partial(preference_tx.put_preference, **meant.row(entry), enabled=body.enabled))
     return await _changed(visit, entry, meant)
 
 
@@ -199,7 +201,9 @@ async def set_approval(visit: Request) -> Response:
     body = await _approval.read(visit)
     meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
     entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
-    await visit.gateway.store.preferences.put(**meant.row(entry), approval=body.approval_override or None)
+    await visit.gateway.store.write(
+        partial(preference_tx.put_preference, **meant.row(entry), approval=body.approval_override or None)
+    )
     return await _changed(visit, entry, meant)
 
 
@@ -211,13 +215,14 @@ async def reset_preference(visit: Request) -> Response:
     wanted = visit.query(ResetQuery)
     meant = _meant(visit, wanted.key, wanted.scope, wanted.chat_id)
     entry = find_tool(visit, meant.whose, wanted.scenario, wanted.tool_name)
-    preferences = visit.gateway.store.preferences
+    store = visit.gateway.store
     if not visit.principal.may(Scope.ANSWER):
-        await preferences.put(**meant.row(entry), enabled=None)
+        await store.write(partial(preference_tx.put_preference, **meant.row(entry), enabled=None))
         return await _changed(visit, entry, meant)
-    await preferences.delete(**meant.row(entry))
+    await store.write(partial(preference_tx.delete_preference, **meant.row(entry)))
     if meant.by_admin and not meant.for_everybody:
-        await preferences.delete(**msgspec.structs.replace(meant, by_admin=False).row(entry))
+        own = msgspec.structs.replace(meant, by_admin=False)
+        await store.write(partial(preference_tx.delete_preference, **own.row(entry)))
     return await _changed(visit, entry, meant)
 
 

@@ -59,10 +59,14 @@ from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.stored import StoredTools
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
 from jackfield.spaces.service import SpaceService
+from jackfield.store import gateways as gateway_tx
+from jackfield.store import kept_tools as tool_tx
 from jackfield.store import naming, open_store
+from jackfield.store import preferences as preference_tx
 from jackfield.store.kept_tools import TOOLS_TOPIC
 from jackfield.store.mind_moves import AGENTS_TOPIC
 from jackfield.store.preferences import PREFERENCES_TOPIC
+from jackfield.store.pruning import prune
 from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger("jackfield")
@@ -190,15 +194,15 @@ class Gateway:
         """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
         with naming(self.settings.store_from):
             await self.store.open()
-        await self.store.enter(self.id)
+        await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.reload_preferences()
         await self.pinning.catch_up()
         self.callbacks = Callbacks(
-            await self.store.kept_tools.shared_value("callback_key", otherwise=secrets.token_hex(32))
+            await self.store.write(partial(tool_tx.shared_value, "callback_key", otherwise=secrets.token_hex(32)))
         )
-        self.house = await self.store.kept_tools.shared_value("house", otherwise=new_id("house"))
+        self.house = await self.store.write(partial(tool_tx.shared_value, "house", otherwise=new_id("house")))
         for source in (*self._sources, *self._services.sources):
             await self.panel.add(source)
         await self._services.look()
@@ -259,7 +263,7 @@ class Gateway:
         await self.worker_host.close()
         await self.outgoing.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while
-            await self.store.leave(self.id)
+            await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
 
     def _parts(self) -> Parts:
@@ -324,7 +328,7 @@ class Gateway:
         """
         async with self._reading_preferences:
             try:
-                self.preferences.load(await self.store.preferences.all())
+                self.preferences.load(await self.store.read(preference_tx.all_preferences))
             except Exception:
                 self.preferences.forget()
                 raise
@@ -367,7 +371,7 @@ class Gateway:
                 await _tried(act)
 
     async def _beat(self) -> None:
-        if not await self.store.beat(self.id):
+        if not await self.store.write(partial(gateway_tx.beat, self.id)):
             log.error("this gateway did not answer for 15 s and was declared dead; it starts again under a new id")
             self.availability.ready = False
             self.declared_dead.set()
@@ -377,7 +381,7 @@ class Gateway:
         """Small steps with pauses between them: calls come first."""
         gone = PRUNE_STEP
         while gone == PRUNE_STEP:
-            gone = await self.store.prune(keep_days=self.settings.keep_days, limit=PRUNE_STEP)
+            gone = await prune(self.store, keep_days=self.settings.keep_days, limit=PRUNE_STEP)
             await asyncio.sleep(PRUNE_PAUSE)
 
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from jackfield.http.routing import Route, SocketRoute
 from jackfield.identity.keys import Credential, Keyring, digest_of
 from jackfield.model.principal import Principal
 from jackfield.store import Login, Store
+from jackfield.store import logins as login_tx
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
@@ -128,7 +129,11 @@ class Logins:
     async def open(self, credential: Credential) -> str:
         """A new login's id, on record before it is given out."""
         login = secrets.token_urlsafe(32)
-        await self._store.save_login(digest_of(login), Login(principal=credential.principal.name, key=credential.key))
+        await self._store.write(
+            partial(
+                login_tx.save_login, digest_of(login), Login(principal=credential.principal.name, key=credential.key)
+            )
+        )
         return login
 
     async def find(self, login: str) -> Principal | None:
@@ -136,7 +141,7 @@ class Logins:
         digest = digest_of(login)
         kept, until = self._seen.get(digest, (None, 0.0))
         if kept is None or until < self._clock():
-            kept = await self._store.find_login(digest)
+            kept = await self._store.read(partial(login_tx.find_login, digest))
             self._remember(digest, kept)
         return self._keyring.holder(kept.key, name=kept.principal) if kept is not None else None
 
@@ -144,7 +149,7 @@ class Logins:
         """Sign out: the id is worth nothing from now on."""
         digest = digest_of(login)
         self._seen.pop(digest, None)
-        await self._store.drop_login(digest)
+        await self._store.write(partial(login_tx.drop_login, digest))
 
     def _remember(self, digest: str, login: Login | None) -> None:
         self._seen.pop(digest, None)

@@ -7,6 +7,7 @@ Whoever else decided first, on a screen or at another gateway, has decided; the 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec import UNSET, Struct
 
@@ -21,6 +22,7 @@ from jackfield.runs import events
 from jackfield.runs.outputs import made_whole, told_by_now
 from jackfield.runs.step import mcp_item_id, record_id
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 SPARE_SECONDS = 30.0
 """Beyond the call's own deadline, which its executor keeps."""
@@ -56,7 +58,7 @@ class Approvals:
             if response.approval_request_id in ran:
                 continue
             request = asked[response.approval_request_id]
-            call = await self._store.get_call(record_id(request.id))
+            call = await self._store.read(partial(call_tx.get_call, record_id(request.id)))
             if call is None or (call.principal != principal.name and not principal.is_admin):
                 said = f"There is no call behind the approval request '{request.id}'. It may have been pruned."
                 raise BadRequest(said, param="input")
@@ -89,7 +91,7 @@ class Approvals:
                 return await self._answers.approve(call_id, principal=principal)
             return await self._answers.reject(call_id, principal=principal, reason=verdict.response.reason)
         except (Conflict, Expired):
-            call = await self._store.get_call(call_id) or verdict.call
+            call = await self._store.read(partial(call_tx.get_call, call_id)) or verdict.call
             if call.status is CallStatus.PENDING_APPROVAL:
                 raise  # nobody has decided: the tool is not what was asked about
             return call

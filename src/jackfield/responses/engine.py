@@ -6,6 +6,7 @@ Above: the door, which stores and tells. Below: the loop. What cannot be carried
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +34,7 @@ from jackfield.runs.running import CallRunner
 from jackfield.runs.servers import RequestServers
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.agents")
 
@@ -156,7 +158,7 @@ class Engine:
         """What became of open calls, as far as this key may know: their ids come from the client."""
         found = {}
         for call_id in open_calls(items):
-            call = await self._rooms.store.get_call(call_id)
+            call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(principal, call):
                 found[call_id] = await made_whole(self._rooms.store, call)
         return found

@@ -5,6 +5,7 @@ where it stopped, with the failure.
 """
 
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -16,7 +17,9 @@ from jackfield.responses.storage import chunk_of, settle
 from jackfield.responses.wire import Frame
 from jackfield.responses.writer import EventWriter, Told
 from jackfield.runs.events import Ended
-from jackfield.store.responses import KeptResponse, Responses
+from jackfield.store import Store
+from jackfield.store import responses as response_tx
+from jackfield.store.responses import KeptResponse
 
 ITEM_DONE = "response.output_item.done"
 
@@ -34,9 +37,9 @@ _decode_type = msgspec.json.Decoder(_Typed).decode
 _decode_done = msgspec.json.Decoder(_Done).decode
 
 
-async def events_after(responses: Responses, response_id: str, after: int) -> AsyncGenerator[Frame]:
+async def events_after(store: Store, response_id: str, after: int) -> AsyncGenerator[Frame]:
     """The events that are written by now, from the one behind `after` on."""
-    while chunks := await responses.events_after(response_id, after):
+    while chunks := await store.read(partial(response_tx.events_after, response_id, after)):
         for chunk in chunks:
             for number, line in enumerate(chunk.events.split("\n"), start=chunk.first):
                 if number > after:
@@ -44,11 +47,11 @@ async def events_after(responses: Responses, response_id: str, after: int) -> As
             after = chunk.last
 
 
-async def end_orphan(responses: Responses, kept: KeptResponse, *, now: Callable[[], int]) -> None:
+async def end_orphan(store: Store, kept: KeptResponse, *, now: Callable[[], int]) -> None:
     """Fail a response that nobody makes any more, as `interrupted`. Of several who try, one does."""
     done: dict[int, Item] = {}
     following = 0
-    async for event in events_after(responses, kept.id, -1):
+    async for event in events_after(store, kept.id, -1):
         following = event.sequence_number + 1
         if event.type == ITEM_DONE:
             told = _decode_done(event.data)
@@ -56,4 +59,4 @@ async def end_orphan(responses: Responses, kept: KeptResponse, *, now: Callable[
                 done[told.output_index] = told.item
     writer = EventWriter(decode_resource(kept.resource), now=now, told=Told(done=done, next=following))
     frames = writer.take(Ended(status="failed", error=INTERRUPTED))
-    await settle(responses, writer.resource, last_events=chunk_of(frames) if kept.is_background else None)
+    await settle(store, writer.resource, last_events=chunk_of(frames) if kept.is_background else None)

@@ -7,6 +7,7 @@ was making is found by whoever reads it next, and ends there as failed, `interru
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
@@ -28,6 +29,7 @@ from jackfield.responses.tools import loaded_tools
 from jackfield.responses.wire import TERMINAL
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
+from jackfield.store import responses as response_tx
 from jackfield.store.responses import KeptResponse, stop_topic
 
 STOPS_WITHIN = 5.0
@@ -146,7 +148,7 @@ class ResponseService:
         found = await self.find(response_id, principal)
         if not found.is_finished:
             await self.cancel(response_id, principal)
-        await self._store.responses.delete(response_id)
+        await self._store.write(partial(response_tx.delete_response, response_id))
 
     async def again(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[EventMessage]:
         """The stream of a background response from the event behind `after`, to its end, from the store."""
@@ -164,7 +166,7 @@ class ResponseService:
             while True:
                 written.clear()
                 kept = await self._read(response_id)
-                async for event in events_after(self._store.responses, response_id, after):
+                async for event in events_after(self._store, response_id, after):
                     yield EventMessage(event=event.type, data=Raw(event.data))
                     after = event.sequence_number
                     if event.type in TERMINAL:
@@ -178,7 +180,7 @@ class ResponseService:
         if not request.store:
             return UnstoredWriter(_now)
         owner = Owner(principal=principal.name, gateway=self._gateway_id)
-        return RowWriter(self._store.responses, request, owner=owner, now=_now)
+        return RowWriter(self._store, request, owner=owner, now=_now)
 
     async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
         """What was said before, from the first turn on."""
@@ -193,7 +195,7 @@ class ResponseService:
                 f"Response '{previous}' is still being made. Wait for its end, or cancel it.",
                 param="previous_response_id",
             )
-        turns = await self._store.responses.conversation(previous)
+        turns = await self._store.read(partial(response_tx.conversation, previous))
         if not turns or turns[0].previous_id is not None:
             raise _no_previous(turns[0].previous_id or previous if turns else previous)
         items: list[Item] = []
@@ -210,8 +212,13 @@ class ResponseService:
             if item_id in found or looked == MOST_LOOKED_FOR:
                 continue
             looked += 1
-            turn = await self._store.responses.with_item(
-                item_id, principal=principal.name, within_ms=int(self._longest * 1000)
+            turn = await self._store.read(
+                partial(
+                    response_tx.response_with_item,
+                    item_id,
+                    principal=principal.name,
+                    within_ms=int(self._longest * 1000),
+                )
             )
             if turn is not None:
                 found |= {item.id: item for item in (*decode_items(turn.input), *decode_items(turn.output))}
@@ -231,15 +238,15 @@ class ResponseService:
         """The row; what a dead gateway left unfinished is finished first."""
         if "\x00" in response_id:
             return None
-        kept = await self._store.responses.get(response_id)
+        kept = await self._store.read(partial(response_tx.get_response, response_id))
         if kept is None or not kept.is_orphan:
             return kept
-        await end_orphan(self._store.responses, kept, now=_now)
-        return await self._store.responses.get(response_id)
+        await end_orphan(self._store, kept, now=_now)
+        return await self._store.read(partial(response_tx.get_response, response_id))
 
     async def _stop_elsewhere(self, response_id: str) -> None:
         with self._store.bus.listen(response_id) as written:
-            if await self._store.responses.want_stopped(response_id):
+            if await self._store.write(partial(response_tx.want_stopped, response_id)):
                 deadline = time.monotonic() + STOPS_WITHIN
                 while (left := deadline - time.monotonic()) > 0:
                     kept = await self._read(response_id)

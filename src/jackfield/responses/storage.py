@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -19,7 +20,9 @@ from jackfield.model.items import Item, encode_items
 from jackfield.model.response_request import CreateResponse
 from jackfield.responses.resource import Resource
 from jackfield.responses.wire import Frame
-from jackfield.store.responses import EventChunk, KeptResponse, Responses
+from jackfield.store import Store
+from jackfield.store import responses as response_tx
+from jackfield.store.responses import EventChunk, KeptResponse
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +73,12 @@ class UnstoredWriter:
 class RowWriter:
     """Keeps a response in the store; of one in the background also every event."""
 
-    def __init__(self, responses: Responses, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
+    def __init__(self, store: Store, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
         self.now = now
-        self._responses = responses
+        self._store = store
         self._request = request
         self._owner = owner
-        self._added: asyncio.Task[None] | None = None
+        self._added: asyncio.Future[None] | None = None
         self._journal: _Journal | None = None
 
     def begin(self, resource: Resource) -> None:
@@ -89,9 +92,9 @@ class RowWriter:
             owner=self._owner.gateway,
             is_background=self._request.background,
         )
-        self._added = asyncio.ensure_future(self._responses.add(row))
+        self._added = self._store.write(partial(response_tx.add_response, row))
         if self._request.background:
-            self._journal = _Journal(self._responses, resource.id, after=self._added)
+            self._journal = _Journal(self._store, resource.id, after=self._added)
 
     async def on_disk(self) -> None:
         """Comes back when the response's beginning is."""
@@ -106,7 +109,7 @@ class RowWriter:
         rest = None if self._journal is None else chunk_of([*await self._journal.close(), *last])
         for pause in (*TRY_AGAIN_AFTER, None):
             try:
-                if not await settle(self._responses, resource, last_events=rest):
+                if not await settle(self._store, resource, last_events=rest):
                     log.warning("response %s was deleted, or ended by another gateway, before its end", resource.id)
             except Unavailable as fault:
                 if pause is None:
@@ -120,8 +123,8 @@ class RowWriter:
 class _Journal:
     """Writes a stream's events, many at once."""
 
-    def __init__(self, responses: Responses, response_id: str, *, after: "asyncio.Future[None]") -> None:
-        self._responses = responses
+    def __init__(self, store: Store, response_id: str, *, after: "asyncio.Future[None]") -> None:
+        self._store = store
         self._response_id = response_id
         self._waiting: list[Frame] = []
         self._filled = asyncio.Event()
@@ -158,18 +161,20 @@ class _Journal:
     async def _append(self, frames: list[Frame]) -> None:
         chunk = chunk_of(frames)
         if chunk is not None:
-            await self._responses.append_events(self._response_id, chunk)
+            await self._store.write(partial(response_tx.append_events, self._response_id, chunk))
 
 
-async def settle(responses: Responses, resource: Resource, *, last_events: EventChunk | None) -> bool:
+async def settle(store: Store, resource: Resource, *, last_events: EventChunk | None) -> bool:
     """Keep a response as it ended; False if it had ended before."""
-    return await responses.settle(
+    script = partial(
+        response_tx.settle_response,
         resource.id,
         status=resource.status,
         resource=_without_output(resource),
         output=items_as_json(resource.output),
         last_events=last_events,
     )
+    return await store.write(script)
 
 
 def chunk_of(frames: Sequence[Frame]) -> EventChunk | None:

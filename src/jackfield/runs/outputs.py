@@ -18,6 +18,7 @@ from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError
 from jackfield.model.large_result import Notice, may_be_notice
 from jackfield.model.words import counted
 from jackfield.store import Store
+from jackfield.store.large_results import whole_result
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What providers take. Any other type would have the whole request refused."""
@@ -68,7 +69,7 @@ async def made_whole(store: Store, call: Call) -> Call:
         return call
     if notice.size > LARGEST_CONTENT or not notice.preview.startswith(_FORM_BEGINS):
         return call
-    whole = await store.large_results.whole(call)
+    whole = await whole_result(store, call)
     if whole is None or not read_result(whole).images:
         return call
     return msgspec.structs.replace(call, result=whole)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +36,7 @@ from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.agents import AgentSettings
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -170,7 +172,7 @@ class ConfiguredAgent:
         self._said = _recent(self._said, characters=self._settings.context_tokens * CHARACTERS_OF_A_TOKEN)
         records = {}
         for call_id in open_calls(self._said):
-            call = await self._rooms.store.get_call(call_id)
+            call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(self._acting, call):
                 records[call_id] = await made_whole(self._rooms.store, call)
         return told_to_model(self._said, tools=table, records=records)

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -24,6 +25,8 @@ from jackfield.model.principal import Principal
 from jackfield.sessions import events
 from jackfield.sessions.session import OpenRequest, Session
 from jackfield.store import Store
+from jackfield.store import moves as call_tx
+from jackfield.store.large_results import whole_result
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -70,7 +73,7 @@ class Relay:
 
     async def whole_result(self, call: Call) -> Raw | None:
         """All of a result that the record keeps apart because it is large."""
-        return await self._store.large_results.whole(call)
+        return await whole_result(self._store, call)
 
     def ask(self, call: Call) -> None:
         """The call is on record: put it to the caller, or fail it at once."""
@@ -104,7 +107,7 @@ class Relay:
         session.presence.give_sign()
         session.touch()
         if request_id not in session.requests:
-            known = await self._store.get_call(request_id)
+            known = await self._store.read(partial(call_tx.get_call, request_id))
             if known is None or known.run_id != session.id:
                 raise CallNotFound(f"There is no request '{request_id}' in this session.", param="request_id")
             if known.status is CallStatus.PENDING:
@@ -140,7 +143,7 @@ class Relay:
             await asyncio.wait(self._work, timeout=within)
 
     async def _at_deadline(self, session: Session, call_id: str) -> None:
-        call = await self._store.get_call(call_id)
+        call = await self._store.read(partial(call_tx.get_call, call_id))
         request = session.requests.get(call_id)
         if call is None or request is None:
             return
@@ -154,7 +157,7 @@ class Relay:
     async def _too_late(self, session: Session, call: Call) -> Call:
         """The deadline is over. If an answer was quicker than this word, it stands."""
         await self._fail(call.id, timed_out(call.id, call.timeout_ms), session=session)
-        return await self._store.get_call(call.id) or call
+        return await self._store.read(partial(call_tx.get_call, call.id)) or call
 
     async def _cancel(self, session: Session, call_id: str) -> None:
         """The agent does not wait any more. A call that it had asked for too lately to be on record is so by now."""

@@ -9,6 +9,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from jackfield.sources.http import HttpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
+from jackfield.store import kept_tools as tool_tx
 
 log = logging.getLogger("jackfield")
 
@@ -74,7 +76,7 @@ class StoredTools:
             await self._load()
 
     async def _load(self) -> None:
-        texts = await self._store.kept_tools.all()
+        texts = await self._store.read(tool_tx.stored_tools)
         self._kept = {name: tool for name, text in texts.items() for tool in _read([msgspec.json.decode(text)], name)}
         # Their urls are not the operator's words, so they may not reach private addresses.
         self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
@@ -82,7 +84,7 @@ class StoredTools:
             source.replace(self._listed_by(source.name, self._kept))
         for name in OWN_SOURCES:
             self._panel.request_refresh(name)
-        for declaration in await self._store.kept_tools.declarations():
+        for declaration in await self._store.read(tool_tx.declarations):
             raws = msgspec.json.decode(declaration.definitions)
             await self._list_declared(declaration.source, _read(raws, declaration.source))
 
@@ -108,7 +110,7 @@ class StoredTools:
 
     async def delete(self, name: str) -> None:
         self._check_kept(name)
-        await self._store.kept_tools.delete(name)
+        await self._store.write(partial(tool_tx.delete_tool, name))
         await self.load()
 
     async def declare(self, source: str, raws: Sequence[Mapping[str, Any]], *, principal: Principal) -> list[str]:
@@ -133,14 +135,15 @@ class StoredTools:
             if not principal.may_serve(tool.name):
                 raise Forbidden(f"Key '{principal.name}' may not serve '{tool.name}'. It needs 'worker:{tool.name}'.")
         text = msgspec.json.encode([{"executionType": "external", **raw} for raw in raws]).decode()
-        kept = self._store.kept_tools
         if not principal.is_admin:
-            own = {one.source for one in await kept.declarations() if one.principal == principal.name}
+            declared = await self._store.read(tool_tx.declarations)
+            own = {one.source for one in declared if one.principal == principal.name}
             if source not in own and len(own) >= MOST_DECLARED:
                 raise Conflict(
                     f"Key '{principal.name}' has declared {len(own)} sources, which is the most. Use one of those."
                 )
-        if not await kept.declare(source, text, principal=principal.name, any_owner=principal.is_admin):
+        script = partial(tool_tx.declare, source, text, principal=principal.name, any_owner=principal.is_admin)
+        if not await self._store.write(script):
             raise Forbidden(f"Source '{source}' was declared by another key.")
         await self.load()
         return [tool.name for tool in tools]
@@ -171,7 +174,9 @@ class StoredTools:
         except ConfigError as fault:
             raise BadRequest(fault.message, param="execution") from None
         text = msgspec.json.encode(raw).decode()
-        kept = await self._store.kept_tools.put(tool.name, text, created_by=principal.name, replace=replace)
+        kept = await self._store.write(
+            partial(tool_tx.put_tool, tool.name, text, created_by=principal.name, replace=replace)
+        )
         await self.load()
         return kept
 

@@ -3,6 +3,7 @@
 Above: `routes_spaces.py`. Below: the store. What is said in a space is in `space_messages.py`.
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from jackfield.spaces.records import (
     read_record,
     space_record,
 )
+from jackfield.store import space_moves as space_tx
 
 _space = BodyReader(SpaceBody)
 _change = BodyReader(SpaceChange)
@@ -47,12 +49,12 @@ _member = BodyReader(MemberBody)
 
 async def list_spaces(visit: Request) -> Response:
     """Every space; for an agent's key those that it is in."""
-    spaces, agents = visit.gateway.store.spaces, agents_of(visit.principal)
+    store, agents = visit.gateway.store, agents_of(visit.principal)
     if agents:
-        found = {space.id: space for agent in agents for space in await spaces.list(member=agent)}
+        found = {space.id: space for agent in agents for space in await store.read(partial(space_tx.spaces_of, agent))}
         shown = [found[space_id] for space_id in sorted(found)]
     else:
-        shown = await spaces.list()
+        shown = await store.read(space_tx.list_spaces)
     return json_response(SpaceList(spaces=[space_record(space) for space in shown]))
 
 
@@ -61,8 +63,14 @@ async def create_space(visit: Request) -> Response:
     body = await _space.read(visit)
     check_metadata(body.metadata)
     space_id = body.id or new_id("space")
-    space = await visit.gateway.store.spaces.create(
-        space_id, name=body.name or space_id, description=body.description, metadata=body.metadata
+    space = await visit.gateway.store.write(
+        partial(
+            space_tx.create_space,
+            space_id,
+            name=body.name or space_id,
+            description=body.description,
+            metadata=body.metadata,
+        )
     )
     return json_response(OneSpace(space=space_record(space)), status=201)
 
@@ -77,8 +85,8 @@ async def change_space(visit: Request) -> Response:
     body = await _change.read(visit)
     check_metadata(body.metadata)
     space_id = visit.part("id")
-    space = await visit.gateway.store.spaces.update(
-        space_id, name=body.name, description=body.description, metadata=body.metadata
+    space = await visit.gateway.store.write(
+        partial(space_tx.update_space, space_id, name=body.name, description=body.description, metadata=body.metadata)
     )
     if space is None:
         raise no_such_space(space_id)
@@ -88,7 +96,7 @@ async def change_space(visit: Request) -> Response:
 async def delete_space(visit: Request) -> Response:
     """A space is gone, with all that was said in it."""
     space_id = visit.part("id")
-    if not await visit.gateway.store.spaces.delete(space_id):
+    if not await visit.gateway.store.write(partial(space_tx.delete_space, space_id)):
         raise no_such_space(space_id)
     return json_response(Success())
 
@@ -96,8 +104,9 @@ async def delete_space(visit: Request) -> Response:
 async def list_members(visit: Request) -> Response:
     """Who is in the space."""
     space = await space_in(visit)
-    spaces = visit.gateway.store.spaces
-    members, reads = await spaces.members(space.id), await spaces.reads(space.id)
+    store = visit.gateway.store
+    members = await store.read(partial(space_tx.members_of, space.id))
+    reads = await store.read(partial(space_tx.reads_in, space.id))
     shown = [member_record(member, reads.get(member.entity_id)) for member in members]
     return json_response(MemberList(members=shown))
 
@@ -107,19 +116,19 @@ async def add_member(visit: Request) -> Response:
     body = await _member.read(visit)
     store, space_id = visit.gateway.store, visit.part("id")
     kind = body.kind or await kind_of(store, body.entity_id)
-    member = await store.spaces.put_member(
-        space_id, entity_id=body.entity_id, kind=kind, name=body.name or body.entity_id
+    member = await store.write(
+        partial(space_tx.put_member, space_id, entity_id=body.entity_id, kind=kind, name=body.name or body.entity_id)
     )
     if member is None:
         raise no_such_space(space_id)
-    read = (await store.spaces.reads(space_id)).get(member.entity_id)
+    read = (await store.read(partial(space_tx.reads_in, space_id))).get(member.entity_id)
     return json_response(OneMember(member=member_record(member, read)), status=201)
 
 
 async def remove_member(visit: Request) -> Response:
     """Somebody is taken out of the space."""
     space, entity = await space_in(visit), visit.part("entityId")
-    if not await visit.gateway.store.spaces.remove_member(space.id, entity):
+    if not await visit.gateway.store.write(partial(space_tx.remove_member, space.id, entity)):
         raise NotFound(f"'{entity[:100]}' is no member of space '{space.id}'.", param="entityId")
     return json_response(Success())
 
@@ -137,8 +146,10 @@ async def list_messages(visit: Request) -> Response:
     """Messages in their order."""
     wanted = visit.query(MessagesQuery)
     space = await space_in(visit)  # first, so that nothing lies between `lastSeq` and what is listed
-    messages = await visit.gateway.store.spaces.messages(
-        space.id, limit=wanted.limit, after_seq=wanted.after_seq, before_seq=wanted.before_seq
+    messages = await visit.gateway.store.read(
+        partial(
+            space_tx.messages, space.id, limit=wanted.limit, after_seq=wanted.after_seq, before_seq=wanted.before_seq
+        )
     )
     shown = [message_record(message) for message in messages]
     return json_response(MessageList(messages=shown, last_seq=space.last_seq))
@@ -152,9 +163,9 @@ async def post_message(visit: Request) -> Response:
     await _check_what_it_claims(visit, body.metadata)
     await require_may_speak(visit, space.id)
     sender = await speaker(visit, space, entity=body.entity_id)
-    spaces = visit.gateway.store.spaces
     hops = await _exchanges(visit, space, sender) if sender.kind == "agent" else 0
-    message = await spaces.post(
+    script = partial(
+        space_tx.post_message,
         space.id,
         sender=sender,
         content=body.content,
@@ -163,6 +174,7 @@ async def post_message(visit: Request) -> Response:
         hops=hops,
         wakes_agents=hops <= MAX_EXCHANGES,
     )
+    message = await visit.gateway.store.write(script)
     if message is None:
         raise no_such_space(space.id)
     _check_same(message, space, sender, body.content)
@@ -174,17 +186,18 @@ async def post_message(visit: Request) -> Response:
 async def _exchanges(visit: Request, space: Space, sender: Sender) -> int:
     """How many messages of agents, this one included, answer each other without a person."""
     store = visit.gateway.store
-    latest = await store.spaces.messages(space.id, limit=exchanges.LOOKED_AT)
+    latest = await store.read(partial(space_tx.messages, space.id, limit=exchanges.LOOKED_AT))
     answers = exchanges.answers_before(latest, sender=sender.entity_id, now=await store.now_ms())
     return answers + 1 if answers else 0
 
 
 async def _tell_people(visit: Request, space: Space, sender: Sender) -> None:
-    spaces = visit.gateway.store.spaces
-    if exchanges.is_told(await spaces.messages(space.id, limit=exchanges.LOOKED_AT)):
+    store = visit.gateway.store
+    if exchanges.is_told(await store.read(partial(space_tx.messages, space.id, limit=exchanges.LOOKED_AT))):
         return
     text, metadata = exchanges.notice(sender.entity_id, most=MAX_EXCHANGES)
-    await spaces.post(space.id, sender=SYSTEM, content=text, metadata=metadata, wakes_agents=False)
+    post = partial(space_tx.post_message, space.id, sender=SYSTEM, content=text)
+    await store.write(partial(post, metadata=metadata, wakes_agents=False))
 
 
 async def follow_space(visit: Request) -> Response:
@@ -203,11 +216,11 @@ async def mark_read(visit: Request) -> Response:
     seq = body.last_seen_seq if body.last_seen_seq is not None else body.seq
     message_id = body.last_seen_message_id or body.message_id
     if message_id is not None:
-        message = await visit.gateway.store.spaces.get_message(message_id)
+        message = await visit.gateway.store.read(partial(space_tx.get_message, message_id))
         if message is None or message.space_id != space.id:
             raise NotFound(f"There is no message '{message_id[:100]}' in space '{space.id}'.", param="messageId")
         seq = message.seq
-    read = await visit.gateway.store.spaces.mark_read(space.id, who, seq=seq)
+    read = await visit.gateway.store.write(partial(space_tx.mark_read, space.id, who, seq=seq))
     if read is None:
         raise no_such_space(space.id)
     return json_response(read_record(read))
@@ -232,7 +245,7 @@ async def _check_what_it_claims(visit: Request, metadata: dict[str, Any]) -> Non
     message_id = named.get("messageId") if isinstance(named, dict) else named
     if not isinstance(message_id, str) or "\x00" in message_id:
         return
-    message = await visit.gateway.store.spaces.get_message(message_id)
+    message = await visit.gateway.store.read(partial(space_tx.get_message, message_id))
     if message is not None and msgspec.json.decode(message.metadata).get("type") == TOOL_CALL:
         raise BadRequest(
             "This message shows a tool's call, which cannot be replied to. Say it without 'replyTo'.",

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,7 @@ from jackfield.spaces.drafts import Flight
 from jackfield.spaces.frames import Passing, durable, passing
 from jackfield.spaces.live import Live
 from jackfield.spaces.subscription import Subscription
+from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -145,7 +147,7 @@ class Feed:
                 return
 
     async def _find_position(self) -> None:
-        position = await self._store.spaces.last_seq(self.space_id)
+        position = await self._store.read(partial(space_tx.last_seq, self.space_id))
         if position is None:
             self._end()
         self.position = position or 0
@@ -155,7 +157,7 @@ class Feed:
         """Hand out all that is there, and after it what may be shown by now."""
         hidden = self._hidden()
         found = False
-        while page := await self._store.spaces.events(self.space_id, self.position, PAGE):
+        while page := await self._store.read(partial(space_tx.events_after, self.space_id, self.position, PAGE)):
             found = True
             for event in page:
                 self._tell(event)
@@ -163,12 +165,12 @@ class Feed:
                 break
         self._show_all(hidden)
         if not found:
-            last = await self._store.spaces.last_seq(self.space_id)
+            last = await self._store.read(partial(space_tx.last_seq, self.space_id))
             if last is None or last < self.position:  # it was deleted, and perhaps made again
                 self._end()
 
     async def _read_rows(self) -> None:
-        rows = await self._store.spaces.live_in(self.space_id)
+        rows = await self._store.read(partial(space_tx.live_in, self.space_id))
         self._hand_out_all(self._elsewhere.update(rows, over=self._over))
         if self._hidden():
             self.look()

@@ -5,10 +5,14 @@ speak as themselves, an administrator's as anybody.
 Above: the doors of spaces. Below: the store.
 """
 
+from functools import partial
+
 from jackfield.errors import Forbidden, SpaceNotFound
 from jackfield.http.request import Request
 from jackfield.model.principal import Principal
 from jackfield.model.space import EntityKind, Sender, Space
+from jackfield.store import mind_moves as agent_tx
+from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 
@@ -19,12 +23,12 @@ def agents_of(principal: Principal) -> tuple[str, ...]:
 
 async def space_in(visit: Request) -> Space:
     """The space that the path names, if this key may see it."""
-    space_id, spaces = visit.part("id"), visit.gateway.store.spaces
-    space = await spaces.get(space_id)
+    space_id, store = visit.part("id"), visit.gateway.store
+    space = await store.read(partial(space_tx.get_space, space_id))
     if space is None:
         raise no_such_space(space_id)
     agents = agents_of(visit.principal)
-    if agents and not any([await spaces.get_member(space.id, agent) for agent in agents]):
+    if agents and not any([await store.read(partial(space_tx.get_member, space.id, agent)) for agent in agents]):
         raise Forbidden(f"'{agents[0]}' is no member of space '{space.id}'. An administrator can make it one.")
     return space
 
@@ -37,7 +41,7 @@ async def speaker(visit: Request, space: Space, *, entity: str | None) -> Sender
     """Who says what this key sends: whoever it names, if it may speak for them."""
     principal, store = visit.principal, visit.gateway.store
     who = voice(principal, entity)
-    member = await store.spaces.get_member(space.id, who)
+    member = await store.read(partial(space_tx.get_member, space.id, who))
     if member is not None:
         kind, name = member.kind, member.name
     else:
@@ -47,13 +51,13 @@ async def speaker(visit: Request, space: Space, *, entity: str | None) -> Sender
     if kind == "agent" and member is None and not principal.is_admin:
         raise Forbidden(f"'{who}' is no member of space '{space.id}'. An administrator can make it one.")
     if member is None and kind == "person":
-        await store.spaces.put_member(space.id, entity_id=who, kind="person", name=name)
+        await store.write(partial(space_tx.put_member, space.id, entity_id=who, kind="person", name=name))
     return Sender(who, name, kind)
 
 
 async def kind_of(store: Store, entity: str) -> EntityKind:
     """Known agents are agents; anybody else is a person."""
-    return "person" if await store.minds.get_agent(entity) is None else "agent"
+    return "person" if await store.read(partial(agent_tx.get_agent, entity)) is None else "agent"
 
 
 def voice(principal: Principal, entity: str | None) -> str:

@@ -4,17 +4,19 @@ Above: the doors, which follow; agents, which write through `live`. Below: one f
 """
 
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from jackfield.model.space import SpaceEvent
 from jackfield.spaces.feed import PAGE, Feed
 from jackfield.spaces.frames import connected, durable, passing
 from jackfield.spaces.live import Live
 from jackfield.spaces.sharing import Sharing
+from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 
 class SpaceService:
-    """Streams of spaces. Messages and members are the store's (`store.spaces`)."""
+    """Streams of spaces. Messages and members are in the store (`transactions`)."""
 
     def __init__(self, store: Store, *, gateway_id: str) -> None:
         self._store = store
@@ -36,7 +38,8 @@ class SpaceService:
         try:
             await feed.begun()
             if after is not None and after > feed.position:
-                after = min(after, await self._store.spaces.last_seq(space_id) or 0)
+                last = await self._store.read(partial(space_tx.last_seq, space_id))
+                after = min(after, last or 0)
             # From here to the snapshot nothing else happens. What comes later is in the subscription.
             self.live.catch_up(space_id)
             position = feed.position
@@ -47,7 +50,7 @@ class SpaceService:
             try:
                 if agents and not await self._is_member(space_id, agents):
                     return  # taken out between the door and here
-                present = await self._store.spaces.present(space_id)
+                present = await self._store.read(partial(space_tx.presence_in, space_id))
                 streams = [flight.stream_id for flight in flights]
                 yield connected(
                     space_id, last_seq=max(position, begins), after=begins, present=present, streams=streams
@@ -79,7 +82,7 @@ class SpaceService:
         return feed
 
     async def _is_member(self, space_id: str, agents: tuple[str, ...]) -> bool:
-        return any([await self._store.spaces.get_member(space_id, agent) for agent in agents])
+        return any([await self._store.read(partial(space_tx.get_member, space_id, agent)) for agent in agents])
 
     async def _leave(self, feed: Feed) -> None:
         feed.followers -= 1
@@ -92,7 +95,7 @@ class SpaceService:
 
     async def _replay(self, space_id: str, *, after: int, until: int) -> AsyncGenerator[list[SpaceEvent]]:
         while after < until:
-            events = await self._store.spaces.events(space_id, after, PAGE)
+            events = await self._store.read(partial(space_tx.events_after, space_id, after, PAGE))
             page = [event for event in events if event.seq <= until]
             if not page:
                 return

@@ -8,10 +8,12 @@ Above: `live.py`. Below: the store. `elsewhere.py` is the other end.
 
 import asyncio
 import logging
+from functools import partial
 from typing import Literal
 
 from jackfield.model.space import LiveStream
 from jackfield.spaces.drafts import Flight
+from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -68,12 +70,12 @@ class Sharing:
     async def _share_until_its_end(self, flight: Flight, news: asyncio.Event) -> None:
         while not flight.is_ended:
             news.clear()
-            await self._store.spaces.put_live(self._row(flight))
+            await self._store.write(partial(space_tx.put_live, self._row(flight)))
             await asyncio.sleep(PAUSE)
             await news.wait()
-        await self._store.spaces.put_live(self._row(flight))
+        await self._store.write(partial(space_tx.put_live, self._row(flight)))
         await asyncio.sleep(LINGER)
-        await self._store.spaces.drop_live(flight.stream_id)
+        await self._store.write(partial(space_tx.drop_live, flight.stream_id))
 
     def _row(self, flight: Flight) -> LiveStream:
         return LiveStream(

@@ -1,13 +1,14 @@
-"""Memory: the only room with SQL.
+"""Databases: run a script in one transaction, on SQLite or PostgreSQL; migrations; the bus.
 
-`base.py` is what the rest of the house sees: one method per move of a call, each one transaction, as
-`pending-protocol.md` writes them. `moves.py` holds the moves themselves as scripts of named statements that know no
-database; `sql/` holds the statements. A store only runs scripts: `sqlite.py` on a file, `postgres.py`
-on a server that several gateways share, `memory.py` on nothing.
+`base.py` is the interface; `scripts.py` says what a script is: a generator of named statements that knows no database.
+`sqlite.py` runs scripts on a file, `postgres.py` on a server that several gateways share, `memory.py` in memory.
 May import: model, errors. Never: anything that decides what should happen.
 """
 
-from jackfield.store.base import CallFilter, Login, Moved, Page, Report, Started, Store
+from jackfield.store.base import Store
+from jackfield.store.call_list import CallFilter, Page
+from jackfield.store.logins import Login
+from jackfield.store.moves import Moved, Report, Started
 from jackfield.store.opening import naming, open_store
 
 __all__ = ["CallFilter", "Login", "Moved", "Page", "Report", "Started", "Store", "naming", "open_store"]

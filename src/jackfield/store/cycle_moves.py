@@ -1,8 +1,7 @@
-"""Every move of an agent's cycle, as a script of named statements: `pending-protocol.md`, T1 in a cycle and T7 to T10.
+"""Every durable transition of an agent's cycle, as scripts: the pending-call protocol, T1 in a cycle and T7 to T10.
 
-Scripts as in `moves.py`: sans I/O, one transaction each, and what comes to None came to nothing because somebody else
-was first. Whoever holds a `Cycle` holds its epoch; once another has taken the cycle over, that epoch moves nothing.
-Above: `cycles.py`. Below: `moves.py` and the named statements in `sql/cycles.sql`.
+None says that somebody else was first, and that nothing was written. Whoever holds a `Cycle` holds its epoch; once
+another has taken the cycle over, that epoch moves nothing. Above: `agents/`. Below: `moves.py`, `space_moves.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +16,14 @@ from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.space import SYSTEM
 from jackfield.store import moves, space_moves
 from jackfield.store.inboxes import InboxEvent, event_from
-from jackfield.store.moves import Script
-from jackfield.store.rows import Row, call_from, identity_values, outcome_values
-from jackfield.store.scripts import RUN_TOPIC, wake
+from jackfield.store.rows import call_from, identity_values, outcome_values
+from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, json_list, one, wake
 
 __all__ = ["Cycle", "CycleStatus"]
 
 _encode = msgspec.json.Encoder().encode
+NEWEST = 2**62
+"""A number that no cycle reaches."""
 
 Builtin = Callable[[], Script[Done | Failed]]
 """What a built-in tool does, as a script of its own, and what came of it."""
@@ -73,8 +73,17 @@ class CycleRecord(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
+class Consciousness(Struct, frozen=True):
+    """What an agent has in mind, as its last cycle left it."""
+
+    version: int
+    """How many cycles have written it."""
+    data: str
+
+
 def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None]:
-    """T8. None: no event is due, or another has the agent's cycle."""
+    """The agent wakes, for all of its events that are due. None: none is, or another has the agent's cycle."""
+    # T8
     ids = {"cycle_id": cycle_id, "agent": agent}
     if not (yield "open_cycle", ids | {"owner": owner}):
         return None
@@ -95,9 +104,13 @@ def _spaces_told_of(events: Sequence[InboxEvent]) -> list[str]:
 
 
 def take_step(
-    cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall], large_result: int
+    cycle: Cycle, *, n: int, message: str, calls: Sequence[StepCall] = (), large_result: int
 ) -> Script[tuple[Call, ...] | None]:
-    """T1. None: fenced, and nothing was written."""
+    """Record what the model said with its calls, in their order, before any of them runs. None: fenced.
+
+    Built-in calls come with a script that does what they do, in the same transaction and in the calls' order.
+    """
+    # T1
     if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
         return None
     spaces = _spaces_of(calls)
@@ -105,9 +118,9 @@ def take_step(
         yield from space_moves.hold_spaces(cycle.id, spaces)
     yield "insert_step", {"cycle_id": cycle.id, "n": n, "message": message}
     written = []
-    for idx, one in enumerate(calls):
-        call = replace(one.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
-        written.append((yield from _insert(call, one.builtin, large_result)))
+    for idx, asked in enumerate(calls):
+        call = replace(asked.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
+        written.append((yield from _insert(call, asked.builtin, large_result)))
     yield from space_moves.drop_unshown(cycle)
     yield wake(RUN_TOPIC + cycle.id)
     return tuple(written)
@@ -116,11 +129,11 @@ def take_step(
 def _spaces_of(calls: Sequence[StepCall]) -> set[str]:
     """The spaces that the calls of a step may write into: where they are shown, spoken in, entered or left."""
     spaces = set()
-    for one in calls:
-        if one.call.space_id is not None and (one.builtin is not None or one.call.shown):
-            spaces.add(one.call.space_id)
-        if one.builtin is not None:
-            arguments = msgspec.json.decode(one.call.arguments)
+    for asked in calls:
+        if asked.call.space_id is not None and (asked.builtin is not None or asked.call.shown):
+            spaces.add(asked.call.space_id)
+        if asked.builtin is not None:
+            arguments = msgspec.json.decode(asked.call.arguments)
             entered = arguments.get("spaceId") if isinstance(arguments, dict) else None
             spaces |= {entered} if isinstance(entered, str) else set()
     return spaces
@@ -130,7 +143,7 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     if builtin is None:
         return (yield from _begin(call))
     outcome = yield from builtin()
-    told, large = moves.told(outcome, call.id, large_result)
+    told, large = moves.stored_outcome(outcome, call.id, large_result)
     place = {"cycle_id": call.cycle_id, "step": call.step, "idx": call.idx}
     values = identity_values(call) | outcome_values(told) | place | {"status": moves.final_status(told).value}
     rows = yield "insert_builtin_call", values
@@ -150,7 +163,8 @@ def _begin(call: Call) -> Script[Call]:
 
 
 def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
-    """T7. None: its owner lives, or another has it, or it is over."""
+    """Another gateway goes on with a cycle whose owner is dead. None: it lives, or another has it, or it is over."""
+    # T7
     rows = yield "take_over_cycle", {"cycle_id": cycle.id, "seen": cycle.epoch, "owner": owner}
     if not rows:
         return None
@@ -159,7 +173,8 @@ def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
 
 
 def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[Cycle | None]:
-    """T9. None: fenced, and nothing was written."""
+    """The cycle becomes part of the agent's mind. Whoever commits has read every call's slot before. None: fenced."""
+    # T9
     fence = {"cycle_id": cycle.id, "epoch": cycle.epoch}
     rows = yield "commit_cycle", fence | msgspec.structs.asdict(record)
     if not rows:
@@ -179,9 +194,14 @@ class Notice(Struct, frozen=True):
 
 
 def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Notice] = ()) -> Script[Cycle | None]:
-    """T10, and what people are told of it. None: fenced, and nothing was written."""
+    """Give up. After `backoff_ms` the agent finds its events again, and what it had called. None: fenced.
+
+    `notices` are posted in the same transaction, so that people hear of it exactly if it happened.
+    """
+    # T10
     of_cycle = {"cycle_id": cycle.id}
     rows = yield "abandon_cycle", of_cycle | {"epoch": cycle.epoch, "reason": reason}
+    yield wake(INBOX_TOPIC + cycle.agent)
     if not rows:
         return None
     failed = cycle_from(rows[0])
@@ -236,10 +256,42 @@ def read_journal(cycle_id: str) -> Script[Journal | None]:
 
 
 def prune(*, before: int, limit: int) -> Script[None]:
-    """Forget old cycles and their steps."""
+    """Delete a few of the cycles that were over by then, with their steps, but for each agent's last."""
     gone = yield "prune_cycles", {"before": before, "limit": limit}
     if gone:
-        yield "prune_steps", {"ids": _json([row["id"] for row in gone])}
+        yield "prune_steps", {"ids": json_list(row["id"] for row in gone)}
+
+
+def get_cycle(cycle_id: str) -> Script[Cycle | None]:
+    row = yield from one("get_cycle", cycle_id=cycle_id)
+    return None if row is None else cycle_from(row)
+
+
+def cycles_of_agent(agent: str, *, limit: int = 100, before: int = NEWEST) -> Script[list[Cycle]]:
+    """The agent's cycles with numbers under `before`, newest first."""
+    return cycles_in("cycles_of_agent", agent=agent, before=before, limit=limit)
+
+
+def orphaned_cycles(*, limit: int = 500) -> Script[list[Cycle]]:
+    """Open cycles whose owner is dead."""
+    return cycles_in("orphaned_cycles", limit=limit)
+
+
+def open_cycles_of(gateway: str, *, limit: int = 500) -> Script[list[Cycle]]:
+    """Open cycles of one gateway."""
+    return cycles_in("open_cycles_of", owner=gateway, limit=limit)
+
+
+def agents_to_wake(*, limit: int = 500) -> Script[list[str]]:
+    """Agents with events that are due and no open cycle, who has waited longest first."""
+    rows = yield "agents_to_wake", {"limit": limit}
+    return [str(row["agent"]) for row in rows]
+
+
+def get_consciousness(agent: str) -> Script[Consciousness | None]:
+    """What the agent has in mind. None: it has never finished a cycle."""
+    row = yield from one("get_consciousness", agent=agent)
+    return None if row is None else Consciousness(row["version"], row["data"])
 
 
 def cycles_in(query: str, **values: Any) -> Script[list[Cycle]]:

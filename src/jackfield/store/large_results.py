@@ -10,33 +10,28 @@ from msgspec import Raw
 
 from jackfield.model.call import NULL, Call
 from jackfield.model.large_result import ResultPage, digest_of, may_be_notice, page_of, window
-from jackfield.store import moves
-from jackfield.store.access import Read
+from jackfield.store.base import Store
+from jackfield.store.scripts import one
 
 
-class LargeResults:
-    """The part of a store that gives results as the tools gave them."""
+async def result_page(store: Store, call: Call, *, offset: int, limit: int) -> ResultPage:
+    """Up to `limit` bytes of a settled call's result, large or small; none where it does not reach to `offset`."""
+    first, count = window(offset, limit)
+    row = None
+    if may_be_notice(call.result, call.id):
+        values = {"call_id": call.id, "first": first + 1, "count": count}
+        row = await store.read(partial(one, "part_of_large_result", **values))
+    if row is None:
+        body = bytes(NULL if call.result is None else call.result)
+        size, digest, read = len(body), digest_of(body), body[first : first + count]
+    else:
+        size, digest, read = row["size"], row["digest"], row["part"]
+    return page_of(read, call_id=call.id, digest=digest, size=size, offset=offset, limit=limit)
 
-    def __init__(self, read: Read) -> None:
-        self._read = read
 
-    async def page(self, call: Call, *, offset: int, limit: int) -> ResultPage:
-        """Up to `limit` bytes of a settled call's result, large or small; none where it does not reach to `offset`."""
-        first, count = window(offset, limit)
-        row = None
-        if may_be_notice(call.result, call.id):
-            values = {"call_id": call.id, "first": first + 1, "count": count}
-            row = await self._read(partial(moves.one, "part_of_large_result", **values))
-        if row is None:
-            body = bytes(NULL if call.result is None else call.result)
-            size, digest, read = len(body), digest_of(body), body[first : first + count]
-        else:
-            size, digest, read = row["size"], row["digest"], row["part"]
-        return page_of(read, call_id=call.id, digest=digest, size=size, offset=offset, limit=limit)
-
-    async def whole(self, call: Call) -> Raw | None:
-        """A settled call's result, large or small."""
-        if not may_be_notice(call.result, call.id):
-            return call.result
-        row = await self._read(partial(moves.one, "get_large_result", call_id=call.id))
-        return call.result if row is None else Raw(row["body"])
+async def whole_result(store: Store, call: Call) -> Raw | None:
+    """A settled call's result, large or small."""
+    if not may_be_notice(call.result, call.id):
+        return call.result
+    row = await store.read(partial(one, "get_large_result", call_id=call.id))
+    return call.result if row is None else Raw(row["body"])

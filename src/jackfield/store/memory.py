@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jackfield.model.large_result import LARGE_RESULT
-from jackfield.store.moves import Script
+from jackfield.store.scripts import Script
 from jackfield.store.sqlite import SqliteStore, migrate
 
 T = TypeVar("T")
@@ -27,6 +27,6 @@ class MemoryStore(SqliteStore):
         migrate(connection, "in memory")
         return connection
 
-    async def _read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         # A memory database belongs to its one connection, so reads take their turn among the writes.
-        return await self._write(script)
+        return await self.write(script)

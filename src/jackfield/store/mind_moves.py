@@ -2,7 +2,7 @@
 
 Scripts as in `scripts.py`, so that a built-in tool's effect is written with the step that asked for it or not at all.
 An agent's goals and plans are its own: an id that is not among them is answered with `UnknownIds`, and nothing is
-written. Above: `minds.py`, built-in tools. Below: `space_moves.py`, `sql/minds.sql`.
+written. Above: `agents/`. Below: `space_moves.py`, `cycle_moves.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +14,7 @@ from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent,
 from jackfield.model.ids import new_id
 from jackfield.model.times import iso_time
 from jackfield.store import cycle_moves, space_moves
-from jackfield.store.rows import Row
-from jackfield.store.scripts import INBOX_TOPIC, Script, one, wake
+from jackfield.store.scripts import INBOX_TOPIC, Row, Script, one, wake
 
 AGENTS_TOPIC = "agents"
 """An agent is new, changed or gone."""
@@ -61,7 +60,7 @@ def remove_agent(agent_id: str) -> Script[bool]:
     for cycle in held:
         yield from space_moves.hold_spaces(cycle.id, [space.id for space in spaces])
     for space in spaces:
-        yield from space_moves.remove_member(space.id, entity_id=agent_id)
+        yield from space_moves.remove_member(space.id, agent_id)
     for cycle in held:
         yield from cycle_moves.abandon(cycle, reason=REMOVED, backoff_ms=0)
     gone = yield "delete_agent", {"agent": agent_id}
@@ -183,10 +182,16 @@ def delete_plans(agent: str, ids: Iterable[str]) -> Script[int]:
     return len((yield "delete_plans", {"agent": agent, "ids": _json_list(ids)}))
 
 
-def due_plans(limit: int) -> Script[list[Plan]]:
+def due_plans(*, limit: int = 500) -> Script[list[Plan]]:
     """Plans whose time has come, of agents that are there and switched on; the longest overdue first."""
     rows = yield "due_plans", {"limit": limit}
     return [plan_from(row) for row in rows]
+
+
+def next_plan_at() -> Script[int | None]:
+    """When the next plan is due, perhaps long ago. None: none ever is."""
+    row = yield from one("next_plan")
+    return None if row is None or row["next_run_at"] is None else int(row["next_run_at"])
 
 
 def fire_plan(plan: Plan, *, next_run_at: int | None) -> Script[bool]:

@@ -1,10 +1,11 @@
-"""Every move of a call, as a script of named statements: `pending-protocol.md`, T1 to T6, T11 and T12.
+"""Every durable transition of a call, as scripts: the pending-call protocol, T1 to T6 and T11 to T13.
 
 Zero rows always means that somebody else was first. A call that is shown in a space is shown in the transaction that
-moves it; one that is not costs nothing more.
-Above: `base.py`; `cycle_moves.py`, which has the cycles' moves. Below: `space_moves.py`, `scripts.py`, `rows.py`.
+moves it; one that is not costs nothing more. Every transition publishes the call's id.
+Above: `calls/`; `cycle_moves.py` for the transitions of cycles. Below: `space_moves.py`, `scripts.py`, `rows.py`.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,10 +15,7 @@ from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Fa
 from jackfield.model.large_result import LargeResult, is_large, set_aside
 from jackfield.store import space_moves
 from jackfield.store.rows import call_from, identity_values, inbox_data, outcome_values
-from jackfield.store.scripts import INBOX_TOPIC, WAKE, Ask, Script, one, run, wake
-from jackfield.store.statements import Statement
-
-__all__ = ["INBOX_TOPIC", "WAKE", "Ask", "Script", "one", "run", "wake"]
+from jackfield.store.scripts import INBOX_TOPIC, InsertScript, Script, json_list, one, wake
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
 _WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
@@ -58,14 +56,17 @@ class Report(Struct, frozen=True, kw_only=True):
     """Whether it asks to begin: nobody else may then."""
 
 
-def start_call(call: Call, *, age_ms: int, claim: Claim | None) -> Script[Started]:
-    """T1 outside a cycle, together with taking the idempotency key, if there is one."""
+def start_call(call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes: str | None = None) -> Script[Started]:
+    """Record a call before anything runs, or `age_ms` into it, and take its idempotency key, if it has one."""
+    # T1 outside a cycle
     if claim is not None:
         values = {"principal": claim.principal, "key": claim.key}
         taken = yield "insert_idempotency", {**values, "digest": claim.digest, "call_id": call.id}
         if not taken:
             return (yield from _earlier_call(claim))
     rows = yield "insert_call", insert_values(call, age_ms=age_ms)
+    if wakes is not None:
+        yield wake(wakes)
     started = call_from(rows[0])
     if started.shown:
         yield from space_moves.show_call(started, status=space_moves.status_shown(started))
@@ -100,36 +101,87 @@ def _unstarted(call: Call) -> bool:
     return call.status is CallStatus.RUNNING and call.attempt == 0
 
 
-def record_settled(
-    call: Call, outcome: Done | Failed, *, large_result: int, age_ms: int, duration_ms: float
-) -> Script[Call]:
-    """A short call's only write: its final row. A result of more than `large_result` bytes is kept beside it."""
-    outcome, large = told(outcome, call.id, large_result)
-    values = identity_values(call) | outcome_values(outcome)
-    values |= {"status": final_status(outcome).value, "age_ms": age_ms, "duration_ms": duration_ms}
-    rows = yield "insert_settled_call", values
-    yield from keep_large(large)
-    finished_at = rows[0]["finished_at"]
-    settled = settled_copy(call, outcome, finished_at=finished_at, age_ms=age_ms, duration_ms=duration_ms)
-    if settled.shown:
-        yield from space_moves.show_call(settled, status="running")
-        yield from space_moves.show_outcome(settled)
-    return settled
+class SettledCall(InsertScript[Call]):
+    """Record a call that ended before it was on record: its final row. A large result is kept beside it."""
 
-
-def settled_copy(call: Call, outcome: Done | Failed, *, finished_at: int, age_ms: int, duration_ms: float) -> Call:
-    """The call as `record_settled` wrote it, without reading it back."""
-    return msgspec.structs.replace(
-        call,
-        status=final_status(outcome),
-        delivery=Delivery.INLINE,
-        result=outcome.result,
-        error=CallError(outcome.code, outcome.message) if isinstance(outcome, Failed) else None,
-        attempt=1,
-        created_at=finished_at - age_ms,
-        finished_at=finished_at,
-        duration_ms=duration_ms,
+    # T1 and T2 in one. Nobody can wait for a call that was never on record, so no topic is published.
+    __slots__ = ("_age_ms", "_call", "_duration_ms", "_large_result", "_outcome")
+    table = "calls"
+    columns = (
+        *("id", "run_id", "tool", "source", "tool_version", "arguments", "principal", "agent", "space_id", "chat_id"),
+        *("status", "delivery", "result", "error_code", "error_message", "idempotent", "attempt", "owner"),
+        *("timeout_ms", "expires_in_ms", "shown", "duration_ms", "created_at", "finished_at"),
     )
+
+    def __init__(
+        self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float, large_result: int
+    ) -> None:
+        self._call = call
+        self._outcome = outcome
+        self._age_ms = age_ms
+        self._duration_ms = duration_ms
+        self._large_result = large_result
+
+    def __call__(self) -> Script[Call]:
+        call = self._call
+        outcome, large = stored_outcome(self._outcome, call.id, self._large_result)
+        values = identity_values(call) | outcome_values(outcome)
+        values |= {"status": final_status(outcome).value, "age_ms": self._age_ms, "duration_ms": self._duration_ms}
+        rows = yield "insert_settled_call", values
+        yield from keep_large(large)
+        settled = self._settled(outcome, rows[0]["finished_at"])
+        if settled.shown:
+            yield from space_moves.show_call(settled, status="running")
+            yield from space_moves.show_outcome(settled)
+        return settled
+
+    def row(self) -> tuple[object, ...] | None:
+        call, outcome = self._call, self._outcome
+        if call.shown or is_large(outcome, self._large_result):
+            return None
+        failed = outcome if isinstance(outcome, Failed) else None
+        return (
+            call.id,
+            call.run_id,
+            call.tool,
+            call.source,
+            call.tool_version,
+            bytes(call.arguments).decode(),
+            call.principal,
+            call.agent,
+            call.space_id,
+            call.chat_id,
+            "completed" if failed is None else "failed",
+            "inline",
+            None if outcome.result is None else bytes(outcome.result).decode(),
+            failed and failed.code,
+            failed and failed.message,
+            int(call.idempotent),
+            1,
+            call.owner,
+            call.timeout_ms,
+            call.expires_in_ms,
+            call.shown,
+            self._duration_ms,
+            self._age_ms,
+        )
+
+    def written(self, finished_at: int) -> Call:
+        return self._settled(self._outcome, finished_at)
+
+    def _settled(self, outcome: Done | Failed, finished_at: int) -> Call:
+        """The call as its row has it, without reading it back."""
+        return msgspec.structs.replace(
+            self._call,
+            status=final_status(outcome),
+            delivery=Delivery.INLINE,
+            result=outcome.result,
+            error=CallError(outcome.code, outcome.message) if isinstance(outcome, Failed) else None,
+            attempt=1,
+            created_at=finished_at - self._age_ms,
+            finished_at=finished_at,
+            duration_ms=self._duration_ms,
+        )
 
 
 def final_status(outcome: Done | Failed) -> CallStatus:
@@ -137,11 +189,55 @@ def final_status(outcome: Done | Failed) -> CallStatus:
     return CallStatus.COMPLETED if isinstance(outcome, Done) else CallStatus.FAILED
 
 
-def settle(statement: str, call_id: str, outcome: Done | Failed, *, large_result: int, **extra: Any) -> Script[Moved]:
-    """T2: the only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
-    outcome, large = told(outcome, call_id, large_result)
+def settle_executed(
+    call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float | None, large_result: int
+) -> Script[Moved]:
+    """Settle by the gateway that ran this attempt."""
+    values = {"attempt": attempt, "duration_ms": duration_ms}
+    return _settle("settle_executed", call_id, outcome, large_result, **values)
+
+
+def settle_submitted(
+    call_id: str, outcome: Done | Failed, *, answered_by: str | None = None, large_result: int
+) -> Script[Moved]:
+    """Settle by whoever answers a call that somebody else executes."""
+    return _settle("settle_submitted", call_id, outcome, large_result, answered_by=answered_by)
+
+
+def settle_rejected(
+    call_id: str, outcome: Failed, *, decided_by: str | None = None, large_result: int
+) -> Script[Moved]:
+    """Settle by a person who rejects it."""
+    return _settle("settle_rejected", call_id, outcome, large_result, decided_by=decided_by)
+
+
+def settle_cancelled(call_id: str, outcome: Failed) -> Script[Moved]:
+    """Settle by whoever stops it."""
+    return _settle("settle_cancelled", call_id, outcome)
+
+
+def settle_expired(call_id: str, outcome: Failed) -> Script[Moved]:
+    """Settle by the sweeper: nobody answered in time."""
+    return _settle("settle_expired", call_id, outcome)
+
+
+def settle_overdue(call_id: str, outcome: Failed) -> Script[Moved]:
+    """Settle by the sweeper: an executor did not keep its own deadline."""
+    return _settle("settle_overdue", call_id, outcome)
+
+
+def settle_parked(call_id: str, outcome: Failed, *, owner: str) -> Script[Moved]:
+    """Settle a parked call whose gateway died."""
+    return _settle("settle_parked", call_id, outcome, owner=owner)
+
+
+def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: int = 0, **extra: Any) -> Script[Moved]:
+    """The only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
+    # T2
+    outcome, large = stored_outcome(outcome, call_id, large_result)
     values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
     rows = yield statement, values
+    yield wake(call_id)
     if not rows:
         return (yield from _unmoved(call_id))
     yield from keep_large(large)
@@ -153,7 +249,7 @@ def settle(statement: str, call_id: str, outcome: Done | Failed, *, large_result
     return Moved(call, moved=True)
 
 
-def told(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
+def stored_outcome(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
     """The outcome as the call's row holds it, and its result if that is too large for the row."""
     return set_aside(outcome, call_id, limit=large_result) if is_large(outcome, large_result) else (outcome, None)
 
@@ -178,18 +274,57 @@ def _unmoved(call_id: str) -> Script[Moved]:
     return Moved(call_from(rows[0]) if rows else None, moved=False)
 
 
-def move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
-    """T3, T5, T6: one compare-and-set that leaves the call open."""
+def _move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    """One compare-and-set that leaves the call open."""
     rows = yield statement, {"id": call_id, **values}
     if not rows:
         return (yield from _unmoved(call_id))
     return Moved(call_from(rows[0]), moved=True)
 
 
+def _published_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    moved = yield from _move(statement, call_id, **values)
+    yield wake(call_id)
+    return moved
+
+
+def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    """Published, and shown in the call's space."""
+    moved = yield from _published_move(statement, call_id, **values)
+    if moved.moved and moved.call is not None and moved.call.shown:
+        yield from space_moves.show_call(moved.call, status=space_moves.status_shown(moved.call))
+    return moved
+
+
+def flip(call_id: str) -> Script[Moved]:
+    """Nobody answered a waiting call by its deadline; from now on the answer goes to the inbox."""
+    # T3
+    return _published_move("flip_one", call_id)
+
+
+def abandon_wait(call_id: str) -> Script[Moved]:
+    """The HTTP client that waited has hung up: the answer goes to the inbox at once."""
+    # T3
+    return _published_move("abandon_wait", call_id)
+
+
+def move_deadline(call_id: str, *, attempt: int, left_ms: int) -> Script[Moved]:
+    """The executor's own: the call has so much time left, from now."""
+    return _move("move_deadline", call_id, attempt=attempt, left_ms=left_ms)
+
+
 def report_progress(call_id: str, *, limit_ms: int, report: Report) -> Script[Moved]:
-    """Progress of a call that somebody else answers. Not moved: it is over, or another server has it."""
+    """Progress buys a waiting call another timeout, until `limit_ms` after its start, and keeps others from it.
+
+    Not moved: it is over, or another server has it.
+    """
     values = {"limit_ms": limit_ms, "attempt": report.attempt, "begins": int(report.begins), "holder": report.holder}
-    return (yield from move("report_progress", call_id, **values))
+    return _published_move("report_progress", call_id, **values)
+
+
+def offer(call_id: str, *, client: str, gateway: str) -> Script[Moved]:
+    """One tool server takes a call; moved is False when another has it or it is over."""
+    return _move("offer", call_id, client=client, gateway=gateway)
 
 
 def server_left(client: str, *, gateway: str) -> Script[list[str]]:
@@ -209,21 +344,30 @@ def _released() -> Script[list[str]]:
     return sorted({str(row["tool"]) for row in rows})
 
 
-def approve(statement: str, call_id: str, *, arguments: str | None, decided_by: str | None) -> Script[Moved]:
-    """T4, perhaps with other arguments than were asked for."""
-    return (yield from _shown_move(statement, call_id, arguments=arguments, decided_by=decided_by))
+def approve(
+    call_id: str, *, runs_here: bool, arguments: str | None = None, decided_by: str | None = None
+) -> Script[Moved]:
+    """A person said yes, perhaps to other arguments than were asked for."""
+    # T4
+    statement = "approve_to_run" if runs_here else "approve_to_wait"
+    return _shown_move(statement, call_id, arguments=arguments, decided_by=decided_by)
 
 
-def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
-    """A move that leaves the call open, and that its space sees."""
-    moved = yield from move(statement, call_id, **values)
-    if moved.moved and moved.call is not None and moved.call.shown:
-        yield from space_moves.show_call(moved.call, status=space_moves.status_shown(moved.call))
-    return moved
+def claim(call_id: str, *, owner: str) -> Script[Moved]:
+    """This gateway runs an approved call."""
+    # T5
+    return _move("claim", call_id, owner=owner)
+
+
+def reclaim(call_id: str, *, owner: str, seen: int) -> Script[Moved]:
+    """This gateway runs an idempotent call again whose gateway died."""
+    # T6
+    return _move("reclaim", call_id, owner=owner, seen=seen)
 
 
 def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Moved]:
-    """T13, together with the question that the call waits for: where the call is over, nobody is asked."""
+    """The call that `owner` executes waits for the answer to `question`; where the call is over, nobody is asked."""
+    # T13
     parked = yield from _shown_move("park", call_id, attempt=attempt, owner=owner)
     if parked.moved:
         yield "insert_call", insert_values(question, age_ms=0)
@@ -231,13 +375,22 @@ def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Mo
 
 
 def resume(call_id: str, *, attempt: int, owner: str, left_ms: int) -> Script[Moved]:
-    """The end of T13: the answer is there."""
-    return (yield from _shown_move("resume", call_id, attempt=attempt, owner=owner, left_ms=left_ms))
+    """`owner` goes on with a call that it had parked, with so much time left."""
+    # The end of T13
+    return _shown_move("resume", call_id, attempt=attempt, owner=owner, left_ms=left_ms)
+
+
+def mark_sent(call_id: str) -> Script[bool]:
+    """The HTTP caller has the last byte."""
+    # T11
+    return (yield from one("mark_sent", id=call_id)) is not None
 
 
 def give(call_id: str) -> Script[Moved]:
-    """T12: an inline outcome that reached nobody goes to the inbox after all."""
+    """The HTTP caller is gone: an inline outcome that reached nobody goes to the inbox."""
+    # T12
     rows = yield "give_to_inbox", {"id": call_id}
+    yield wake(call_id)
     if not rows:
         return (yield from _unmoved(call_id))
     call = call_from(rows[0])
@@ -245,27 +398,90 @@ def give(call_id: str) -> Script[Moved]:
     return Moved(call, moved=True)
 
 
+def keep_trace(call_id: str, trace: str) -> Script[None]:
+    """Where a tool's own code failed."""
+    yield "put_trace", {"call_id": call_id, "trace": trace}
+
+
 def prune_calls(*, before_id: str, limit: int) -> Script[int]:
     """Forget old calls, and with them what was kept beside them; how many."""
     gone = yield "prune_calls", {"before_id": before_id, "limit": limit}
     if gone:
-        ids = {"ids": msgspec.json.encode([row["id"] for row in gone]).decode()}
+        ids = {"ids": json_list(row["id"] for row in gone)}
         yield "prune_large_results", ids
         yield "prune_traces", ids
     return len(gone)
 
 
-def enter_alone(gateway: str) -> Script[None]:
-    """A gateway takes a database that only one process uses: whoever else is written there is gone.
-
-    Whoever waited there is gone too, so what is answered from now on goes to the inbox.
-    """
-    yield "bury_other_gateways", {"id": gateway}
-    yield "insert_gateway", {"id": gateway}
-    yield "abandon_all_waits", {}
+def get_call(call_id: str) -> Script[Call | None]:
+    rows = yield "get_call", {"id": call_id}
+    return call_from(rows[0]) if rows else None
 
 
-def calls_in(query: str | Statement, **values: Any) -> Script[list[Call]]:
+def calls_among(call_ids: Iterable[str]) -> Script[list[Call]]:
+    """Those of the calls that are on record, without arguments and results."""
+    return calls_in("calls_among", ids=json_list(call_ids))
+
+
+def settled_among(call_ids: Iterable[str]) -> Script[list[str]]:
+    """Those of the calls that are over."""
+    return ids_in("settled_among", ids=json_list(call_ids))
+
+
+def call_under_key(principal: str, key: str) -> Script[str | None]:
+    """The id of the call that this principal made with an idempotency key."""
+    row = yield from one("get_idempotency", principal=principal, key=key)
+    return None if row is None else str(row["call_id"])
+
+
+def principal_of_run(run_id: str) -> Script[str | None]:
+    """Who made this run's calls; None for a run that is not known."""
+    row = yield from one("first_call_of_run", run_id=run_id)
+    return None if row is None else str(row["principal"])
+
+
+def trace_of(call_id: str) -> Script[str | None]:
+    row = yield from one("get_trace", call_id=call_id)
+    return None if row is None else str(row["trace"])
+
+
+def questions_of(call: Call) -> Script[list[Call]]:
+    """Questions in the call's run that are not answered, the oldest first."""
+    return calls_in("open_questions", run_id=call.run_id)
+
+
+def calls_to_offer(tool: str, *, limit: int = 500) -> Script[list[Call]]:
+    """Calls of `tool` that no tool server has."""
+    return calls_in("calls_to_offer", tool=tool, limit=limit)
+
+
+def calls_offered_to(client: str, *, limit: int = 500) -> Script[list[Call]]:
+    """Calls that this tool server was given and has not answered."""
+    return calls_in("calls_offered_to", client=client, limit=limit)
+
+
+def orphaned_calls(*, limit: int = 500) -> Script[list[Call]]:
+    """Calls that a dead gateway was running."""
+    return calls_in("orphaned_calls", limit=limit)
+
+
+def orphaned_parks(*, limit: int = 500) -> Script[list[Call]]:
+    """Calls that a dead gateway had parked, and questions that it had asked."""
+    return calls_in("orphaned_parks", limit=limit)
+
+
+def unclaimed_calls(*, limit: int = 500) -> Script[list[Call]]:
+    """Approved calls that no gateway has begun."""
+    return calls_in("unclaimed_calls", limit=limit)
+
+
+def ids_in(query: str, *, limit: int = 500, **values: Any) -> Script[list[str]]:
+    """The call ids that one query finds."""
+    rows = yield query, {"limit": limit, **values}
+    return [str(row["id"]) for row in rows]
+
+
+def calls_in(query: str, **values: Any) -> Script[list[Call]]:
     """The calls that one query finds."""
     rows = yield query, values
     return [call_from(row) for row in rows]

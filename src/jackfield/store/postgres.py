@@ -1,6 +1,6 @@
 """A database for many gateways. A few writers each commit whatever has gathered, one transaction at a time.
 
-`_write` puts a script into a bounded queue. A writer takes all that wait, runs them as `postgres_batches.py` says and
+`write` puts a script into a bounded queue. A writer takes all that wait, runs them as `postgres_batches.py` says and
 acknowledges them after COMMIT. If one raises, the batch is rolled back and its scripts run again, each in a transaction
 of its own, so that the bad one fails alone. A connection lost before COMMIT was sent has written nothing, so the batch
 goes again on another; one lost after it may have written everything, so nothing goes again and the callers are told.
@@ -22,12 +22,11 @@ import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
 from jackfield.model.large_result import LARGE_RESULT
-from jackfield.store.access import Reply
-from jackfield.store.base import Store
+from jackfield.store.base import Reply, Store
 from jackfield.store.listening import Listener
-from jackfield.store.moves import Script
 from jackfield.store.postgres_batches import Begun, CommitLost, Job, Scripts, drop
 from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
+from jackfield.store.scripts import Script
 from jackfield.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ CLOSE_SECONDS = 10.0
 class PostgresStore(Store):
     """Calls in a PostgreSQL database that other gateways use at the same time."""
 
-    placeholder: ClassVar[str] = "$"
     is_shared: ClassVar[bool] = True
 
     def __init__(self, url: str, *, large_result: int = LARGE_RESULT) -> None:
@@ -91,14 +89,14 @@ class PostgresStore(Store):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await pool.close()
 
-    def _write(self, script: Callable[[], Script[T]], *, wakes: str | None = None) -> asyncio.Future[T]:
+    def write(self, script: Callable[[], Script[T]]) -> asyncio.Future[T]:
         if self._writers is None:
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._accepted >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
         reply: Reply[T] = Reply(loop=asyncio.get_running_loop())
         self._accepted += 1
-        self._queue.append(Job(script, reply, [] if wakes is None else [wakes]))
+        self._queue.append(Job(script, reply, []))
         if self._busy < WRITERS and not self._is_waking:
             self._is_waking = True
             self._busy += 1
@@ -113,7 +111,7 @@ class PostgresStore(Store):
     def tell_others(self, topic: str) -> None:
         self._listener.tell_soon(topic)
 
-    async def _read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         """A read changes nothing, so one that lost its connection is asked again."""
         if self._readers is None:
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
@@ -165,6 +163,8 @@ class PostgresStore(Store):
         for job in batch:
             try:
                 begun.append(self._scripts.begin(job))
+            except StopIteration as end:
+                self._acknowledge([(job, end.value)])
             except Exception as fault:  # noqa: BLE001 - a border: whatever a script raises must reach its own caller
                 self._refuse([job], partial(told, fault))
         return begun

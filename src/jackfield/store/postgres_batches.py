@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import asyncpg
 from msgspec import Struct
 
-from jackfield.store.moves import WAKE, Ask, Script
-from jackfield.store.rows import Row
-from jackfield.store.statements import Statement
+from jackfield.store.scripts import WAKE, Ask, Row, Script
+from jackfield.store.statements import Statement, make_statement
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -71,10 +70,12 @@ class Scripts:
         self._told_apart = {name for name, statement in known.items() if _ANSWERS_WITH_ID.search(statement.sql)}
 
     def begin(self, job: Job) -> Begun:
+        """The script at its first statement; `StopIteration` with its result where it has none."""
         steps = job.script()
-        ask = next(steps, None)
-        if ask is None:
-            raise TypeError(f"{job.script} asks the store for nothing")
+        ask = next(steps)
+        while ask[0] == WAKE:
+            job.topics.append(ask[1]["topic"])
+            ask = steps.send(())
         return self._begun(job, steps, ask)
 
     def _begun(self, job: Job, steps: Script[Any], ask: Ask) -> Begun:
@@ -86,8 +87,8 @@ class Scripts:
     async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
         """Run one script to its end, in whatever transaction there is."""
         steps = script()
-        ask = next(steps)
         try:
+            ask = next(steps)
             while True:
                 ask = steps.send(await self._answer(connection, ask, topics=[]))
         except StopIteration as end:
@@ -181,7 +182,7 @@ class Scripts:
 
     def _prepared(self, ask: Ask) -> tuple[Statement, list[Any]]:
         wanted, values = ask
-        statement = self._known[wanted] if isinstance(wanted, str) else wanted
+        statement = self._known[wanted] if isinstance(wanted, str) else make_statement(wanted.name, wanted.text, "$")
         return statement, [_storable(values[name]) for name in statement.parameters]
 
 

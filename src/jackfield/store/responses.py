@@ -1,20 +1,13 @@
 """Responses as they are kept: one row each, the conversation by its links, and the stream of those in the background.
 
-Above: the Responses door, which knows what the texts mean. Below: the named statements in `sql/responses.sql`. A
-response is settled once; whoever comes second is told so.
+A response is settled once. Each response's id is the topic of whatever is written about it.
 """
 
 import re
-from collections.abc import Sequence
-from functools import partial
 
-import msgspec
 from msgspec import Struct
 
-from jackfield.store import moves
-from jackfield.store.access import Read, Write
-from jackfield.store.moves import Script
-from jackfield.store.rows import Row
+from jackfield.store.scripts import Row, Script, json_list, one, wake
 
 SLACK_MS = 60_000
 """How much later, or earlier, than an item its response may have its id from."""
@@ -64,104 +57,96 @@ def stop_topic(response_id: str) -> str:
     return f"{response_id}:stop"
 
 
-class Responses:
-    """The responses part of a store. Each response's id is the topic of whatever is written about it."""
+def add_response(response: KeptResponse) -> Script[None]:
+    """A response begins."""
+    values = {
+        "id": response.id,
+        "principal": response.principal,
+        "status": response.status,
+        "previous_id": response.previous_id,
+        "resource": response.resource,
+        "input": response.input,
+        "owner": response.owner,
+        "is_background": int(response.is_background),
+    }
+    yield "insert_response", values
 
-    def __init__(self, write: Write, read: Read) -> None:
-        self._write = write
-        self._read = read
 
-    async def add(self, response: KeptResponse) -> None:
-        """A response begins."""
-        values = {
-            "id": response.id,
-            "principal": response.principal,
-            "status": response.status,
-            "previous_id": response.previous_id,
-            "resource": response.resource,
-            "input": response.input,
-            "owner": response.owner,
-            "is_background": int(response.is_background),
-        }
-        await self._write(partial(moves.run, "insert_response", **values))
+def settle_response(
+    response_id: str, *, status: str, resource: str, output: str, last_events: EventChunk | None = None
+) -> Script[bool]:
+    """How it ended, with the end of its stream. False: it had ended before, or is gone."""
+    values = {"id": response_id, "status": status, "resource": resource, "output": output}
+    rows = yield "settle_response", values
+    if rows and last_events is not None:
+        yield from append_events(response_id, last_events)
+    yield wake(response_id)
+    return bool(rows)
 
-    async def settle(
-        self, response_id: str, *, status: str, resource: str, output: str, last_events: EventChunk | None = None
-    ) -> bool:
-        """How it ended, with the end of its stream. False: it had ended before, or is gone."""
-        values = {"id": response_id, "status": status, "resource": resource, "output": output}
-        return await self._write(partial(_settle, values, last_events), wakes=response_id)
 
-    async def get(self, response_id: str) -> KeptResponse | None:
-        row = await self._read(partial(moves.one, "get_response", id=response_id))
-        return None if row is None else _kept(row)
+def get_response(response_id: str) -> Script[KeptResponse | None]:
+    row = yield from one("get_response", id=response_id)
+    return None if row is None else _kept(row)
 
-    async def conversation(self, response_id: str) -> list[Turn]:
-        """The response and all before it, the first first; the first has a link if what it continued is gone."""
-        rows = await self._read(partial(moves.run, "response_chain", id=response_id))
-        return [Turn(row["id"], row["previous_id"], row["input"], row["output"]) for row in rows]
 
-    async def with_item(self, item_id: str, *, principal: str, within_ms: int) -> Turn | None:
-        """The response of this key that has an item by an id which `new_id` made; it took `within_ms` at most."""
-        made = _MADE_ID.fullmatch(item_id)
-        if made is None:
-            return None
-        made_at = int(made["ms"], 16)
-        # An approved call has the id of when it was asked for, and may have run any time later.
-        until = _LATEST if item_id.startswith("mcp_") else made_at + SLACK_MS
-        values = {
-            "principal": principal,
-            "item": f'%"id":"{item_id}"%',
-            "first": f"resp_{max(0, made_at - within_ms - SLACK_MS):012x}",
-            "last": f"resp_{until:012x}g",
-        }
-        row = await self._read(partial(moves.one, "response_with_item", **values))
-        return None if row is None else Turn(row["id"], row["previous_id"], row["input"], row["output"])
+def conversation(response_id: str) -> Script[list[Turn]]:
+    """The response and all before it, the first first; the first has a link if what it continued is gone."""
+    rows = yield "response_chain", {"id": response_id}
+    return [Turn(row["id"], row["previous_id"], row["input"], row["output"]) for row in rows]
 
-    async def want_stopped(self, response_id: str) -> bool:
-        """Ask whoever makes it to stop. False: it has ended."""
-        script = partial(moves.one, "want_response_stopped", id=response_id)
-        return await self._write(script, wakes=stop_topic(response_id)) is not None
 
-    async def delete(self, response_id: str) -> bool:
-        """Forget a response and its stream. What continued it can no longer be continued."""
-        return await self._write(partial(_delete, response_id), wakes=response_id)
+def response_with_item(item_id: str, *, principal: str, within_ms: int) -> Script[Turn | None]:
+    """The response of this key that has an item by an id which `new_id` made; it took `within_ms` at most."""
+    made = _MADE_ID.fullmatch(item_id)
+    if made is None:
+        return None
+    made_at = int(made["ms"], 16)
+    # An approved call has the id of when it was asked for, and may have run any time later.
+    until = _LATEST if item_id.startswith("mcp_") else made_at + SLACK_MS
+    values = {
+        "principal": principal,
+        "item": f'%"id":"{item_id}"%',
+        "first": f"resp_{max(0, made_at - within_ms - SLACK_MS):012x}",
+        "last": f"resp_{until:012x}g",
+    }
+    row = yield from one("response_with_item", **values)
+    return None if row is None else Turn(row["id"], row["previous_id"], row["input"], row["output"])
 
-    async def append_events(self, response_id: str, chunk: EventChunk) -> None:
-        """More of a background response's stream."""
-        await self._write(partial(_append, response_id, chunk), wakes=response_id)
 
-    async def events_after(self, response_id: str, after: int) -> list[EventChunk]:
-        """The next of the stream's chunks that hold an event later than `after`."""
-        values = {"id": response_id, "after": after, "limit": EVENTS_AT_ONCE}
-        rows = await self._read(partial(moves.run, "response_events_after", **values))
-        return [EventChunk(row["first"], row["last"], row["events"]) for row in rows]
+def want_stopped(response_id: str) -> Script[bool]:
+    """Ask whoever makes it to stop. False: it has ended."""
+    row = yield from one("want_response_stopped", id=response_id)
+    yield wake(stop_topic(response_id))
+    return row is not None
+
+
+def delete_response(response_id: str) -> Script[bool]:
+    """Forget a response and its stream. What continued it can no longer be continued."""
+    rows = yield "delete_response", {"id": response_id}
+    yield "delete_response_events", {"ids": json_list([response_id])}
+    yield wake(response_id)
+    return bool(rows)
+
+
+def append_events(response_id: str, chunk: EventChunk) -> Script[None]:
+    """More of a background response's stream."""
+    values = {"id": response_id, "first": chunk.first, "last": chunk.last, "events": chunk.events}
+    yield "append_response_events", values
+    yield wake(response_id)
+
+
+def events_after(response_id: str, after: int) -> Script[list[EventChunk]]:
+    """The next of the stream's chunks that hold an event later than `after`."""
+    rows = yield "response_events_after", {"id": response_id, "after": after, "limit": EVENTS_AT_ONCE}
+    return [EventChunk(row["first"], row["last"], row["events"]) for row in rows]
 
 
 def prune(*, before_id: str, limit: int) -> Script[int]:
     """Forget old responses and their streams; how many."""
     gone = yield "prune_responses", {"before_id": before_id, "limit": limit}
     if gone:
-        yield "delete_response_events", {"ids": _json_list(gone)}
+        yield "delete_response_events", {"ids": json_list(row["id"] for row in gone)}
     return len(gone)
-
-
-def _settle(values: dict[str, str], last_events: EventChunk | None) -> Script[bool]:
-    rows = yield "settle_response", values
-    if rows and last_events is not None:
-        yield from _append(values["id"], last_events)
-    return bool(rows)
-
-
-def _append(response_id: str, chunk: EventChunk) -> Script[None]:
-    values = {"id": response_id, "first": chunk.first, "last": chunk.last, "events": chunk.events}
-    yield "append_response_events", values
-
-
-def _delete(response_id: str) -> Script[bool]:
-    rows = yield "delete_response", {"id": response_id}
-    yield "delete_response_events", {"ids": _json_list([{"id": response_id}])}
-    return bool(rows)
 
 
 def _kept(row: Row) -> KeptResponse:
@@ -179,7 +164,3 @@ def _kept(row: Row) -> KeptResponse:
         is_finished=row["finished_at"] is not None,
         is_orphan=bool(row["is_orphan"]),
     )
-
-
-def _json_list(rows: Sequence[Row]) -> str:
-    return msgspec.json.encode([row["id"] for row in rows]).decode()

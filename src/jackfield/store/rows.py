@@ -1,14 +1,12 @@
 """Between a `Call` and its row. Above: `moves.py`. Below: the model."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
-
-Row = Mapping[str, Any]
+from jackfield.store.scripts import Row
 
 _encode = msgspec.json.Encoder().encode
 

@@ -1,18 +1,15 @@
 """What made calls, agents' cycles and responses together, the newest first.
 
-Above: the doors that list runs and agents. Below: `cycle_moves.py`, `sql/runs.sql`. Nothing is written here.
+Nothing is written here.
 """
 
 from collections.abc import Iterable
-from functools import partial
 
-import msgspec
 from msgspec import Struct
 
 from jackfield.model.cycle import Cycle
-from jackfield.store.access import Read
 from jackfield.store.cycle_moves import cycle_from, cycles_in
-from jackfield.store.scripts import Script, run
+from jackfield.store.scripts import Script, json_list, run
 
 AFTER_ALL = "g"
 """Behind every hexadecimal number."""
@@ -35,43 +32,37 @@ class RunPage(Struct, frozen=True):
     next_cursor: str | None
 
 
-class Runs:
-    """The part of a store that knows what made calls."""
+def run_page(
+    *,
+    limit: int,
+    cursor: str | None = None,
+    agents: Iterable[str] | None = None,
+    principal: str | None = None,
+    with_responses: bool = True,
+) -> Script[RunPage]:
+    """A page of the cycles of these agents (None: of all) and the responses of this principal (None: of all)."""
+    wanted: dict[str, str | int] = {"cursor": cursor or AFTER_ALL, "limit": limit + 1}
+    found = yield from _newest(wanted, agents=agents, principal=principal, with_responses=with_responses)
+    newest = sorted(found, key=lambda one: _place(one.id), reverse=True)
+    shown = newest[:limit]
+    return RunPage(shown, _place(shown[-1].id) if len(newest) > limit else None)
 
-    def __init__(self, read: Read) -> None:
-        self._read = read
 
-    async def page(
-        self,
-        *,
-        limit: int,
-        cursor: str | None = None,
-        agents: Iterable[str] | None = None,
-        principal: str | None = None,
-        with_responses: bool = True,
-    ) -> RunPage:
-        """A page of the cycles of these agents (None: of all) and the responses of this principal (None: of all)."""
-        wanted: dict[str, str | int] = {"cursor": cursor or AFTER_ALL, "limit": limit + 1}
-        script = partial(_newest, wanted, agents=None if agents is None else [*agents], principal=principal)
-        found = await self._read(partial(script, with_responses=with_responses))
-        newest = sorted(found, key=lambda one: _place(one.id), reverse=True)
-        shown = newest[:limit]
-        return RunPage(shown, _place(shown[-1].id) if len(newest) > limit else None)
-
-    async def last_cycles(self) -> dict[str, Cycle]:
-        """Each agent's last cycle, by agent."""
-        return {cycle.agent: cycle for cycle in await self._read(partial(cycles_in, "last_cycles"))}
+def last_cycles() -> Script[dict[str, Cycle]]:
+    """Each agent's last cycle, by agent."""
+    cycles = yield from cycles_in("last_cycles")
+    return {cycle.agent: cycle for cycle in cycles}
 
 
 def _newest(
-    wanted: dict[str, str | int], *, agents: list[str] | None, principal: str | None, with_responses: bool
+    wanted: dict[str, str | int], *, agents: Iterable[str] | None, principal: str | None, with_responses: bool
 ) -> Script[list[Cycle | ResponseRun]]:
     of_cycles = wanted | {"cursor": f"cycle_{wanted['cursor']}"}
     of_responses = wanted | {"cursor": f"resp_{wanted['cursor']}"}
     if agents is None:
         cycles = yield from run("newest_cycles", **of_cycles)
     else:
-        cycles = yield from run("newest_cycles_among", **of_cycles, ids=msgspec.json.encode(agents).decode())
+        cycles = yield from run("newest_cycles_among", **of_cycles, ids=json_list(agents))
     found: list[Cycle | ResponseRun] = [cycle_from(row) for row in cycles]
     if with_responses and principal is None:
         responses = yield from run("newest_responses", **of_responses)

@@ -1,14 +1,8 @@
-"""Whose a session is, and the gateway that it lives in. What happens in a session is in that gateway's memory.
-
-Above: `sessions/registry.py`. Below: the named statements in `sql/sessions.sql`.
-"""
-
-from functools import partial
+"""Whose a session is, and the gateway that it lives in. What happens in a session is in that gateway's memory."""
 
 from msgspec import Struct
 
-from jackfield.store import moves
-from jackfield.store.access import Read, Write
+from jackfield.store.scripts import Script, one
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
@@ -20,28 +14,23 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     """What ran in it; None where it was opened before that was kept."""
 
 
-class KeptSessions:
-    """The sessions part of a store."""
+def begin_session(session_id: str, *, owner: str, agent: str, gateway: str) -> Script[None]:
+    """A new session lives here."""
+    yield "insert_session", {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
 
-    def __init__(self, write: Write, read: Read) -> None:
-        self._write = write
-        self._read = read
 
-    async def begin(self, session_id: str, *, owner: str, agent: str, gateway: str) -> None:
-        """A new session lives here."""
-        values = {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
-        await self._write(partial(moves.run, "insert_session", **values))
+def reopen_session(session_id: str, *, owner: str, agent: str, gateway: str) -> Script[bool]:
+    """A session that is over, or lost with its gateway, lives here from now on. False: it is not, or not theirs."""
+    values = {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
+    return bool((yield "reopen_session", values))
 
-    async def reopen(self, session_id: str, *, owner: str, agent: str, gateway: str) -> bool:
-        """A session that is over, or lost with its gateway, lives here from now on. False: it is not, or not theirs."""
-        values = {"session_key": session_id, "owner": owner, "agent": agent, "gateway": gateway}
-        return bool(await self._write(partial(moves.run, "reopen_session", **values)))
 
-    async def end(self, session_id: str, *, gateway: str) -> None:
-        """It is over, if it still lives here."""
-        await self._write(partial(moves.run, "end_session", session_key=session_id, gateway=gateway))
+def end_session(session_id: str, *, gateway: str) -> Script[None]:
+    """It is over, if it still lives here."""
+    yield "end_session", {"session_key": session_id, "gateway": gateway}
 
-    async def find(self, session_id: str) -> KeptSession | None:
-        """What is kept of it; None: there never was such a session, or it is long over."""
-        row = await self._read(partial(moves.one, "get_session", session_key=session_id))
-        return None if row is None else KeptSession(owner=row["owner"], agent=row["agent"])
+
+def find_session(session_id: str) -> Script[KeptSession | None]:
+    """What is kept of it; None: there never was such a session, or it is long over."""
+    row = yield from one("get_session", session_key=session_id)
+    return None if row is None else KeptSession(owner=row["owner"], agent=row["agent"])

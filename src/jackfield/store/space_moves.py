@@ -4,7 +4,7 @@ Scripts as in `scripts.py`, so that a built-in tool's effect is written with the
 Whoever writes into a space takes its next number before anything else in it. That holds the space's row until the
 commit: numbers become visible in their order. A script that may come to several takes them all first, by their ids
 (`hold_spaces`), so that no two wait for each other in a circle.
-Above: `moves.py`, `cycle_moves.py`, `spaces.py`, built-in tools. Below: `space_rows.py`, `sql/spaces.sql`.
+Above: `spaces/`, `moves.py`, `cycle_moves.py`, built-in tools. Below: `space_rows.py`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,20 +16,37 @@ from msgspec import Raw
 from jackfield.errors import BadRequest, Conflict
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.cycle import Cycle
-from jackfield.model.space import ROLES, SPACE_TOPIC, Member, Sender, Space, SpaceMessage, SpaceRead, message_fields
-from jackfield.store.rows import Row
-from jackfield.store.scripts import INBOX_TOPIC, Script, one, wake
+from jackfield.model.ids import new_id
+from jackfield.model.space import (
+    LIVE_TOPIC,
+    ROLES,
+    SPACE_TOPIC,
+    LiveStream,
+    Member,
+    Presence,
+    Sender,
+    Space,
+    SpaceEvent,
+    SpaceMessage,
+    SpaceRead,
+    message_fields,
+)
+from jackfield.store.scripts import INBOX_TOPIC, Row, Script, json_list, one, wake
 from jackfield.store.space_rows import (
     ShownCall,
+    event_from,
     json_text,
+    live_from,
     member_from,
     message_from,
+    presence_from,
     read_from,
     shown_call,
     shown_outcome,
     space_from,
 )
 
+OWN_IDS = "msg_"
 NO_SEQ = 2**62
 """A number that no event reaches."""
 BEGAN_AGAIN = "The agent began again."
@@ -40,6 +57,22 @@ def hold_spaces(cycle_id: str, besides: Iterable[str] = ()) -> Script[None]:
     yield "hold_spaces", {"cycle_id": cycle_id, "ids": json_text([*besides])}
 
 
+def create_space(
+    space_id: str | None = None, *, name: str, description: str = "", metadata: Mapping[str, Any] | None = None
+) -> Script[Space]:
+    """A new space, under an id of its own or the one that is asked for; `Conflict` if that is taken."""
+    values = {"space_id": space_id or new_id("space"), "name": name, "description": description}
+    row = yield from one("insert_space", **values, metadata=json_text(metadata or {}))
+    if row is None:
+        raise Conflict(f"There is a space '{space_id}' already. Choose another id, or change that one.", param="id")
+    return space_from(row)
+
+
+def ensure_space(space_id: str, *, name: str) -> Script[None]:
+    """There is a space with this id; one that was there stays as it is."""
+    yield "insert_space", {"space_id": space_id, "name": name, "description": "", "metadata": "{}"}
+
+
 def get_space(space_id: str) -> Script[Space | None]:
     row = yield from one("get_space", space_id=space_id)
     return None if row is None else space_from(row)
@@ -48,6 +81,14 @@ def get_space(space_id: str) -> Script[Space | None]:
 def get_member(space_id: str, entity_id: str) -> Script[Member | None]:
     row = yield from one("get_member", space_id=space_id, entity_id=entity_id)
     return None if row is None else member_from(row)
+
+
+def list_spaces(*, member: str | None = None) -> Script[list[Space]]:
+    """All spaces, or those that somebody is in, by id."""
+    if member is not None:
+        return (yield from spaces_of(member))
+    rows = yield "all_spaces", {}
+    return [space_from(row) for row in rows]
 
 
 def spaces_of(entity_id: str) -> Script[list[Space]]:
@@ -62,6 +103,14 @@ def members_of(space_id: str) -> Script[list[Member]]:
     return [member_from(row) for row in rows]
 
 
+def members_around(space_ids: Iterable[str], *, besides: str, most: int) -> Script[dict[str, list[Member]]]:
+    """The first members of each of these spaces, but for one, by space."""
+    around: dict[str, list[Member]] = {}
+    for row in (yield "members_around", {"ids": json_list(space_ids), "besides": besides, "most": most}):
+        around.setdefault(row["space_id"], []).append(member_from(row))
+    return around
+
+
 def add_event(space_id: str, type: str, data: Mapping[str, Any]) -> Script[int | None]:  # noqa: A002 - the field's name
     """One durable event, with the space's next number. None: no such space."""
     space = yield from _next(space_id)
@@ -71,8 +120,28 @@ def add_event(space_id: str, type: str, data: Mapping[str, Any]) -> Script[int |
     return int(space["last_seq"])
 
 
-def update_space(space_id: str, changes: Mapping[str, str | None]) -> Script[Space | None]:
-    """Name, description or metadata (as JSON) change, but for what is None. None: no such space."""
+def events_after(space_id: str, after: int, limit: int) -> Script[list[SpaceEvent]]:
+    """The events that follow number `after`, in their order."""
+    rows = yield "space_events_after", {"space_id": space_id, "after_seq": after, "limit": limit}
+    return [event_from(row) for row in rows]
+
+
+def last_seq(space_id: str) -> Script[int | None]:
+    """The number of the space's newest event."""
+    space = yield from get_space(space_id)
+    return None if space is None else space.last_seq
+
+
+def update_space(
+    space_id: str,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Script[Space | None]:
+    """Change what is given; the rest stays. None: no such space."""
+    changes = {"name": name, "description": description}
+    changes["metadata"] = None if metadata is None else json_text(metadata)
     row = yield from one("update_space", space_id=space_id, **changes)
     if row is None:
         return None
@@ -86,6 +155,7 @@ def delete_space(space_id: str) -> Script[bool]:
     gone = yield "delete_space", {"space_id": space_id}
     for table in ("members", "space_messages", "space_events", "presence", "live_streams", "space_reads"):
         yield f"delete_{table}", {"space_id": space_id}
+    yield wake(SPACE_TOPIC + space_id)
     return bool(gone)
 
 
@@ -105,7 +175,7 @@ def put_member(space_id: str, *, entity_id: str, kind: Literal["person", "agent"
     return member_from(row)
 
 
-def remove_member(space_id: str, *, entity_id: str) -> Script[bool]:
+def remove_member(space_id: str, entity_id: str) -> Script[bool]:
     """Somebody leaves for good. False: was not there."""
     space = yield from _next(space_id)
     if space is None:
@@ -120,6 +190,15 @@ def remove_member(space_id: str, *, entity_id: str) -> Script[bool]:
     for row in (yield "presence_of_agent", {"space_id": space_id, "agent": entity_id}):
         yield from leave(space_id, run_id=row["run_id"])
     return True
+
+
+def post_message(
+    space_id: str, *, sender: Sender, content: str, message_id: str | None = None, **more: Any
+) -> Script[SpaceMessage | None]:
+    """Post for a client, who may give the message an id; `more` as in `post`."""
+    if message_id is not None and message_id.startswith(OWN_IDS):  # an agent's message, still being written
+        raise BadRequest(f"Message ids that begin with '{OWN_IDS}' are made here. Choose another.", param="id")
+    return post(message_id or new_id("msg"), space_id=space_id, sender=sender, content=content, **more)
 
 
 def post(
@@ -196,7 +275,7 @@ def get_message(message_id: str) -> Script[SpaceMessage | None]:
     return None if row is None else message_from(row)
 
 
-def mark_read(space_id: str, *, entity_id: str, seq: int | None) -> Script[SpaceRead | None]:
+def mark_read(space_id: str, entity_id: str, *, seq: int | None) -> Script[SpaceRead | None]:
     """Somebody has read all up to number `seq`, or all there is. None: no such space."""
     space = yield from one("lock_space", space_id=space_id)
     if space is None:
@@ -209,8 +288,14 @@ def mark_read(space_id: str, *, entity_id: str, seq: int | None) -> Script[Space
     return None if row is None else read_from(row)
 
 
+def reads_in(space_id: str) -> Script[dict[str, SpaceRead]]:
+    """How far everybody has read, who ever said so."""
+    rows = yield "space_reads_of", {"space_id": space_id}
+    return {row["entity_id"]: read_from(row) for row in rows}
+
+
 def messages(
-    space_id: str, *, limit: int, after_seq: int | None = None, before_seq: int | None = None
+    space_id: str, *, limit: int = 50, after_seq: int | None = None, before_seq: int | None = None
 ) -> Script[list[SpaceMessage]]:
     """In their order: the first after `after_seq`, or else the newest, of those before `before_seq`."""
     before = NO_SEQ if before_seq is None else before_seq
@@ -307,6 +392,14 @@ def drop_unshown(cycle: Cycle) -> Script[None]:
         yield from _end_showing(shown, row["space_id"])
 
 
+def drop_unshown_of(cycle: Cycle) -> Script[bool]:
+    """The model failed: nothing comes of the calls that it had begun to write. False: fenced."""
+    if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
+        return False
+    yield from drop_unshown(cycle)
+    return True
+
+
 def _end_showing(shown: ShownCall, space_id: str) -> Script[None]:
     space = yield from _next(space_id)
     if space is None:
@@ -350,6 +443,29 @@ def leave_all(run_id: str) -> Script[None]:
     """The run is over, in whichever spaces it was."""
     for row in (yield "presence_of_run", {"run_id": run_id}):
         yield from leave(row["space_id"], run_id=run_id)
+
+
+def presence_in(space_id: str) -> Script[list[Presence]]:
+    """The agents that are at work there, who came first first."""
+    rows = yield "presence_in_space", {"space_id": space_id}
+    return [presence_from(row) for row in rows]
+
+
+def put_live(stream: LiveStream) -> Script[None]:
+    """How far a stream has come, for the other gateways."""
+    yield "put_live", {name: getattr(stream, name) for name in stream.__struct_fields__}
+    yield wake(LIVE_TOPIC + stream.space_id)
+
+
+def drop_live(stream_id: str) -> Script[None]:
+    """Nobody has to know of the stream any more."""
+    yield "drop_live", {"stream_id": stream_id}
+
+
+def live_in(space_id: str) -> Script[list[LiveStream]]:
+    """What is being said there at gateways that are alive."""
+    rows = yield "live_in_space", {"space_id": space_id}
+    return [live_from(row) for row in rows]
 
 
 def _next(space_id: str) -> Script[Row | None]:

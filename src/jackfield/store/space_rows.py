@@ -20,7 +20,7 @@ from jackfield.model.space import (
     SpaceRead,
     call_message_id,
 )
-from jackfield.store.rows import Row
+from jackfield.store.scripts import Row
 
 _encode = msgspec.json.Encoder().encode
 

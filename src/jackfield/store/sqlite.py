@@ -19,31 +19,26 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
-from jackfield.model.call import Call, Done, Failed
-from jackfield.model.large_result import LARGE_RESULT, is_large
-from jackfield.store import moves
-from jackfield.store.access import Reply
-from jackfield.store.base import Store
-from jackfield.store.moves import WAKE, Script
-from jackfield.store.rows import Row
-from jackfield.store.short_calls import MOST, ShortCall, insert_in_one, insert_short_calls
+from jackfield.model.large_result import LARGE_RESULT
+from jackfield.store.base import Reply, Store
+from jackfield.store.inserts import MOST, insert_all, insert_together
+from jackfield.store.scripts import WAKE, InsertScript, Row, Script
 from jackfield.store.sqlite_words import WORDS
-from jackfield.store.statements import Statement, load_migrations, load_statements
+from jackfield.store.statements import Statement, load_migrations, load_statements, make_statement
 
 log = logging.getLogger("jackfield.store")
 
 T = TypeVar("T")
 QUEUE_LIMIT = 10_000
 FEW = 4
-"""Fewer short calls than this in a batch are not worth a statement of their own."""
+"""Fewer inserts than this in a batch are not worth a statement of their own."""
 BATCH_LIMIT = 1_000
 READERS = 2
 LOG_KEPT_SECONDS = 10.0
@@ -72,8 +67,8 @@ class _Job(Struct, frozen=True, eq=False):
     reply: "asyncio.Future[Any]"
     topics: list[str]
     """What is published after the commit; the script may add to it."""
-    short_call: ShortCall | None = None
-    """The same as the script, for the quick way: many of these are one statement."""
+    row: tuple[object, ...] | None = None
+    """All that the script writes, if it is one row: many of these are one statement."""
 
 
 _Result = tuple[_Job, Any, BaseException | None]
@@ -81,8 +76,6 @@ _Result = tuple[_Job, Any, BaseException | None]
 
 class SqliteStore(Store):
     """Calls in a file; a lock beside it keeps a second gateway out."""
-
-    placeholder: ClassVar[str] = "?"
 
     def __init__(self, path: Path, *, large_result: int = LARGE_RESULT) -> None:
         super().__init__(large_result=large_result)
@@ -122,19 +115,7 @@ class SqliteStore(Store):
             os.close(self._lock)
             self._lock = None
 
-    def record_settled(
-        self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float
-    ) -> asyncio.Future[Call]:
-        """The busiest write of all, so it has a way of its own: a batch of short calls is one INSERT."""
-        if call.shown or is_large(outcome, self.large_result):  # more than the one row
-            return super().record_settled(call, outcome, age_ms=age_ms, duration_ms=duration_ms)
-        script = partial(moves.record_settled, call, outcome, large_result=0, age_ms=age_ms, duration_ms=duration_ms)
-        short_call = ShortCall(call, outcome, age_ms, duration_ms)
-        return self._write(script, short_call=short_call)
-
-    def _write(
-        self, script: Callable[[], Script[T]], *, wakes: str | None = None, short_call: ShortCall | None = None
-    ) -> asyncio.Future[T]:
+    def write(self, script: Callable[[], Script[T]]) -> asyncio.Future[T]:
         if self._writer is None or self._loop is None:
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
@@ -142,7 +123,9 @@ class SqliteStore(Store):
         reply: Reply[T] = Reply(loop=self._loop)
         self._waiting += 1
         self._drained.clear()
-        self._gathered.append(_Job(script, reply, [] if wakes is None else [wakes], short_call))
+        # The row is made here, on the event loop, so that the writer has nothing to compute.
+        row = script.row() if isinstance(script, InsertScript) else None
+        self._gathered.append(_Job(script, reply, [], row))
         if len(self._gathered) == 1 and not self._is_writing:
             self._loop.call_soon(self._hand_over)
         return reply
@@ -154,7 +137,7 @@ class SqliteStore(Store):
             self._queue.put(self._gathered[:BATCH_LIMIT])
             del self._gathered[:BATCH_LIMIT]
 
-    async def _read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, self._read_here, script)
 
@@ -223,8 +206,8 @@ class SqliteStore(Store):
             if not job.reply.done():
                 if error is not None:
                     job.reply.set_exception(error)
-                elif job.short_call is not None and isinstance(value, int):
-                    job.reply.set_result(job.short_call.settled(value))
+                elif job.row is not None and isinstance(value, int) and isinstance(job.script, InsertScript):
+                    job.reply.set_result(job.script.written(value))
                 else:
                     job.reply.set_result(value)
             if error is None:
@@ -244,7 +227,7 @@ def run_script(
                 topics.append(values["topic"])
                 wanted, values = steps.send(())
                 continue
-            statement = known[wanted] if isinstance(wanted, str) else wanted
+            statement = known[wanted] if isinstance(wanted, str) else make_statement(wanted.name, wanted.text, "?")
             cursor = connection.execute(statement.sql, [values[key] for key in statement.parameters])
             rows: Sequence[Row] = cursor.fetchall()
             wanted, values = steps.send(rows)
@@ -255,8 +238,9 @@ def run_script(
 
 def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
     """One transaction for the batch; with savepoints if any of it raised, so that only that one fails."""
-    if FEW <= len(batch) <= MOST and all(job.short_call is not None for job in batch):
-        quick = _commit_short_calls(connection, batch)
+    kind = _kind_of(batch) if FEW <= len(batch) <= MOST else None
+    if kind is not None:
+        quick = _commit_inserts(connection, kind, batch)
         if quick is not None:
             return quick
     try:
@@ -272,22 +256,32 @@ def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[
     return results
 
 
-def _commit_short_calls(connection: sqlite3.Connection, batch: list[_Job]) -> list[_Result] | None:
+def _kind_of(jobs: Sequence[_Job]) -> type[InsertScript[Any]] | None:
+    """What all of them insert; None: they are not inserts of one kind."""
+    kinds = {type(job.script) if job.row is not None else None for job in jobs}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind is not None and issubclass(kind, InsertScript) else None
+
+
+def _commit_inserts(
+    connection: sqlite3.Connection, kind: type[InsertScript[Any]], batch: list[_Job]
+) -> list[_Result] | None:
     """A statement outside a transaction is its own; None when it failed, which leaves nothing behind."""
     try:
-        finished_at = insert_in_one(connection, [job.short_call for job in batch if job.short_call is not None])
+        finished_at = insert_together(connection, kind, [job.row for job in batch if job.row is not None])
     except sqlite3.Error:
         return None
     return [(job, finished_at, None) for job in batch]
 
 
 def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
-    short = [job.short_call for job in batch if job.short_call is not None]
-    if len(short) < FEW:
+    inserts = [job for job in batch if job.row is not None]
+    kind = _kind_of(inserts)
+    if len(inserts) < FEW or kind is None:
         return [(job, run_script(connection, job.script, known, topics=job.topics), None) for job in batch]
-    finished = iter(insert_short_calls(connection, short))
+    finished = iter(insert_all(connection, kind, [job.row for job in inserts if job.row is not None]))
     return [
-        (job, next(finished) if job.short_call else run_script(connection, job.script, known, topics=job.topics), None)
+        (job, next(finished) if job.row else run_script(connection, job.script, known, topics=job.topics), None)
         for job in batch
     ]
 

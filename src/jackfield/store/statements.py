@@ -5,23 +5,19 @@ Above: the stores, each of which says how its database spells the few words that
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib import resources
 
 from msgspec import Struct
 
-STATEMENT_FILES = (
-    "queries.sql",
-    "pending.sql",
-    "large_results.sql",
-    "pins.sql",
-    "responses.sql",
-    "cycles.sql",
-    "spaces.sql",
-    "minds.sql",
-    "runs.sql",
-    "operations.sql",
-    "sessions.sql",
+STATEMENT_FILES = tuple(
+    ("jackfield.store", f"sql/{name}.sql")
+    for name in (
+        *("store", "calls", "catalog", "sources", "agents", "responses"),
+        *("runs", "spaces", "sessions", "identity"),
+    )
 )
+"""The packages with named statements, and the files that they are in."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -45,12 +41,13 @@ class Migration(Struct, frozen=True):
 
 def load_statements(words: Mapping[str, str], placeholder: str) -> dict[str, Statement]:
     """Every named statement, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
-    text = "".join(_text(name) for name in STATEMENT_FILES)
+    text = "\n".join(_text(package, name) for package, name in STATEMENT_FILES)
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: make_statement(name, _spell(body, words), placeholder) for name, body in pairs}
 
 
+@lru_cache(maxsize=1024)
 def make_statement(name: str, sql: str, placeholder: str) -> Statement:
     """A statement from SQL with `:name` parameters. `$` numbers them and names each once; `?` repeats them."""
     order: list[str] = []
@@ -69,8 +66,10 @@ def make_statement(name: str, sql: str, placeholder: str) -> Statement:
 
 def load_migrations(words: Mapping[str, str]) -> list[Migration]:
     """The numbered files in order."""
-    names = sorted(f.name for f in _folder().iterdir() if re.match(r"\d{4}_.*\.sql$", f.name))
-    return [Migration(int(name[:4]), name, _spell(_text(name), words)) for name in names]
+    names = sorted(
+        f.name for f in (resources.files("jackfield.store") / "sql").iterdir() if re.match(r"\d{4}_.*\.sql$", f.name)
+    )
+    return [Migration(int(name[:4]), name, _spell(_text("jackfield.store", f"sql/{name}"), words)) for name in names]
 
 
 def _spell(sql: str, words: Mapping[str, str]) -> str:
@@ -79,9 +78,5 @@ def _spell(sql: str, words: Mapping[str, str]) -> str:
     return sql
 
 
-def _folder() -> "resources.abc.Traversable":
-    return resources.files("jackfield.store") / "sql"
-
-
-def _text(name: str) -> str:
-    return (_folder() / name).read_text(encoding="utf-8")
+def _text(package: str, name: str) -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")

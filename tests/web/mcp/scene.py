@@ -9,6 +9,7 @@ async with mcp_scene(tmp_path) as scene:
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from jackfield.model.trace_context import incoming_trace
 from jackfield.settings import load_settings
 from jackfield.sources.base import About, ElicitRequest, Invocation, Listing, LogNote, Progress
 from jackfield.store import CallFilter
+from jackfield.store.call_list import call_page
 
 KEY = "key-of-the-scene"
 VERSION = "2026-07-28"
@@ -208,7 +210,7 @@ class Scene:
 
     async def cancel_all(self) -> None:
         """Stop every call that is not over, so that the gateway need not wait for it."""
-        for call in (await self.gateway.store.list_calls(CallFilter(), limit=50)).calls:
+        for call in (await self.gateway.store.read(partial(call_page, CallFilter(), limit=50))).calls:
             if not call.status.is_final:
                 await self.gateway.pipeline.cancel(call.id, principal=ADMIN)
 

@@ -1,5 +1,6 @@
 """`/mcp` as raw HTTP: what each message is answered with, and what is not one."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from jackfield.mcp.api import accepts_events
 from jackfield.mcp.wire import RpcError
 from jackfield.store import CallFilter
+from jackfield.store import moves as call_tx
+from jackfield.store.call_list import call_page
 from tests.requirement import requirement
 from tests.web.mcp.scene import BOTH, META, VERSION, Scene, mcp_scene
 
@@ -189,7 +192,7 @@ async def test_arguments_that_do_not_fit_are_a_result_that_a_model_can_use(tmp_p
         result = await scene.ask_in(session, "tools/call", name="echo", arguments={"text": 5})
         assert result["isError"] is True
         assert "text must be a string" in result["content"][0]["text"]
-        assert len((await scene.gateway.store.list_calls(CallFilter(), limit=5)).calls) == 0
+        assert len((await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls) == 0
 
 
 async def test_a_notification_or_a_response_gets_no_answer(tmp_path: Path) -> None:
@@ -338,7 +341,7 @@ async def test_a_call_that_a_person_must_allow_is_answered_with_how_to_follow_it
         call_id = waits["pendingToolCallId"]
         assert result["_meta"]["jackfield/callId"] == call_id
         assert f"/api/v1/calls/{call_id}" in result["content"][1]["text"]
-        record = await scene.gateway.store.get_call(call_id)
+        record = await scene.gateway.store.read(partial(call_tx.get_call, call_id))
         assert record is not None
         assert record.status.value == "pending_approval"
 
@@ -347,7 +350,7 @@ async def test_an_agent_that_got_its_answer_does_not_find_it_in_its_inbox_too(tm
     async with mcp_scene(tmp_path) as scene:
         result = await scene.ask("tools/call", {"name": "echo", "arguments": {"text": "hi"}}, key="ada-key")
         call_id = result.json()["result"]["_meta"]["jackfield/callId"]
-        record = await scene.gateway.store.get_call(call_id)
+        record = await scene.gateway.store.read(partial(call_tx.get_call, call_id))
         assert record is not None
         assert (record.agent, record.delivery and record.delivery.value) == ("ada", "inline")
         assert record.sent_at is not None

@@ -1,6 +1,7 @@
 """A question that comes up while a tool runs reaches the person behind the client, in both eras."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 
 from jackfield.model.call import Call, CallStatus
 from jackfield.store import CallFilter
+from jackfield.store.call_list import call_page
 from tests.requirement import requirement
 from tests.web.mcp.scene import KEY, Scene, mcp_scene
 
@@ -94,7 +96,9 @@ async def question_of(scene: Scene) -> Call:
     """The one call that waits for somebody's answer, once it is there."""
     while True:
         waiting = (
-            await scene.gateway.store.list_calls(CallFilter(status=(CallStatus.PENDING,), tool="elicitation"), limit=5)
+            await scene.gateway.store.read(
+                partial(call_page, CallFilter(status=(CallStatus.PENDING,), tool="elicitation"), limit=5)
+            )
         ).calls
         if waiting:
             return waiting[0]
@@ -173,7 +177,7 @@ async def test_a_client_of_the_handshake_era_that_hangs_up_has_not_answered(tmp_
 async def settled_calls(scene: Scene) -> list[Call]:
     async with asyncio.timeout(5):
         while True:
-            calls = (await scene.gateway.store.list_calls(CallFilter(), limit=5)).calls
+            calls = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
             if calls and all(call.status.is_final for call in calls):
                 return list(calls)
             await asyncio.sleep(0.01)

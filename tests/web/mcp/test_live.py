@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from mcp.types import LoggingMessageNotificationParams, ToolListChangedNotificat
 
 from jackfield.model.tool import Tool
 from jackfield.store import CallFilter
+from jackfield.store.call_list import call_page
 from tests.requirement import requirement
 from tests.web.mcp.scene import BOTH, KEY, META, VERSION, Scene, mcp_scene
 
@@ -77,7 +79,7 @@ async def test_a_client_of_the_handshake_era_that_is_cut_off_has_cancelled_nothi
 async def statuses(scene: Scene) -> list[str]:
     """Of all calls, once they are over."""
     while True:
-        calls = (await scene.gateway.store.list_calls(CallFilter(), limit=10)).calls
+        calls = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=10))).calls
         if calls and all(call.status.is_final for call in calls):
             return [call.status.value for call in calls]
         await asyncio.sleep(0.01)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from jackfield.responses.resource import new_resource
 from jackfield.responses.storage import chunk_of
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Begun, Emit, Ended, TextDelta
+from jackfield.store import responses as response_tx
 from jackfield.store.responses import KeptResponse
 from tests.requirement import requirement
+from tests.store.intercepting import intercept
 from tests.web.responses.conformity import check_resource, check_stream
 from tests.web.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene
 
@@ -196,7 +199,7 @@ async def test_a_response_that_cannot_be_kept_has_failed(here: Scene, monkeypatc
     async def full(_response: KeptResponse) -> None:
         raise StoreBusy("Too much waits to be written. Try again.")
 
-    monkeypatch.setattr(here.gateway.store.responses, "add", full)
+    intercept(monkeypatch, here.gateway.store, response_tx.add_response, full)
     here.engine.plays(says("Hello."), says("Hello."))
 
     stream = await here.stream()
@@ -215,23 +218,22 @@ async def leave_orphan(here: Scene, engine: FakeEngine, *, background: bool = Tr
     told: list[Any] = []
     for event in (Begun(), *message("Said."), *message("Half", number=1)[:2]):
         told += writer.take(event)
-    responses = here.gateway.store.responses
-    await responses.add(
-        KeptResponse(
-            id=resource.id,
-            principal="ada",
-            status="in_progress",
-            previous_id=None,
-            resource=encode(writer.resource).decode(),
-            input="[]",
-            owner="gw_killed",
-            is_background=background,
-        )
+    store = here.gateway.store
+    kept = KeptResponse(
+        id=resource.id,
+        principal="ada",
+        status="in_progress",
+        previous_id=None,
+        resource=encode(writer.resource).decode(),
+        input="[]",
+        owner="gw_killed",
+        is_background=background,
     )
+    await store.write(partial(response_tx.add_response, kept))
     chunk = chunk_of(told)
     if background:
         assert chunk is not None
-        await responses.append_events(resource.id, chunk)
+        await store.write(partial(response_tx.append_events, resource.id, chunk))
     assert engine.asked == []
     return resource.id
 

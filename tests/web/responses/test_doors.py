@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jackfield.errors import BadRequest, RateLimited
 from jackfield.model.items import FunctionCall, FunctionCallOutput, McpCall, Message, text_of
+from jackfield.store import responses as response_tx
 from tests.requirement import requirement
 from tests.web.responses.conformity import check_resource
 from tests.web.responses.scene import (
@@ -301,7 +303,7 @@ async def test_headers_and_authorization_of_a_server_are_neither_shown_nor_kept(
     response = await here.create(tools=[tool])
 
     assert "hush" not in str(response)
-    assert "hush" not in str(await here.gateway.store.responses.get(response["id"]))
+    assert "hush" not in str(await here.gateway.store.read(partial(response_tx.get_response, response["id"])))
     echoed = response["tools"][0]
     assert (echoed["type"], echoed["server_url"]) == ("mcp", "https://mcp.example/mcp")
     asked = here.engine.asked[0].request.tools[0]

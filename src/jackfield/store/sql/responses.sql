@@ -1,4 +1,3 @@
-
 -- name: insert_response
 INSERT INTO responses (id, principal, status, previous_id, resource, input, output, owner, is_background, created_at)
 VALUES (:id, :principal, :status, :previous_id, :resource, :input, '[]', :owner, :is_background, clock_ms())

@@ -17,4 +17,3 @@ WHERE id < :cursor AND principal = :principal ORDER BY id DESC LIMIT :limit
 -- Each agent's last one.
 SELECT cycles.* FROM agents JOIN cycles ON cycles.agent = agents.id
 WHERE cycles.number = (SELECT MAX(number) FROM cycles AS every WHERE every.agent = agents.id)
-

@@ -1,3 +1,17 @@
+-- name: put_preference
+INSERT INTO preferences (principal, chat_id, scenario, tool, by_admin, enabled, approval)
+VALUES (:principal, :chat_id, :scenario, :tool, :by_admin, :enabled, :approval)
+ON CONFLICT (principal, chat_id, scenario, tool, by_admin) DO UPDATE SET
+    enabled = CASE WHEN CAST(:sets_enabled AS BIGINT) = 1 THEN excluded.enabled ELSE preferences.enabled END,
+    approval = CASE WHEN CAST(:sets_approval AS BIGINT) = 1 THEN excluded.approval ELSE preferences.approval END
+
+-- name: delete_preference
+DELETE FROM preferences
+WHERE principal = :principal AND chat_id = :chat_id AND scenario = :scenario AND tool = :tool AND by_admin = :by_admin
+RETURNING tool
+
+-- name: all_preferences
+SELECT * FROM preferences
 
 -- name: pin_at_first_sight
 -- Whoever saw the tool first has the word, at any gateway.

@@ -1,0 +1,32 @@
+"""Heartbeats of the gateways that share a database."""
+
+from jackfield.store.scripts import Script, one
+
+
+def enter(gateway: str, *, is_shared: bool) -> Script[None]:
+    """A gateway is alive. Where only one can be, all others are dead, and whoever waited there is gone.
+
+    What is answered from then on goes to the inbox.
+    """
+    if is_shared:
+        yield "insert_gateway", {"id": gateway}
+        return
+    yield "bury_other_gateways", {"id": gateway}
+    yield "insert_gateway", {"id": gateway}
+    yield "abandon_all_waits", {}
+
+
+def beat(gateway: str) -> Script[bool]:
+    """Still alive. False: this gateway has been declared dead and must stop its work."""
+    return (yield from one("beat", id=gateway)) is not None
+
+
+def leave(gateway: str) -> Script[None]:
+    """A gateway has stopped for good: others may go on with what it left."""
+    yield "bury_gateway", {"id": gateway}
+
+
+def bury_late(*, besides: str = "") -> Script[list[str]]:
+    """Declare those gateways dead that have not beaten in time, except the one that asks; which they are."""
+    rows = yield "bury_late_gateways", {"besides": besides}
+    return [str(row["id"]) for row in rows]

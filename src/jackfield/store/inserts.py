@@ -1,0 +1,50 @@
+"""Many inserts as one statement, for SQLite.
+
+Statement by statement the writer thread would ask for the interpreter's lock several times a row and wait for the event
+loop each time. One statement with many rows runs outside the lock from its first row to its last.
+Above: `sqlite.py`. Rows are the same as the script would write; a test holds the two together.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from jackfield.store.scripts import InsertScript
+from jackfield.store.sqlite_words import WORDS
+
+MOST = 64
+"""Rows in one statement at most."""
+_CLOCK = WORDS["clock_ms()"]
+Kind = type[InsertScript[Any]]
+Values = tuple[object, ...]
+
+
+@cache
+def _statements(kind: Kind) -> tuple[list[str], str]:
+    """An INSERT for each number of rows, and what asks when one was finished; the connection keeps them prepared."""
+    row = f"({', '.join('?' * (len(kind.columns) - 2))}, {_CLOCK} - ?, {_CLOCK})"
+    head = f"INSERT INTO {kind.table} ({', '.join(kind.columns)}) VALUES "  # noqa: S608 - our own column names
+    finished = f"SELECT finished_at FROM {kind.table} WHERE id = ?"  # noqa: S608 - as above
+    return [head + ", ".join([row] * size) for size in range(MOST + 1)], finished
+
+
+def insert_together(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Values]) -> int:
+    """Write up to `MOST` rows; when they were finished, by the database's clock.
+
+    Within one statement the clock stands still, so one row tells for all.
+    """
+    statements, finished = _statements(kind)
+    values = tuple(chain.from_iterable(rows))
+    connection.execute(statements[len(rows)], values)
+    return int(connection.execute(finished, values[:1]).fetchone()[0])
+
+
+def insert_all(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Values]) -> list[int]:
+    """Write them all, in as few statements as can be; when each was finished."""
+    finished: list[int] = []
+    for first in range(0, len(rows), MOST):
+        chunk = rows[first : first + MOST]
+        finished += [insert_together(connection, kind, chunk)] * len(chunk)
+    return finished

@@ -1,0 +1,35 @@
+"""Deletes what is older than the configured time, a small step at a time."""
+
+from functools import partial
+
+from jackfield.store import cycle_moves as cycle_tx
+from jackfield.store import moves as call_tx
+from jackfield.store import responses as response_tx
+from jackfield.store.base import Store
+from jackfield.store.scripts import run
+
+DAY_MS = 86_400_000
+MESSAGES_KEPT = 200
+"""A space's newest messages, which stay however old they are."""
+
+
+async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
+    """Delete one step of what is older than `keep_days`; how many rows went from the table that lost most."""
+    before = max(await store.now_ms() - int(keep_days * DAY_MS), 0)
+    old = {"before": before, "limit": limit}
+    calls = await store.write(partial(call_tx.prune_calls, before_id=f"call_{before:012x}", limit=limit))
+    responses = await store.write(partial(response_tx.prune, before_id=f"resp_{before:012x}", limit=limit))
+    await store.write(partial(cycle_tx.prune, before=before, limit=limit))
+    events = await store.write(partial(run, "prune_space_events", **old))
+    messages = await store.write(partial(run, "prune_space_messages", **old, kept=MESSAGES_KEPT))
+    inbox = await store.write(partial(run, "prune_inbox", **old))
+    for name, values in (
+        ("prune_live_streams", {"limit": limit}),
+        ("prune_idempotency", {"limit": limit}),
+        ("prune_logins", {"limit": limit}),
+        ("prune_ways", old),
+        ("prune_sessions", old),
+        ("prune_gateways", {"before": before}),
+    ):
+        await store.write(partial(run, name, **values))
+    return max(calls, responses, len(events), len(messages), len(inbox))
