@@ -29,7 +29,7 @@ from jackfield.spaces.permissions import agents_of
 from jackfield.store import CallFilter
 from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import runs as run_tx
-from jackfield.store.call_list import list_calls
+from jackfield.store.call_list import call_page
 from jackfield.store.cycle_moves import Journal, Step
 from jackfield.store.runs import ResponseRun
 from jackfield.store.scripts import RUN_TOPIC
@@ -288,7 +288,7 @@ async def _cycle(visit: Request, run_id: str) -> Seen | None:
 
 
 async def _response_or_calls(visit: Request, run_id: str) -> Seen | None:
-    page = await visit.gateway.store.read(partial(list_calls, CallFilter(run_id=run_id), limit=MOST_CALLS))
+    page = await visit.gateway.store.read(partial(call_page, CallFilter(run_id=run_id), limit=MOST_CALLS))
     calls = tuple(call for call in reversed(page.calls) if may_see(visit.principal, call))
     try:
         found = await visit.reception.responses.find(run_id, visit.principal)

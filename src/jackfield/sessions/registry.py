@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from jackfield.calls.answers import Answers
 from jackfield.errors import (
@@ -36,6 +37,8 @@ from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
 from jackfield.sessions.terms import Terms
+from jackfield.store import moves as call_tx
+from jackfield.store import sessions as session_tx
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -165,7 +168,7 @@ class Sessions:
                 del self._sessions[session.id]
 
     async def _give_up_lost(self) -> None:
-        for call_id in await self._rooms.store.ids_in("lost_requests", limit=500):
+        for call_id in await self._rooms.store.read(partial(call_tx.ids_in, "lost_requests", limit=500)):
             await self._relay.give_up(call_id)
 
     async def close(self) -> None:
@@ -180,19 +183,22 @@ class Sessions:
 
     async def _keep(self, session: Session, *, is_new: bool) -> None:
         """Put it on record that the session lives here."""
-        kept, owner, agent = self._rooms.store.sessions, session.owner.name, session.agent
+        store, values = (
+            self._rooms.store,
+            {"owner": session.owner.name, "agent": session.agent, "gateway": self._gateway_id},
+        )
         if is_new:
-            await kept.begin(session.id, owner=owner, agent=agent, gateway=self._gateway_id)
+            await store.write(partial(session_tx.begin_session, session.id, **values))
             return
         await self._give_up_lost()  # before it lives here: what was asked in its earlier life stays unanswered
-        if await kept.reopen(session.id, owner=owner, agent=agent, gateway=self._gateway_id):
+        if await store.write(partial(session_tx.reopen_session, session.id, **values)):
             return
         where = "" if self.is_live(session.id) else " in another gateway, which you were not led to"
         raise Conflict(f"Session '{session.id}' is open{where}. Speak in it, or end it first.", param="session_id")
 
     async def _agent_before(self, session_id: str, owner: Principal, *, asked: str | None) -> str | None:
         """What is to run in a session of this key that is opened again."""
-        before = await self._rooms.store.sessions.find(session_id)
+        before = await self._rooms.store.read(partial(session_tx.find_session, session_id))
         if before is None:
             raise SessionNotFound(
                 f"There never was a session '{session_id[:100]}'. Open one without an id.", param="session_id"
@@ -293,7 +299,7 @@ class Sessions:
         session.socket = None
         session.ring.close()
         with suppress(Unavailable):  # then it counts as over when this gateway is gone
-            await self._rooms.store.sessions.end(session.id, gateway=self._gateway_id)
+            await self._rooms.store.write(partial(session_tx.end_session, session.id, gateway=self._gateway_id))
 
     def _require_owner(self, session: Session, principal: Principal, declared: Declared) -> None:
         if principal.name != session.owner.name:
