@@ -67,7 +67,7 @@ async def mcp_ours(url: str) -> None:
 
         handlers = CallHandlers(report=lambda _: None, note=lambda _: None)
         connection = await upstream.connect(changed)
-        await serve_rounds(lambda: upstream.call(connection, "echo", ECHO, headers=(), handlers=handlers))
+        await serve_rounds(lambda: connection.call("echo", ECHO, headers=(), handlers=handlers))
         await upstream.release(changed)
 
 

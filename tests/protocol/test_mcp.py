@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from jackfield.protocol.mcp import declared_headers, header_fault, header_text, header_value, param_headers
-from jackfield.sources.mcp.handshake import Agreement
+from jackfield.protocol.mcp import (
+    declared_headers,
+    header_fault,
+    header_text,
+    header_value,
+    param_headers,
+    routing_headers,
+)
 
 SCHEMA = {
     "type": "object",
@@ -31,8 +37,7 @@ def test_arguments_are_repeated_as_headers_where_the_schema_asks_for_it() -> Non
 
 
 def test_a_request_names_its_revision_method_and_tool() -> None:
-    agreement = Agreement(revision="2026-07-28", is_modern=True, tells_of_changes=False)
-    assert agreement.headers("tools/call", "échö") == {
+    assert routing_headers("2026-07-28", "tools/call", "échö") == {
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "tools/call",
         "mcp-name": "=?base64?w6ljaMO2?=",

@@ -108,10 +108,10 @@ class RpcMessage(Struct):
 
     def unwrap(self) -> Raw:
         """The result of a response. Raises the `RpcError` that it has instead."""
-        if self.error is not UNSET:
-            raise RpcError(self.error.code, self.error.message or "no message", self.error.data)
-        assert self.result is not UNSET
-        return self.result
+        if self.result is not UNSET and self.error is UNSET:
+            return self.result
+        error = ErrorObject(INVALID_REQUEST, "neither a result nor an error") if self.error is UNSET else self.error
+        raise RpcError(error.code, error.message or "no message", error.data)
 
 
 _decode_one = msgspec.json.Decoder(RpcMessage).decode

@@ -8,6 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -103,6 +104,13 @@ def param_headers(declared: tuple[ParamHeader, ...], arguments: Mapping[str, Any
     """The headers that a call with these arguments carries. An argument that is absent or no scalar has none."""
     values = {param.header: scalar_text(argument_at(arguments, param.path)) for param in declared}
     return {f"{PARAM_PREFIX}{header}": header_text(value) for header, value in values.items() if value is not None}
+
+
+@lru_cache(maxsize=10_000)
+def routing_headers(revision: str, method: str, name: str | None = None) -> Mapping[str, str]:
+    """What a request of 2026-07-28 says in headers too, so that a balancer need not read its body."""
+    headers = {VERSION_HEADER: revision, METHOD_HEADER: method}
+    return headers if name is None else {**headers, NAME_HEADER: header_text(name)}
 
 
 def argument_at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:

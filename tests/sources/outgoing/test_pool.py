@@ -14,12 +14,13 @@ from jackfield.sources.outgoing import (
     OutgoingFailed,
     OutgoingRefused,
     OutgoingUnreachable,
+    pool,
 )
 from jackfield.sources.outgoing.pool import READ_AHEAD
 from tests.sources.outgoing.names import Names
 from tests.sources.outgoing.test_client import CERTIFICATE, NAMES, server_side
 from tests.sources.upstream import Received, Upstream, redirect, reply
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually_async
 
 BOUND = PATIENCE
 
@@ -202,3 +203,14 @@ async def test_tls_is_checked(server: Upstream) -> None:
 async def test_nobody_listening_is_said_without_the_address_of_a_foreign_name(outgoing: Outgoing) -> None:
     with pytest.raises(OutgoingUnreachable, match=r"'open\.example' could not be reached at port 1: Conn"):
         await asked(outgoing, "http://open.example:1/")
+
+
+async def test_a_connection_that_is_idle_for_too_long_is_closed(
+    server: Upstream, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.05)
+    url = server.at("open.example") + "/ok"
+    await asked(outgoing, url)
+    await eventually_async(lambda: not outgoing._pool._all)
+    await asked(outgoing, url)
+    assert server.connections == 2

@@ -17,7 +17,15 @@ from msgspec import Raw, Struct
 
 from jackfield.protocol.jsonrpc import INVALID_REQUEST, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
-from jackfield.protocol.mcp import ELICIT, LOG_LEVEL_KEY, ParamHeader, param_headers
+from jackfield.protocol.mcp import (
+    CAPABILITIES_KEY,
+    ELICIT,
+    LOG_LEVEL_KEY,
+    UNSUPPORTED_VERSION,
+    ParamHeader,
+    param_headers,
+    routing_headers,
+)
 from jackfield.sources.base import Elicit, LogNote, Progress
 from jackfield.sources.mcp.handlers import Sample, answer_question, as_progress, log_note
 from jackfield.sources.mcp.handshake import Agreement, agree
@@ -26,6 +34,7 @@ from jackfield.sources.mcp.transport import (
     MAX_MESSAGE,
     ClientTransport,
     McpClientError,
+    SessionLost,
     TransportListener,
     UpstreamLost,
 )
@@ -106,6 +115,8 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
         self._began = time.monotonic()
         self._broken: UpstreamLost | None = None
+        self.is_expired = False
+        """The server has forgotten the session."""
 
     @property
     def age(self) -> float:
@@ -177,30 +188,42 @@ class Connection:
         """The raw result of `tools/call`. A server of 2026-07-28 may ask for input first, several times."""
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         sent = param_headers(headers, arguments) if headers else {}
-        answer = await self._request("tools/call", params, name=tool, headers=sent, handlers=handlers)
-        if self._agreement is None or not self._agreement.is_modern:
-            return answer
-        for _ in range(MAX_ROUNDS):
-            question = input_required(answer)
-            if question is None:
-                return answer
-            responses = await self._input_responses(question, handlers.elicit)
-            if not responses:
-                await asyncio.sleep(ROUND_SECONDS)
-            again = {**params, "inputResponses": responses} if responses else dict(params)
-            if question.state is not None:
-                again["requestState"] = question.state
-            answer = await self._request("tools/call", again, name=tool, headers=sent, handlers=handlers)
-        raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
-
-    async def _input_responses(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Raw]:
+        rounds = MAX_ROUNDS
         try:
-            return {
+            answer = await self._request("tools/call", params, name=tool, headers=sent, handlers=handlers)
+            while b"input_required" in bytes(answer) and (question := self._question_in(answer)) is not None:
+                if rounds == 0:
+                    raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
+                rounds -= 1
+                again = {**params, **await self._input_for(question, handlers.elicit)}
+                answer = await self._request("tools/call", again, name=tool, headers=sent, handlers=handlers)
+        except UpstreamLost as fault:
+            self.is_expired = self.is_expired or isinstance(fault, SessionLost)
+            self._changed()  # a refresh shows whether the server is still there
+            raise
+        except RpcError as error:
+            if error.number in (INVALID_REQUEST, UNSUPPORTED_VERSION):
+                self._changed()  # it may speak another revision now
+            raise
+        return answer
+
+    def _question_in(self, answer: Raw) -> InputRequired | None:
+        modern = self._agreement is not None and self._agreement.is_modern
+        return input_required(answer) if modern else None
+
+    async def _input_for(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Any]:
+        """The parameters that a call is sent again with."""
+        try:
+            responses = {
                 key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample, key=key)
                 for key, asked in (question.requests or {}).items()
             }
         except RpcError as refusal:
             raise McpClientError(f"The server asked for what it cannot have. {refusal.message}") from None
+        if not responses:
+            await asyncio.sleep(ROUND_SECONDS)
+        more: dict[str, Any] = {"inputResponses": responses} if responses else {}
+        return more if question.state is None else {**more, "requestState": question.state}
 
     def notified(self, method: str, params: Raw, *, during: int | None) -> None:
         """No notification may end the connection that it came over."""
@@ -283,8 +306,8 @@ class Connection:
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
             can_ask = handlers is not None and handlers.elicit is not None
-            meta = agreement.meta(self._capabilities if can_ask else {})
-            sent = {**agreement.headers(method, name), **(headers or {})}
+            meta = {**agreement.meta, CAPABILITIES_KEY: self._capabilities if can_ask else {}}
+            sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number
             self._calls[number] = handlers
@@ -315,8 +338,6 @@ class Connection:
 
 def input_required(answer: Raw) -> InputRequired | None:
     """What the server asks for, if the result is a question. Raises `McpClientError` for what is neither."""
-    if b"input_required" not in bytes(answer):
-        return None
     try:
         found = _decode_input_required(answer)
     except msgspec.DecodeError as fault:

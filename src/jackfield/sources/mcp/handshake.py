@@ -22,19 +22,17 @@ from jackfield.protocol.mcp import (
     HANDSHAKE,
     INITIALIZE,
     LATEST_HANDSHAKE,
-    METHOD_HEADER,
     MODERN,
-    NAME_HEADER,
     UNSUPPORTED_VERSION,
-    VERSION_HEADER,
     VERSION_KEY,
-    header_text,
+    routing_headers,
 )
 from jackfield.sources.hidden import cleaned
 from jackfield.sources.mcp.transport import ClientTransport, McpClientError
 
 CLIENT_INFO = {"name": "jackfield", "version": version("jackfield")}
 MAX_INSTRUCTIONS = 4_000
+_MODERN_META: dict[str, Any] = {VERSION_KEY: MODERN, CLIENT_KEY: CLIENT_INFO}
 
 Ask = Callable[[str, Raw, Mapping[str, str]], Awaitable[Raw]]
 """`ask(method, params, headers)`"""
@@ -47,21 +45,10 @@ class Agreement(Struct, frozen=True, kw_only=True):
     is_modern: bool
     tells_of_changes: bool
     """Whether the server notifies when its tools change."""
+    meta: dict[str, Any]
+    """The `_meta` of every request since 2026-07-28, without our capabilities."""
     instructions: str = ""
     """How the server's tools are used, in its own words."""
-
-    def meta(self, capabilities: dict[str, Any]) -> dict[str, Any]:
-        """The `_meta` of every request since 2026-07-28."""
-        if not self.is_modern:
-            return {}
-        return {VERSION_KEY: self.revision, CLIENT_KEY: CLIENT_INFO, CAPABILITIES_KEY: capabilities}
-
-    def headers(self, method: str, name: str | None = None) -> dict[str, str]:
-        """The headers of every request since 2026-07-28, so that a balancer need not read its body."""
-        if not self.is_modern:
-            return {}
-        headers = {VERSION_HEADER: self.revision, METHOD_HEADER: method}
-        return headers if name is None else {**headers, NAME_HEADER: header_text(name)}
 
 
 class _Tools(Struct):
@@ -143,10 +130,9 @@ def _result_of(task: "asyncio.Future[Any]") -> Agreement | None:
 
 async def _discover(ask: Ask) -> Agreement | None:
     """None: not a server of this era."""
-    wanted = Agreement(revision=MODERN, is_modern=True, tells_of_changes=False)
-    params = Raw(encode_json({"_meta": wanted.meta({})}))
+    params = Raw(encode_json({"_meta": {**_MODERN_META, CAPABILITIES_KEY: {}}}))
     try:
-        raw = await ask(DISCOVER, params, wanted.headers(DISCOVER))
+        raw = await ask(DISCOVER, params, routing_headers(MODERN, DISCOVER))
         found = msgspec.json.decode(raw, type=_Discovered)
     except msgspec.DecodeError:
         return None
@@ -182,6 +168,7 @@ def _agreement(revision: str, found: _Discovered | _Initialized, *, is_modern: b
         revision=revision,
         is_modern=is_modern,
         tells_of_changes=tools is not None and bool(tools.listChanged),
+        meta=_MODERN_META if is_modern else {},
         instructions=cleaned(said).strip()[:MAX_INSTRUCTIONS],
     )
 

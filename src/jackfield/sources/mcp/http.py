@@ -68,7 +68,7 @@ class _HttpTransport:
     ) -> None:
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._url = url
-        self._headers = dict(headers)
+        self._headers = {header.lower(): value for header, value in headers.items()}
         self._outgoing = outgoing
         self._named_by = named_by
         self._listener = listener
@@ -128,14 +128,16 @@ class StreamableHttpTransport(_HttpTransport):
 
     async def call(self, number: int, method: str, params: Raw, *, headers: Mapping[str, str]) -> Raw:
         try:
-            response = await self._post(jsonrpc.request(number, method, params), headers)
+            response = await self._send("POST", self._url, headers, jsonrpc.request(number, method, params))
             try:
+                if response.status >= HTTPStatus.BAD_REQUEST:
+                    await self._raise_for(response)
                 if method == INITIALIZE:
                     self._session = response.headers.get(SESSION_HEADER)
-                if _is_event_stream(response):
+                if response.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
                     result = await self._result_in_stream(response, number)
                 else:
-                    result = self._result_in(await _messages_of(response), number, response.status)
+                    result = await self._result_in_body(response, number)
             except BaseException:
                 await response.aclose()
                 raise
@@ -168,19 +170,14 @@ class StreamableHttpTransport(_HttpTransport):
             self._log.debug("the session was not ended: %s", fault)
         self._is_over = True
 
-    async def _post(self, body: bytes, headers: Mapping[str, str]) -> StreamedResponse:
-        response = await self._send("POST", self._url, headers, body)
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            try:
-                await self._raise_for(response)
-            finally:
-                await response.aclose()
-        return response
-
     async def _tell(self, body: bytes) -> None:
         async with asyncio.timeout(TELL_SECONDS):
-            response = await self._post(body, {})
-            await response.drain(within=DRAIN_SECONDS)
+            response = await self._send("POST", self._url, {}, body)
+            try:
+                if response.status >= HTTPStatus.BAD_REQUEST:
+                    await self._raise_for(response)
+            finally:
+                await response.drain(within=DRAIN_SECONDS)
 
     async def _raise_for(self, response: StreamedResponse) -> NoReturn:
         """What an error status means: a lost session, a JSON-RPC error in the body, or plain HTTP."""
@@ -196,12 +193,12 @@ class StreamableHttpTransport(_HttpTransport):
             raise UpstreamLost(f"The server answered HTTP {status}.")
         raise RpcError(INVALID_REQUEST, f"The server answered HTTP {status}.", {"status": status})
 
-    def _result_in(self, messages: list[RpcMessage], number: int, status: int) -> Raw:
-        for message in messages:
-            if message.id == number and message.is_response:
+    async def _result_in_body(self, response: StreamedResponse, number: int) -> Raw:
+        for message in await _messages_of(response):
+            if message.id == number and message.method is None:
                 return message.unwrap()
             self._dispatch(message, during=number)
-        raise RpcError(INVALID_REQUEST, f"The server answered HTTP {status} without a result.")
+        raise RpcError(INVALID_REQUEST, f"The server answered HTTP {response.status} without a result.")
 
     async def _result_in_stream(self, response: StreamedResponse, number: int) -> Raw:
         """Read events until the result comes. A stream that ends before is resumed where the server allows it."""
@@ -349,10 +346,6 @@ def _endpoint(url: str, said: str) -> str:
     if not same:
         raise UpstreamLost("The server named a place for messages that is not its own.")
     return endpoint
-
-
-def _is_event_stream(response: StreamedResponse) -> bool:
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_STREAM
 
 
 async def _messages_of(response: StreamedResponse) -> list[RpcMessage]:

@@ -165,9 +165,7 @@ class McpSource:
             report=invocation.report, note=invocation.note, elicit=invocation.elicit, principal=invocation.principal
         )
         headers = self._offered.headers.get(name, ())
-        return outcome_of(
-            await self._upstream.call(connection, name, invocation.arguments, headers=headers, handlers=handlers)
-        )
+        return outcome_of(await connection.call(name, invocation.arguments, headers=headers, handlers=handlers))
 
     def _down(self, fault: McpClientError | RpcError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(

@@ -15,9 +15,8 @@ from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
-from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError
-from jackfield.protocol.mcp import UNSUPPORTED_VERSION, ParamHeader
-from jackfield.sources.mcp.connection import CallHandlers, Connection
+from jackfield.protocol.jsonrpc import RpcError
+from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.handlers import Sample
 from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
 from jackfield.sources.mcp.transport import (
@@ -101,7 +100,8 @@ class Upstream:
         """
         self._users.add(user)
         connection = self._connection
-        if connection is None:
+        if connection is None or connection.is_expired:
+            self._drop(connection)
             async with self._connecting:
                 connection = self._connection or await self._opened()
         return connection
@@ -128,30 +128,6 @@ class Upstream:
                     return await (await self.connect(user)).list_tools()
         except TimeoutError:
             raise UpstreamLost(f"The server did not list its tools within {seconds:g} s.") from None
-
-    async def call(
-        self,
-        connection: Connection,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        headers: tuple[ParamHeader, ...],
-        handlers: CallHandlers,
-    ) -> Raw:
-        """The raw result of one `tools/call`. Raises `McpClientError` and `RpcError`."""
-        try:
-            return await connection.call(tool, arguments, headers=headers, handlers=handlers)
-        except SessionLost:
-            self._drop(connection)
-            self._refresh_users()
-            raise
-        except UpstreamLost:
-            self._refresh_users()  # which shows whether the server is still there
-            raise
-        except RpcError as error:
-            if error.number in (INVALID_REQUEST, UNSUPPORTED_VERSION):
-                self._refresh_users()  # it may speak another revision now
-            raise
 
     async def release(self, user: User) -> None:
         """The last user closes the connection; one whose last list failed has it reopened for the others."""

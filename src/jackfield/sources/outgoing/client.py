@@ -30,6 +30,7 @@ OUR_HEADERS = {
 """What every request carries unless it says otherwise, and all that a redirect carries to another origin."""
 _STREAM_HEADERS = {"user-agent": OUR_HEADERS["user-agent"], "accept-encoding": "identity"}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LONGEST_CACHED = 1_000
 _BODY_HEADERS = ("content-type", "content-encoding")
 
 
@@ -105,12 +106,12 @@ class Outgoing:
     ) -> StreamedResponse:
         """Send one request and return its response with the body still to be read. The caller bounds and closes it.
 
-        Only User-Agent is added to `headers`, and the response is not compressed.
+        Only User-Agent is added to `headers`, whose names are in lower case, and the response is not compressed.
         """
         target = target_of(url)
         if target is None:
             raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
-        return await self._send(Message(method, target, merged(_STREAM_HEADERS, headers), content), named_by)
+        return await self._send(Message(method, target, {**_STREAM_HEADERS, **headers}, content), named_by)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -184,7 +185,7 @@ def _message(
     json: Any,
     content: bytes | None,
 ) -> Message:
-    target, user = target_of(url), None
+    target, user = target_of(url) if len(url) <= _LONGEST_CACHED else None, None
     if target is None or params:
         bare, user = take_user(parse_url(url))
         target = Target.of(with_params(bare, params))

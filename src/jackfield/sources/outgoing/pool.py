@@ -9,8 +9,9 @@ import asyncio
 import os
 import re
 import ssl
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import cast
 
 import httptools
@@ -54,6 +55,7 @@ class ConnectionPool:
         self._tls_lock = asyncio.Lock()
         self._idle: dict[Key, deque[HttpConnection]] = {}
         self._all: set[HttpConnection] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def send(
         self, method: str, target: Target, *, headers: Mapping[str, str], content: bytes | None, named: bool
@@ -64,27 +66,53 @@ class ConnectionPool:
         idle = self._idle.get(key)
         while idle:
             connection = idle.pop()
-            if connection.take():
-                return await connection.send(message, target, is_head=method == "HEAD")
-        return await (await self._connect(key)).send(message, target, is_head=method == "HEAD")
+            if not connection.transport.is_closing() and time.monotonic() - connection.idle_since < IDLE_SECONDS:
+                break
+            connection.transport.abort()
+        else:
+            connection = await self._connect(key)
+        return await connection.send(message, target, is_head=method == "HEAD")
 
     def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         for connection in tuple(self._all):
-            connection.abort()
+            connection.transport.abort()
 
-    def _keep(self, connection: "HttpConnection") -> None:
+    def release(self, connection: "HttpConnection", *, reusable: bool) -> None:
+        """A response is read, or nobody wants the rest of it: keep its connection if it can be used again."""
+        connection.response = None
+        if not reusable or connection.transport.is_closing():
+            connection.transport.abort()
+            return
+        connection.idle_since = time.monotonic()
         idle = self._idle.setdefault(connection.key, deque())
         idle.append(connection)
         if len(idle) > MAX_IDLE:
-            idle.popleft().abort()
+            idle.popleft().transport.abort()
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._sweep)
 
-    def _forget(self, connection: "HttpConnection") -> None:
+    def forget(self, connection: "HttpConnection") -> None:
+        """The connection is closed."""
         self._all.discard(connection)
         idle = self._idle.get(connection.key)
         if idle is not None and connection in idle:
             idle.remove(connection)
             if not idle:
                 del self._idle[connection.key]
+
+    def _sweep(self) -> None:
+        """Close connections that were idle for too long, and look again while there are others."""
+        self._sweeping = None
+        ends = time.monotonic() - IDLE_SECONDS
+        for idle in self._idle.values():
+            while idle and idle[0].idle_since <= ends:
+                idle.popleft().transport.abort()
+        self._idle = {key: idle for key, idle in self._idle.items() if idle}
+        if self._idle:
+            oldest = min(idle[0].idle_since for idle in self._idle.values())
+            self._sweeping = asyncio.get_running_loop().call_later(max(0.1, oldest - ends), self._sweep)
 
     async def _connect(self, key: Key) -> "HttpConnection":
         (origin, named), loop = key, asyncio.get_running_loop()
@@ -98,7 +126,7 @@ class ConnectionPool:
             try:
                 async with asyncio.timeout(None if position == len(addresses) else GIVE_WAY_SECONDS):
                     _, connection = await loop.create_connection(
-                        lambda: HttpConnection(key, keep=self._keep, gone=self._forget),
+                        lambda: HttpConnection(key, self),
                         str(address),
                         origin.port,
                         ssl=tls,
@@ -126,64 +154,42 @@ class ConnectionPool:
 class HttpConnection(asyncio.Protocol):
     """One connection, with at most one request in flight."""
 
-    def __init__(
-        self, key: Key, *, keep: Callable[["HttpConnection"], None], gone: Callable[["HttpConnection"], None]
-    ) -> None:
+    transport: asyncio.Transport
+
+    def __init__(self, key: Key, pool: ConnectionPool) -> None:
         self.key = key
-        self._keep = keep
-        self._gone = gone
-        self._transport: asyncio.Transport | None = None
+        self.pool = pool
+        self.idle_since = 0.0
+        self.response: StreamedResponse | None = None
+        """The one that is being read."""
         self._parser = httptools.HttpResponseParser(self)
         self._target: Target | None = None
         self._is_head = False
         self._head: asyncio.Future[StreamedResponse] | None = None
-        self._response: StreamedResponse | None = None
         self._headers: dict[str, str] = {}
         self._since_body = 0
         """Bytes received that were not body: headers, the framing of chunks, trailers."""
-        self._expiry: asyncio.TimerHandle | None = None
 
     async def send(self, message: bytes, target: Target, *, is_head: bool) -> "StreamedResponse":
-        assert self._transport is not None
         head: asyncio.Future[StreamedResponse] = asyncio.get_running_loop().create_future()
         self._head, self._target, self._is_head, self._since_body = head, target, is_head, 0
-        self._transport.write(message)
+        self.transport.write(message)
         try:
             return await head
         except BaseException:
-            self.abort()
+            self.transport.abort()
             raise
 
-    def take(self) -> bool:
-        """Whether an idle connection can be used again; from now on it is not idle."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        return self._transport is not None and not self._transport.is_closing()
-
-    def release(self, *, reusable: bool) -> None:
-        """The response is read, or nobody wants the rest of it."""
-        self._response = None
-        if not reusable or self._transport is None or self._transport.is_closing():
-            self.abort()
-            return
-        self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.abort)
-        self._keep(self)
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
     def pause(self, *, wanted: bool) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading() if wanted else self._transport.resume_reading()
+        if not self.transport.is_closing():
+            self.transport.pause_reading() if wanted else self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._head is None and self._response is None:
-            self.abort()  # nobody asked
+        if self._head is None and self.response is None:
+            self.transport.abort()  # nobody asked
             return
         self._since_body += len(data)
         try:
@@ -195,11 +201,9 @@ class HttpConnection(asyncio.Protocol):
             self._fail(OutgoingBadAnswer(f"{self.key[0]} answered with more headers than are allowed."))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._gone(self)
-        if self._response is not None and self._response.ends_with_connection and exc is None:
-            self._response.complete(reusable=False)
+        self.pool.forget(self)
+        if self.response is not None and self.response.ends_with_connection and exc is None:
+            self.response.complete(reusable=False)
             return
         why = "the connection was closed before the answer ended" if exc is None else str(exc)
         self._fail(OutgoingUnreachable(f"The connection to {self.key[0]} failed: {why}."))
@@ -217,31 +221,31 @@ class HttpConnection(asyncio.Protocol):
             return  # 100 Continue and the like: the response follows
         assert self._target is not None
         has_length = "content-length" in headers or "transfer-encoding" in headers
-        self._response = StreamedResponse(
+        self.response = StreamedResponse(
             self, self._target, status=status, headers=headers, ends_with_connection=not has_length
         )
         if self._is_head or (has_length and status in _WITHOUT_BODY):
-            self._response.complete(reusable=False)  # the parser waits for a body that such a response never has
+            self.response.complete(reusable=False)  # the parser waits for a body that such a response never has
         if not self._head.done():
-            self._head.set_result(self._response)
+            self._head.set_result(self.response)
         self._head = None
 
     def on_body(self, part: bytes) -> None:
         self._since_body = 0
-        if self._response is not None:
-            self._response.take(part)
+        if self.response is not None:
+            self.response.take(part)
 
     def on_message_complete(self) -> None:
-        if self._response is not None:
-            self._response.complete(reusable=self._parser.should_keep_alive())
+        if self.response is not None:
+            self.response.complete(reusable=self._parser.should_keep_alive())
 
     def _fail(self, fault: OutgoingError) -> None:
         if self._head is not None and not self._head.done():
             self._head.set_exception(fault)
-        if self._response is not None:
-            self._response.fail(fault)
-        self._head = self._response = None
-        self.abort()
+        if self.response is not None:
+            self.response.fail(fault)
+        self._head = self.response = None
+        self.transport.abort()
 
 
 class StreamedResponse:
@@ -319,7 +323,7 @@ class StreamedResponse:
         """Give the connection back, or end it if the body was not read to its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.release(reusable=self.is_complete and self._is_reusable)
+            connection.pool.release(connection, reusable=self.is_complete and self._is_reusable)
 
     def take(self, part: bytes) -> None:
         if self.is_complete:

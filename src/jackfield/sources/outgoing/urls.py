@@ -14,7 +14,6 @@ from jackfield.sources.outgoing.guard import is_host_name, literal
 
 _PORTS = {"http": 80, "https": 443}
 _LAST_PORT = 65535
-_LONGEST_CACHED = 1_000
 
 
 class Origin(Struct, frozen=True):
@@ -84,17 +83,11 @@ def named_origin(config_url: str) -> Origin:
     return origin_of(parse_url(config_url))
 
 
+@lru_cache(maxsize=1024)
 def target_of(url: str) -> Target | None:
     """Where a url leads; None for one that has a user or password in it."""
-    return _cached_target(url) if len(url) <= _LONGEST_CACHED else _parsed_target(url)
-
-
-def _parsed_target(url: str) -> Target | None:
     parsed = parse_url(url)
     return None if parsed.userinfo else Target.of(parsed)
-
-
-_cached_target = lru_cache(maxsize=1024)(_parsed_target)
 
 
 def with_params(url: httpx2.URL, params: tuple[tuple[str, str], ...]) -> httpx2.URL:
