@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from jackfield.protocol.backoff import backoff
+from jackfield.protocol.backoff import RetryDelays, backoff
 from jackfield.sdk import Client, Forbidden, GatewayFault, ServedTool, progress
 from jackfield.sdk import serving as serving_module
 from jackfield.sdk.serving import FIRST_PAUSE, INTERRUPTED, LONGEST_PAUSE, NOT_BEGUN
@@ -157,14 +157,15 @@ async def test_an_unsent_answer_goes_out_at_once_when_the_call_is_offered_again(
 ) -> None:
     pauses: list[float] = []
 
-    def first_for_ever(_attempt: int, **_limits: float) -> float:
-        pauses.append(0.01 if pauses else 600.0)
-        return pauses[-1]
+    class FirstForever(RetryDelays):
+        def next(self) -> float:
+            pauses.append(0.01 if pauses else 600.0)
+            return pauses[-1]
 
     async def answer_was_lost() -> None:
         await until(lambda: pauses)
 
-    monkeypatch.setattr(serving_module, "backoff", first_for_ever)
+    monkeypatch.setattr(serving_module, "RetryDelays", FirstForever)
     scene.gateway.on(RESULTS, streams(b"", breaks=True), says(TAKEN))
     scene.gateway.on(
         STREAM, streams(CONNECTED, offer(a=1), then=answer_was_lost), scene.stays_open(offer(attempt=2, a=1))

@@ -22,6 +22,7 @@ from jackfield.agents.types import Agent
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id
+from jackfield.protocol.backoff import backoff
 from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import mind_moves as agent_tx
 from jackfield.store import space_moves as space_tx
@@ -241,13 +242,13 @@ class AgentScheduler:
         while True:
             try:
                 failures = await self._failures_before(cycle)
-                backoff = min(BACKOFF_MS * 2**failures, LONGEST_BACKOFF_MS)
+                pause_ms = round(backoff(failures, first=BACKOFF_MS, longest=LONGEST_BACKOFF_MS, spread=0))
                 is_first = persona is not None and not failures
                 text = f"{cycle.agent if persona is None else persona.name} could not go on: {reason} "
-                text += f"It tries again in {backoff // 1000} s; nothing is lost."
+                text += f"It tries again in {pause_ms // 1000} s; nothing is lost."
                 notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
                 failed = await self._store.write(
-                    partial(cycle_tx.abandon, cycle, reason=reason, backoff_ms=backoff, notices=notices)
+                    partial(cycle_tx.abandon, cycle, reason=reason, backoff_ms=pause_ms, notices=notices)
                 )
                 break
             except Unavailable as fault:

@@ -27,6 +27,7 @@ from jackfield.errors import JackfieldError, Refused, SourceUnavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import via
+from jackfield.protocol.backoff import backoff
 from jackfield.sources.base import Begun, Invocation, Look, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
@@ -336,4 +337,4 @@ def pause_of(tool: Tool | None, looks: int) -> float:
     behavior = None if tool is None else tool.metadata.async_behavior
     if behavior is not None:
         return behavior.status_polling.pause(looks)
-    return min(FIRST_PAUSE * 1.5 ** min(looks, 32), LONGEST_PAUSE)
+    return backoff(looks, first=FIRST_PAUSE, longest=LONGEST_PAUSE, factor=1.5, spread=0)

@@ -17,6 +17,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.errors import Conflict, NotFound
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import Store
 from jackfield.store import pins as pin_tx
@@ -96,15 +97,14 @@ class Pinning:
         """Read when another gateway wrote, write what is new; a store that fails is asked again."""
         with self._store.bus.listen(PINS_TOPIC, event=self._wanted):
             self._wanted.set()  # what was written before this gateway listened, or could not be read at its start
-            pause = FIRST_PAUSE
+            delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
                 if await self.catch_up():
-                    pause = FIRST_PAUSE
+                    delays.reset()
                     continue
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(delays.next())
                 self._wanted.set()
 
     async def catch_up(self) -> bool:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from jackfield.llm.base import ModelFailed
 from jackfield.model.words import counted
+from jackfield.protocol.backoff import backoff
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 _SERVER_FAULTS = 500
@@ -29,9 +30,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         """Seconds until the next try after `tried` failed ones; None when there is none. `chance` is in [0, 1)."""
         if tried > self.retries or not is_passing(fault):
             return None
-        backoff = min(self.delay * 2.0 ** (tried - 1), LONGEST_BACKOFF, self.max_delay) * (0.75 + chance / 2)
         if fault.retry_after is None:
-            return backoff
+            longest = min(LONGEST_BACKOFF, self.max_delay)
+            return backoff(tried - 1, first=self.delay, longest=longest, spread=0) * (0.75 + chance / 2)
         return None if fault.retry_after > self.max_delay else max(fault.retry_after, 0.0)
 
 

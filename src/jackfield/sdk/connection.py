@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError, Unavailable
-from jackfield.protocol.backoff import backoff
+from jackfield.protocol.backoff import RetryDelays, backoff
 from jackfield.protocol.sse import EventParser, ServerEvent
 from jackfield.sdk.address import Address
 from jackfield.sdk.errors import GatewayFault, GatewayUnreachable, NoAnswer, refusal, retry_seconds
@@ -187,21 +187,20 @@ class GatewayConnection:
         """
         parser = EventParser()
         opened = False
-        attempt = 0
+        delays = RetryDelays()
         while True:
             try:
                 async with self.stream(request, last_id=parser.last_id) as response:
                     opened = True
                     async for event in read_events(response, parser):
-                        attempt = 0
+                        delays.reset()
                         yield event
                 why = "The gateway ended it."
             except (GatewayUnreachable, GatewayFault, Unavailable) as fault:
                 if not opened:
                     raise
                 why = fault.message
-            pause = max((parser.retry_ms or 0) / 1000, backoff(attempt))
-            attempt += 1
+            pause = max((parser.retry_ms or 0) / 1000, delays.next())
             parser.restart()
             _log.warning("The stream %s broke. %s Trying again.", request.path, why)
             await asyncio.sleep(min(pause, LONGEST_PAUSE))

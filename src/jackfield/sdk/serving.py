@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from jackfield.errors import AlreadyResolved, BadRequest, Expired, JackfieldError, NotFound, RateLimited, TooLarge
-from jackfield.protocol.backoff import backoff
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.functions import ToolAnswer, ToolFunction
 from jackfield.sdk.calls import Calls, submit
 from jackfield.sdk.connection import GatewayConnection, get, read_events, segment, send_json
@@ -161,7 +161,7 @@ class FunctionServer:
             await self._shut_down()
 
     async def _listen_forever(self) -> None:
-        attempt = 0
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             started = time.monotonic()
             try:
@@ -172,9 +172,9 @@ class FunctionServer:
                 if isinstance(fault, GatewayFault) and not self._was_connected:
                     raise
                 why = fault.message
-            attempt = 0 if time.monotonic() - started > STABLE_AFTER else attempt
-            pause = backoff(attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
-            attempt += 1
+            if time.monotonic() - started > STABLE_AFTER:
+                delays.reset()
+            pause = delays.next()
             _log.warning("The stream of calls to serve is not there. %s Trying again in %.1f s.", why, pause)
             await asyncio.sleep(pause)
 
@@ -263,16 +263,14 @@ class FunctionServer:
         After a lost response the same offer is claimed again, since it may be ours already; if it is not, the newest
         one.
         """
-        tries = 0
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             call.offered_again.clear()
             try:
                 await self._calls.progress(call.id, 0, attempt=call.attempt)
             except (*AWAY, RateLimited) as fault:
-                pause = backoff(tries, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
-                tries += 1
                 _log.warning("Call %s cannot be begun yet. %s", call.id, fault.message)
-                await _sleep_until(call.offered_again, pause)
+                await _sleep_until(call.offered_again, delays.next())
             except JackfieldError as fault:
                 if call.attempt == call.newest_attempt:
                     _log.info("Call %s is not begun here. %s", call.id, fault.message)
@@ -310,16 +308,14 @@ class FunctionServer:
 
     async def _deliver(self, call: TakenCall) -> None:
         """Send the answer until the gateway has accepted or rejected it."""
-        attempt = 0
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             try:
                 await self._submit(call)
             except AWAY as fault:
                 call.offered_again.clear()
-                pause = backoff(attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
-                attempt += 1
                 _log.warning("The answer to call %s is not delivered yet. %s", call.id, fault.message)
-                await _sleep_until(call.offered_again, pause)
+                await _sleep_until(call.offered_again, delays.next())
             else:
                 return
 

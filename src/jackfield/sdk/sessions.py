@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from jackfield.errors import AlreadyResolved, BadRequest, EventsPurged, Expired, JackfieldError, NotFound, TooLarge
-from jackfield.protocol.backoff import backoff
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.functions import Servables, ToolAnswer, ToolFunction, tool_functions
 from jackfield.protocol.sse import EventParser
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, read_events, segment, send_json
@@ -129,13 +129,13 @@ class CallerTools:
                 queue.put_nowait(None)
 
     async def _listen_to_the_end(self) -> None:
-        parser, attempt, away_since = EventParser(), 0, time.monotonic()
+        parser, delays, away_since = EventParser(), RetryDelays(), time.monotonic()
         while True:
             self._was_connected = False
             try:
                 if await self._listen(parser):
                     return
-                attempt = 0
+                delays.reset()
             except EventsPurged:
                 parser, self._was_connected = EventParser(), True
             except AWAY as fault:
@@ -145,8 +145,7 @@ class CallerTools:
             if self._was_connected:
                 away_since = time.monotonic()
             parser.restart()
-            await asyncio.sleep(backoff(attempt))
-            attempt += 1
+            await asyncio.sleep(delays.next())
 
     async def _listen(self, parser: EventParser) -> bool:
         """Read one stream. True: the session has ended."""
@@ -195,7 +194,7 @@ class CallerTools:
 
     async def _deliver(self, request_id: str, answer: ToolAnswer) -> None:
         """Send the answer until the gateway has accepted or rejected it."""
-        attempt = 0
+        delays = RetryDelays()
         while True:
             try:
                 await self._submit(request_id, answer)
@@ -203,8 +202,7 @@ class CallerTools:
                 if self._is_over:
                     raise
                 _log.warning("The answer to %s is not delivered yet. %s", request_id, fault.message)
-                await asyncio.sleep(backoff(attempt))
-                attempt += 1
+                await asyncio.sleep(delays.next())
             else:
                 return
 

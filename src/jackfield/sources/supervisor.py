@@ -20,6 +20,7 @@ from msgspec import Struct
 from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome
 from jackfield.model.tool import ToolKind
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.base import (
     About,
     ElicitAnswer,
@@ -169,19 +170,18 @@ class SourceSupervisor:
             self._wanted.set()
 
     async def _live(self) -> None:
-        pause = FIRST_PAUSE
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             try:
                 async with asyncio.timeout(self._open_seconds):
                     await self.source.open()
                     await self._read()
-                pause = FIRST_PAUSE
+                delays.reset()
                 await self._follow()
             except Exception as fault:  # noqa: BLE001 - a border: whatever one source raises is its own fault alone
                 self._went_down(fault)
                 await self._close_source()
-            await self._rest(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await self._rest(delays.next())
 
     async def _follow(self) -> None:
         """Up: read the tools anew whenever that is wanted, until it fails."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.store.bus import Bus
 
 if TYPE_CHECKING:
@@ -134,13 +135,12 @@ class Listener:
             raise
 
     async def _listening_again(self) -> "Connection":
-        pause = FIRST_PAUSE
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             try:
                 return await self._listening()
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(delays.next())
 
     async def _listening(self) -> "Connection":
         connection = await self._connect()

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import asyncpg
 
 from jackfield.errors import ConfigError, Unavailable
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.store.statements import load_migrations
 
 if TYPE_CHECKING:
@@ -131,15 +132,15 @@ class Server:
     async def _acquire(self, pool: "Pool") -> "Lent":
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_SECONDS
-        pause = FIRST_PAUSE
+        delays = RetryDelays(first=FIRST_PAUSE, longest=PATIENCE_SECONDS)
         while True:
+            pause = delays.next()
             try:
                 return await pool.acquire(timeout=CONNECT_SECONDS)
             except FAULTS as fault:
                 if isinstance(fault, TimeoutError) or loop.time() + pause > deadline:
                     raise Away(f"{type(fault).__name__}: {fault}") from fault
             await asyncio.sleep(pause)
-            pause *= 2
 
     def away(self) -> Unavailable:
         return Unavailable(

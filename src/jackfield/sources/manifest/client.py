@@ -21,6 +21,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.large_result import digest_of
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.base import Begun, Invocation, Look
 from jackfield.sources.http import HttpTemplate, Unfillable, message_of, outcome_of
 from jackfield.sources.manifest.options import ManifestOptions
@@ -352,14 +353,13 @@ async def wait_for(peer: ServiceClient, invocation: Invocation, begun: Begun) ->
 
 async def _followed(peer: ServiceClient, invocation: Invocation, begun: Begun) -> Done | Failed:
     """Look until it is over. A service that is away for a while has not lost it; the call's deadline is the bound."""
-    pause = FIRST_PAUSE
+    delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
     while True:
         with suppress(SourceUnavailable):
             stands = await look(peer, invocation, begun.reference)
             if stands.outcome is not None:
                 return stands.outcome
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE)
+        await asyncio.sleep(delays.next())
 
 
 def _at(call_id: str) -> str:

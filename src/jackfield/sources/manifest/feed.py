@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 from jackfield.errors import JackfieldError
 from jackfield.model.trace_context import HOUSE_HEADER
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions
 from jackfield.sources.manifest.parser import ManifestRules, ServiceManifest, manifest_of
@@ -185,7 +186,7 @@ class ChangeFollower:
             log.exception("the changes of %s are not followed any more", self._name)
 
     async def _follow(self) -> None:
-        pause = FIRST_PAUSE
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             try:
                 async with asyncio.timeout(self._options.timeout):
@@ -198,10 +199,9 @@ class ChangeFollower:
                     return
                 self._changed()  # what changed between the manifest and this stream was told to nobody
                 if await self._hear(answer):
-                    pause = FIRST_PAUSE
+                    delays.reset()
                 self._changed()
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(delays.next())
 
     async def _connect(self) -> StreamedResponse:
         return await self._outgoing.send(

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.jsonrpc import INVALID_REQUEST, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import (
@@ -321,7 +322,7 @@ class Connection:
 
     async def _follow_changes(self) -> None:
         """Keep a subscription open, for as long as the server offers one."""
-        pause = FIRST_PAUSE
+        delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             began = time.monotonic()
             try:
@@ -332,8 +333,9 @@ class Connection:
                 self._log.debug("the server gives no subscription: %s", fault)
                 return
             self._changed()  # changes in between were not notified
-            pause = FIRST_PAUSE if time.monotonic() - began > STABLE_SECONDS else min(pause * 2, LONGEST_PAUSE)
-            await asyncio.sleep(pause)
+            if time.monotonic() - began > STABLE_SECONDS:
+                delays.reset()
+            await asyncio.sleep(delays.next())
 
 
 def input_required(answer: Raw) -> InputRequired | None:
