@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.stories.gateway import RunningGateway, free_port, start_gateway
+from tests.harness.process import RunningGateway, free_port, start_gateway
 
 KEY = "key-of-the-stress-run"
 DEADLINE_MS = 600

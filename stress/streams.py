@@ -18,7 +18,7 @@ from jackfield.sdk import Client, GatewayUnreachable, SpaceEvent
 from jackfield.store import space_moves as space_tx
 from stress.report import Report, progress_of
 from stress.stores import gateways_on
-from tests.web.inside import served
+from tests.harness.in_process import serve_on_port
 
 SPACE = "busy"
 FOLLOWERS = 8
@@ -38,7 +38,7 @@ async def cut_streams(store_url: str, folder: Path, *, cuts: int, seed: int, gat
         _give_key(folder, gateways)
         running = await stack.enter_async_context(gateways_on(store_url, folder, count=gateways))
         await running[0].store.write(partial(space_tx.create_space, SPACE, name="Busy"))
-        urls = [await stack.enter_async_context(served(gateway)) for gateway in running]
+        urls = [await stack.enter_async_context(serve_on_port(gateway)) for gateway in running]
         ports = [int(url.rpartition(":")[2]) for url in urls]
         proxy = await stack.enter_async_context(_proxy(ports, chance))
         clients = [

@@ -24,17 +24,17 @@ from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
 from jackfield.store import moves as call_tx
-from tests.calls.house import OPS
-from tests.calls.pending_house import APPROVAL, PendingHouse, a_pending_house, external, status_of, within
+from tests.calls.harness import OPS
+from tests.calls.pending_harness import APPROVAL, PendingHarness, external, pending_harness, status_of, within
 from tests.requirement import requirement
-from tests.store.making import a_call, a_call_for_approval, a_pending_call, decoded
+from tests.store.calls import a_call, a_call_for_approval, a_pending_call, decoded
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHouse]:
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHarness]:
     urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
     url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    async with a_pending_house(url, tmp_path) as opened:
+    async with pending_harness(url, tmp_path) as opened:
         yield opened
 
 
@@ -42,7 +42,7 @@ def key(*scopes: str, tools: tuple[str, ...] | None = None) -> Principal:
     return Principal(name="somebody", scopes=frozenset(scopes), tools=tools)
 
 
-async def refused_leaving_it_as_it_was(house: PendingHouse, call: Call, answer: Any, error: type[Refused]) -> Refused:
+async def refused_leaving_it_as_it_was(house: PendingHarness, call: Call, answer: Any, error: type[Refused]) -> Refused:
     before = await house.record(call.id)
     with pytest.raises(error) as caught:
         await answer
@@ -55,7 +55,7 @@ async def refused_leaving_it_as_it_was(house: PendingHouse, call: Call, answer: 
     [key("answer"), key("admin"), key("worker:ask_later"), key("worker:ask_*"), key("answer", tools=("ask_later",))],
     ids=str,
 )
-async def test_a_result_is_taken_from_a_key_that_may_answer(house: PendingHouse, principal: Principal) -> None:
+async def test_a_result_is_taken_from_a_key_that_may_answer(house: PendingHarness, principal: Principal) -> None:
     call = await house.call("ask_later", agent="ada")
     answered = await house.answers.submit(call.id, done(1), principal=principal)
     assert (answered.status, answered.answered_by) == (CallStatus.COMPLETED, "somebody")
@@ -74,7 +74,7 @@ async def test_a_result_is_taken_from_a_key_that_may_answer(house: PendingHouse,
     ],
     ids=str,
 )
-async def test_a_result_is_not_taken_from_a_key_that_may_not(house: PendingHouse, principal: Principal) -> None:
+async def test_a_result_is_not_taken_from_a_key_that_may_not(house: PendingHarness, principal: Principal) -> None:
     call = await house.call("ask_later", agent="ada")
     await refused_leaving_it_as_it_was(
         house, call, house.answers.submit(call.id, done(1), principal=principal), Forbidden
@@ -84,19 +84,19 @@ async def test_a_result_is_not_taken_from_a_key_that_may_not(house: PendingHouse
     assert await house.inbox("ada") == []
 
 
-async def test_whoever_holds_the_signed_url_needs_no_key(house: PendingHouse) -> None:
+async def test_whoever_holds_the_signed_url_needs_no_key(house: PendingHarness) -> None:
     call = await house.call("ask_later", agent="ada")
     answered = await house.answers.submit(call.id, done(1), principal=None)
     assert (answered.status, answered.answered_by) == (CallStatus.COMPLETED, "callback")
 
 
-async def test_a_result_for_another_run_is_refused(house: PendingHouse) -> None:
+async def test_a_result_for_another_run_is_refused(house: PendingHarness) -> None:
     call = await house.call("ask_later")
     answer = house.answers.submit(call.id, done(1), principal=OPS, run_id="run_other")
     await refused_leaving_it_as_it_was(house, call, answer, Forbidden)
 
 
-async def test_an_answer_to_a_call_that_does_not_exist_is_refused(house: PendingHouse) -> None:
+async def test_an_answer_to_a_call_that_does_not_exist_is_refused(house: PendingHarness) -> None:
     for answer in (
         house.answers.submit("call_x", done(1), principal=OPS),
         house.answers.approve("call_x", principal=OPS),
@@ -107,7 +107,7 @@ async def test_an_answer_to_a_call_that_does_not_exist_is_refused(house: Pending
             await answer
 
 
-Give = Callable[[PendingHouse, str], Any]
+Give = Callable[[PendingHarness, str], Any]
 GIVE: dict[str, Give] = {
     "result": lambda house, id_: house.answers.submit(id_, done("second"), principal=OPS),
     "approval": lambda house, id_: house.answers.approve(id_, principal=OPS),
@@ -122,7 +122,7 @@ GIVE: dict[str, Give] = {
     [("submit", AlreadyResolved), ("reject", AlreadyResolved), ("cancel", AlreadyResolved), ("expire", Expired)],
 )
 async def test_an_answer_that_comes_too_late_is_told_so(
-    house: PendingHouse, settle: str, error: type[Refused], answer: str
+    house: PendingHarness, settle: str, error: type[Refused], answer: str
 ) -> None:
     make = a_call_for_approval if settle == "reject" else a_pending_call
     call = (await house.store.write(partial(call_tx.start_call, make(agent="ada", expires_in_ms=-1)))).call
@@ -158,7 +158,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(
     ids=lambda value: value if isinstance(value, str) else value.status.value,
 )
 async def test_an_answer_that_a_call_does_not_wait_for_is_a_conflict(
-    house: PendingHouse, made: Call, answer: str
+    house: PendingHarness, made: Call, answer: str
 ) -> None:
     call = (await house.store.write(partial(call_tx.start_call, msgspec.structs.replace(made, owner=house.id)))).call
     assert call is not None
@@ -166,7 +166,7 @@ async def test_an_answer_that_a_call_does_not_wait_for_is_a_conflict(
     assert type(told) is Conflict
 
 
-async def test_of_many_results_at_once_one_is_taken_and_it_is_the_one_on_record(house: PendingHouse) -> None:
+async def test_of_many_results_at_once_one_is_taken_and_it_is_the_one_on_record(house: PendingHarness) -> None:
     call = await house.call("ask_later", agent="ada")
     answers = await asyncio.gather(*(house.answer(call, n) for n in range(20)), return_exceptions=True)
     taken = [n for n, answer in enumerate(answers) if isinstance(answer, Call)]
@@ -176,14 +176,16 @@ async def test_of_many_results_at_once_one_is_taken_and_it_is_the_one_on_record(
     assert await house.inbox("ada") == [(f"tr:{call.id}", taken[0])]
 
 
-async def test_an_error_is_an_answer(house: PendingHouse) -> None:
+async def test_an_error_is_an_answer(house: PendingHarness) -> None:
     call = await house.call("ask_later", agent="ada")
     answered = await house.answers.submit(call.id, outcome_of(None, "no luck"), principal=OPS)
     assert answered.outcome == Failed("tool_error", "no luck", done({"error": "no luck"}).result)
     assert await house.inbox("ada") == [(f"tr:{call.id}", {"error": "no luck"})]
 
 
-async def test_a_result_that_breaks_the_tools_promise_is_sent_back_and_the_call_stays_open(house: PendingHouse) -> None:
+async def test_a_result_that_breaks_the_tools_promise_is_sent_back_and_the_call_stays_open(
+    house: PendingHarness,
+) -> None:
     call, waiting = await house.begin("ask_number", agent="ada")
     told = await refused_leaving_it_as_it_was(house, call, house.answer(call, "seven"), BadRequest)
     assert told.param == "result"
@@ -192,20 +194,20 @@ async def test_a_result_that_breaks_the_tools_promise_is_sent_back_and_the_call_
     assert decoded((await within(waiting)).result) == 7
 
 
-async def test_an_error_need_not_fit_the_promise(house: PendingHouse) -> None:
+async def test_an_error_need_not_fit_the_promise(house: PendingHarness) -> None:
     call, waiting = await house.begin("ask_number")
     await house.answers.submit(call.id, outcome_of(None, "no number"), principal=OPS)
     assert (await within(waiting)).status is CallStatus.FAILED
 
 
-async def test_a_secret_in_a_result_reaches_neither_the_record_nor_the_inbox(house: PendingHouse) -> None:
+async def test_a_secret_in_a_result_reaches_neither_the_record_nor_the_inbox(house: PendingHarness) -> None:
     call = await house.call("ask_later", agent="ada")
     await house.answer(call, {"said": "open sesame"})
     assert b"open sesame" not in bytes((await house.record(call.id)).result or b"")
     assert "open sesame" not in str(await house.inbox("ada"))
 
 
-async def test_secrets_are_not_told_by_progress_either(house: PendingHouse) -> None:
+async def test_secrets_are_not_told_by_progress_either(house: PendingHarness) -> None:
     call = await house.call("ask_later", agent="ada")
     async with house.pipeline.events.follow(call.id) as told, asyncio.timeout(5):
         said = Progress(progress=1, message="the word is open sesame")
@@ -215,7 +217,7 @@ async def test_secrets_are_not_told_by_progress_either(house: PendingHouse) -> N
 
 
 @requirement("DISC-meta-approval-acts")
-async def test_an_approved_call_runs_once_and_its_result_is_in_the_inbox(house: PendingHouse) -> None:
+async def test_an_approved_call_runs_once_and_its_result_is_in_the_inbox(house: PendingHarness) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")
     assert status_of(call) == (CallStatus.PENDING_APPROVAL, "inbox")
     assert house.starts == []
@@ -227,7 +229,7 @@ async def test_an_approved_call_runs_once_and_its_result_is_in_the_inbox(house: 
     assert await house.inbox("ada") == [(f"tr:{call.id}", {"n": 5})]
 
 
-async def test_of_many_approvals_at_once_one_counts_and_the_tool_starts_once(house: PendingHouse) -> None:
+async def test_of_many_approvals_at_once_one_counts_and_the_tool_starts_once(house: PendingHarness) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")
     clicks = [house.answers.approve(call.id, principal=OPS) for _ in range(10)]
     answers = await asyncio.gather(*clicks, house.sweep(), return_exceptions=True)
@@ -237,7 +239,7 @@ async def test_of_many_approvals_at_once_one_counts_and_the_tool_starts_once(hou
     assert house.starts == [call.id]
 
 
-async def test_an_approval_and_a_rejection_at_once_never_both_count(house: PendingHouse) -> None:
+async def test_an_approval_and_a_rejection_at_once_never_both_count(house: PendingHarness) -> None:
     for turn in range(20):
         call = await house.call("charge", {"n": turn}, agent=f"ada{turn}")
         yes, no = house.answers.approve(call.id, principal=OPS), house.answers.reject(call.id, principal=OPS)
@@ -250,7 +252,7 @@ async def test_an_approval_and_a_rejection_at_once_never_both_count(house: Pendi
         assert len(await house.inbox(f"ada{turn}")) == 1
 
 
-async def test_a_rejection_tells_the_agent_why_and_nothing_runs(house: PendingHouse) -> None:
+async def test_a_rejection_tells_the_agent_why_and_nothing_runs(house: PendingHarness) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")
     rejected = await house.answers.reject(call.id, principal=OPS, reason="too much")
     assert status_of(rejected) == (CallStatus.REJECTED, "inbox")
@@ -259,7 +261,7 @@ async def test_a_rejection_tells_the_agent_why_and_nothing_runs(house: PendingHo
     assert await house.inbox("ada") == [(f"tr:{call.id}", {"rejected": True, "reason": "too much"})]
 
 
-async def test_edited_arguments_are_what_runs(house: PendingHouse) -> None:
+async def test_edited_arguments_are_what_runs(house: PendingHarness) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")
     approved = await house.answers.approve(call.id, principal=OPS, arguments={"n": 3})
     assert decoded(approved.arguments) == {"n": 3}
@@ -268,7 +270,7 @@ async def test_edited_arguments_are_what_runs(house: PendingHouse) -> None:
 
 @pytest.mark.parametrize("arguments", [{"n": "three"}, {"n": 3, "m": 4}])
 async def test_edited_arguments_that_the_tool_does_not_take_approve_nothing(
-    house: PendingHouse, arguments: dict[str, Any]
+    house: PendingHarness, arguments: dict[str, Any]
 ) -> None:
     call = await house.call("charge", {"n": 5}, agent="ada")
     edit = house.answers.approve(call.id, principal=OPS, arguments=arguments)
@@ -279,7 +281,7 @@ async def test_edited_arguments_that_the_tool_does_not_take_approve_nothing(
 
 
 @pytest.mark.parametrize("what", ["changed", "gone"])
-async def test_an_approval_of_a_tool_that_is_not_what_was_shown_is_refused(house: PendingHouse, what: str) -> None:
+async def test_an_approval_of_a_tool_that_is_not_what_was_shown_is_refused(house: PendingHarness, what: str) -> None:
     call = await house.call("ask_boss", agent="ada")
     changed = (external("ask_boss", description="Now it wires money.", metadata=APPROVAL),)
     await house.list_tools(*(changed if what == "changed" else ()))
@@ -288,7 +290,7 @@ async def test_an_approval_of_a_tool_that_is_not_what_was_shown_is_refused(house
     assert (await house.answers.reject(call.id, principal=OPS)).status is CallStatus.REJECTED
 
 
-async def test_an_approved_call_of_an_external_tool_is_offered_and_answered(house: PendingHouse) -> None:
+async def test_an_approved_call_of_an_external_tool_is_offered_and_answered(house: PendingHarness) -> None:
     call = await house.call("ask_boss", {"city": "Bern"}, agent="ada")
     async with house.servers.connect("one", ("ask_boss",), principal=OPS) as server:
         house.servers.look_again()
@@ -303,8 +305,8 @@ async def test_an_approved_call_of_an_external_tool_is_offered_and_answered(hous
 @requirement("CON-replicas")
 async def test_two_approvals_at_two_gateways_start_the_tool_once(postgres_url: str, tmp_path: Path) -> None:
     async with (
-        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
-        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+        pending_harness(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        pending_harness(postgres_url, tmp_path, gateway_id="gw_b") as b,
     ):
         for turn in range(50):
             call = await a.call("charge", {"n": turn}, agent="ada")

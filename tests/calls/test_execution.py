@@ -13,7 +13,7 @@ from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
 from jackfield.store import moves as call_tx
 from jackfield.store.moves import SettledCall
-from tests.calls.house import OPS, FunctionSource, House, a_house
+from tests.calls.harness import OPS, FunctionSource, Harness, pipeline_harness
 
 
 class Stubborn:
@@ -39,15 +39,17 @@ def stubborn() -> Stubborn:
 
 
 @pytest.fixture
-async def house(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[House]:
+async def house(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[Harness]:
     source = FunctionSource()
     source.offer("stubborn", stubborn)
-    async with a_house(source, tmp_path) as made:
+    async with pipeline_harness(source, tmp_path) as made:
         yield made
         stubborn.release.set()
 
 
-async def test_who_waits_for_a_cancelled_tool_that_will_not_stop_is_told_soon(house: House, stubborn: Stubborn) -> None:
+async def test_who_waits_for_a_cancelled_tool_that_will_not_stop_is_told_soon(
+    house: Harness, stubborn: Stubborn
+) -> None:
     waiting = asyncio.create_task(house.call("stubborn"))
     await stubborn.began.wait()
     [call_id] = house.executor._running
@@ -61,7 +63,7 @@ async def test_who_waits_for_a_cancelled_tool_that_will_not_stop_is_told_soon(ho
     assert house.executor.counters.running == 0
 
 
-async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(house: House, stubborn: Stubborn) -> None:
+async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(house: Harness, stubborn: Stubborn) -> None:
     waiting = asyncio.create_task(house.call("stubborn"))
     await stubborn.began.wait()
 
@@ -88,7 +90,7 @@ async def test_a_call_whose_row_cannot_be_written_is_refused_its_tool_stopped_an
 
     source = FunctionSource()
     source.offer("long", long)
-    async with a_house(source, tmp_path) as house:
+    async with pipeline_harness(source, tmp_path) as house:
         waiting = asyncio.create_task(house.call("long"))
         await began.wait()
         await house.store.close()
@@ -108,7 +110,7 @@ async def test_a_call_whose_outcome_cannot_be_written_is_refused_and_forgotten(t
 
     source = FunctionSource()
     source.offer("closes", close_the_store)
-    async with a_house(source, tmp_path) as made:
+    async with pipeline_harness(source, tmp_path) as made:
         with pytest.raises(Unavailable, match="The store is closed"):
             await made.call("closes")
 
@@ -125,7 +127,7 @@ async def test_an_outcome_outlives_a_store_that_is_away_for_a_moment(
 
     source = FunctionSource()
     source.offer("quick", quick)
-    async with a_house(source, tmp_path) as house:
+    async with pipeline_harness(source, tmp_path) as house:
         write, failures = house.store.write, 2
 
         def away(script: Any) -> asyncio.Future[Any]:

@@ -27,9 +27,9 @@ from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Prog
 from jackfield.store import CallFilter
 from jackfield.store import moves as call_tx
 from jackfield.store.call_list import call_page
-from tests.calls.house import GUEST, OPS, FunctionSource, House, a_house
+from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness
 from tests.requirement import requirement
-from tests.store.making import a_call
+from tests.store.calls import a_call
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -66,12 +66,12 @@ def source() -> FunctionSource:
 
 
 @pytest.fixture
-async def house(source: FunctionSource, tmp_path: Path) -> AsyncIterator[House]:
-    async with a_house(source, tmp_path, secrets={"s3cret-value"}) as made:
+async def house(source: FunctionSource, tmp_path: Path) -> AsyncIterator[Harness]:
+    async with pipeline_harness(source, tmp_path, secrets={"s3cret-value"}) as made:
         yield made
 
 
-async def offer(house: House, name: str, body: Any, **fields: Any) -> None:
+async def offer(house: Harness, name: str, body: Any, **fields: Any) -> None:
     house.source.offer(name, body, **fields)
     await house.panel.refresh()
 
@@ -81,7 +81,7 @@ def result(call: Call) -> Any:
     return msgspec.json.decode(call.result)
 
 
-async def until(house: House, call_id: str, status: CallStatus) -> Call:
+async def until(house: Harness, call_id: str, status: CallStatus) -> Call:
     async with asyncio.timeout(5):
         while True:
             call = await house.store.read(partial(call_tx.get_call, call_id))
@@ -90,7 +90,7 @@ async def until(house: House, call_id: str, status: CallStatus) -> Call:
             await asyncio.sleep(0.005)
 
 
-async def test_a_call_comes_back_settled_and_is_on_record(house: House) -> None:
+async def test_a_call_comes_back_settled_and_is_on_record(house: Harness) -> None:
     call = await house.call("echo", {"text": "hi"}, agent="ada")
     assert call.status is CallStatus.COMPLETED
     assert result(call) == {"text": "hi"}
@@ -101,13 +101,13 @@ async def test_a_call_comes_back_settled_and_is_on_record(house: House) -> None:
     assert kept.agent == "ada"
 
 
-async def test_an_unknown_tool_is_refused_and_leaves_no_record(house: House) -> None:
+async def test_an_unknown_tool_is_refused_and_leaves_no_record(house: Harness) -> None:
     with pytest.raises(ToolNotFound):
         await house.call("nothing")
     assert (await house.store.read(partial(call_page, CallFilter(), limit=10))).calls == []
 
 
-async def test_arguments_that_break_the_schema_never_reach_the_tool(house: House) -> None:
+async def test_arguments_that_break_the_schema_never_reach_the_tool(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate, input_schema=TEXT)
     with pytest.raises(InvalidArguments) as refusal:
@@ -116,7 +116,7 @@ async def test_arguments_that_break_the_schema_never_reach_the_tool(house: House
     assert gate.runs == 0
 
 
-async def test_a_failing_tool_is_an_outcome(house: House) -> None:
+async def test_a_failing_tool_is_an_outcome(house: Harness) -> None:
     async def fail(invocation: Invocation) -> Outcome:
         return Failed("tool_error", "ValueError: no such city")
 
@@ -127,7 +127,7 @@ async def test_a_failing_tool_is_an_outcome(house: House) -> None:
     assert (call.error.code, call.error.message) == ("tool_error", "ValueError: no such city")
 
 
-async def test_a_source_that_raises_is_a_failure_without_its_details(house: House) -> None:
+async def test_a_source_that_raises_is_a_failure_without_its_details(house: Harness) -> None:
     async def broken(invocation: Invocation) -> Outcome:
         raise RuntimeError("/etc/secret path")
 
@@ -138,7 +138,7 @@ async def test_a_source_that_raises_is_a_failure_without_its_details(house: Hous
     assert "/etc" not in call.error.message
 
 
-async def test_a_source_that_leaves_a_call_pending_has_failed(house: House) -> None:
+async def test_a_source_that_leaves_a_call_pending_has_failed(house: Harness) -> None:
     async def half(invocation: Invocation) -> Outcome:
         return Pending(CallStatus.PENDING)
 
@@ -146,7 +146,7 @@ async def test_a_source_that_leaves_a_call_pending_has_failed(house: House) -> N
     assert (await house.call("half")).status is CallStatus.FAILED
 
 
-async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: House) -> None:
+async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate, timeout_ms=80)
     call = await house.call("gate")
@@ -157,7 +157,7 @@ async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: House) 
         await gate.cancelled.wait()
 
 
-async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house: House) -> None:
+async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house: Harness) -> None:
     release = asyncio.Event()
 
     async def stubborn(invocation: Invocation) -> Outcome:
@@ -177,7 +177,7 @@ async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house:
     assert kept == call
 
 
-async def test_a_call_that_lasts_is_on_record_while_it_runs(house: House) -> None:
+async def test_a_call_that_lasts_is_on_record_while_it_runs(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_long"))
@@ -190,7 +190,7 @@ async def test_a_call_that_lasts_is_on_record_while_it_runs(house: House) -> Non
     assert (await house.store.read(partial(call_page, CallFilter(tool="gate"), limit=9))).calls == [call]
 
 
-async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(house: House) -> None:
+async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_abandoned"))
@@ -209,7 +209,7 @@ def request_for(tool: str, **fields: Any) -> CallRequest:
 
 
 @pytest.mark.parametrize("recorded_first", [False, True])
-async def test_cancel_stops_the_tool_and_settles_the_call(house: House, *, recorded_first: bool) -> None:
+async def test_cancel_stops_the_tool_and_settles_the_call(house: Harness, *, recorded_first: bool) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
@@ -224,7 +224,7 @@ async def test_cancel_stops_the_tool_and_settles_the_call(house: House, *, recor
         await house.pipeline.cancel("call_c", principal=OPS)
 
 
-async def test_only_its_own_principal_or_an_admin_cancels_a_call(house: House) -> None:
+async def test_only_its_own_principal_or_an_admin_cancels_a_call(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
@@ -235,7 +235,7 @@ async def test_only_its_own_principal_or_an_admin_cancels_a_call(house: House) -
     assert (await task).status is CallStatus.COMPLETED
 
 
-async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house: House) -> None:
+async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house: Harness) -> None:
     gate = Gate()
     await offer(house, "pay", gate, metadata=Metadata(requires_approval=True))
     call = await house.call("pay")
@@ -246,13 +246,13 @@ async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house
     assert (await house.pipeline.cancel(call.id, principal=OPS)).status is CallStatus.CANCELLED
 
 
-async def test_a_switched_off_tool_is_refused(house: House) -> None:
+async def test_a_switched_off_tool_is_refused(house: Harness) -> None:
     await offer(house, "off", echo, metadata=Metadata(enabled_by_default=False))
     with pytest.raises(ToolDisabled):
         await house.call("off")
 
 
-async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_count(house: House) -> None:
+async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_count(house: Harness) -> None:
     await offer(house, "rare", echo, metadata=Metadata(rate_limit_per_minute=2))
     assert (await house.call("rare")).status is CallStatus.COMPLETED
     assert (await house.call("rare")).status is CallStatus.COMPLETED
@@ -262,7 +262,7 @@ async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_coun
     assert len((await house.store.read(partial(call_page, CallFilter(tool="rare"), limit=9))).calls) == 2
 
 
-async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(house: House) -> None:
+async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(house: Harness) -> None:
     await offer(house, "show", echo, visible=True)
     call = await house.call("show", agent="ada")
     assert call.status is CallStatus.FAILED
@@ -271,7 +271,7 @@ async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to
     assert (await house.call("show")).status is CallStatus.COMPLETED
 
 
-async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(house: House) -> None:
+async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(house: Harness) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def answer(invocation: Invocation) -> Outcome:
@@ -284,7 +284,7 @@ async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(hou
     assert result(await house.call("count", {"n": 3})) == {"n": 3}
 
 
-async def test_a_secret_in_a_result_or_an_error_is_redacted(house: House) -> None:
+async def test_a_secret_in_a_result_or_an_error_is_redacted(house: Harness) -> None:
     async def leak(invocation: Invocation) -> Outcome:
         if invocation.arguments:
             return Failed("tool_error", "bad key s3cret-value")
@@ -297,7 +297,7 @@ async def test_a_secret_in_a_result_or_an_error_is_redacted(house: House) -> Non
     assert failed.error.message == "bad key [redacted]"
 
 
-async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(house: House) -> None:
+async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(house: Harness) -> None:
     asked: list[str] = []
 
     async def elicit(question: ElicitRequest) -> ElicitAnswer:
@@ -320,7 +320,7 @@ async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(ho
     assert asked == ["Is [redacted] right?"]
 
 
-async def test_an_idempotency_key_runs_the_tool_once(house: House) -> None:
+async def test_an_idempotency_key_runs_the_tool_once(house: Harness) -> None:
     gate = Gate()
     gate.go.set()
     await offer(house, "gate", gate)
@@ -332,7 +332,7 @@ async def test_an_idempotency_key_runs_the_tool_once(house: House) -> None:
         await house.call("gate", idempotency_key="k", digest="other")
 
 
-async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(house: House) -> None:
+async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     first = asyncio.create_task(house.call("gate", idempotency_key="k", digest="d"))
@@ -344,7 +344,7 @@ async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(ho
     assert gate.runs == 1
 
 
-async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(house: House) -> None:
+async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(house: Harness) -> None:
     first = await house.call("echo", {"text": "a"}, principal=GUEST)
     second = await house.call("echo", {"text": "b"}, principal=GUEST, run_id=first.run_id)
     assert second.run_id == first.run_id
@@ -355,7 +355,7 @@ async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(house: Hous
         await house.call("echo", {"text": "c"}, run_id="run_unknown")
 
 
-async def test_a_tool_calls_another_in_the_name_of_its_caller(house: House) -> None:
+async def test_a_tool_calls_another_in_the_name_of_its_caller(house: Harness) -> None:
     async def outer(invocation: Invocation) -> Outcome:
         return await house.pipeline.call_from("echo", {"text": "from outer"}, parent=invocation)
 
@@ -366,7 +366,7 @@ async def test_a_tool_calls_another_in_the_name_of_its_caller(house: House) -> N
     assert [(found.principal, found.run_id) for found in inner] == [("guest", call.run_id)]
 
 
-async def test_a_tool_that_calls_itself_without_end_is_stopped(house: House) -> None:
+async def test_a_tool_that_calls_itself_without_end_is_stopped(house: Harness) -> None:
     async def mirror(invocation: Invocation) -> Outcome:
         return await house.pipeline.call_from("mirror", {}, parent=invocation)
 
@@ -377,7 +377,7 @@ async def test_a_tool_that_calls_itself_without_end_is_stopped(house: House) -> 
     assert len((await house.store.read(partial(call_page, CallFilter(tool="mirror"), limit=99))).calls) == 17
 
 
-async def test_progress_and_the_end_are_told_to_who_follows(house: House) -> None:
+async def test_progress_and_the_end_are_told_to_who_follows(house: Harness) -> None:
     async def slow(invocation: Invocation) -> Outcome:
         invocation.report(Progress(progress=1, total=2, message="half"))
         return done("ok")
@@ -404,13 +404,13 @@ async def test_a_source_takes_no_more_calls_at_once_than_it_says(tmp_path: Path)
         return done(None)
 
     source.offer("counted", counted)
-    async with a_house(source, tmp_path) as house:
+    async with pipeline_harness(source, tmp_path) as house:
         calls = await asyncio.gather(*(house.call("counted") for _ in range(12)))
     assert {call.status for call in calls} == {CallStatus.COMPLETED}
     assert most == 2
 
 
-async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: House) -> None:
+async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: Harness) -> None:
     house.source.fault = ConnectionError("no route")
     await house.panel.refresh()
     with pytest.raises(SourceUnavailable, match="no route"):
@@ -418,7 +418,7 @@ async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: Hous
     assert (await house.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
 
 
-async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: House) -> None:
+async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: Harness) -> None:
     gate = Gate()
     await offer(house, "gate", gate)
     task = asyncio.create_task(house.call("gate"))
@@ -431,7 +431,7 @@ async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: Hou
         await house.call("echo", {"text": "x"})
 
 
-async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) -> None:
+async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: Harness) -> None:
     gate = Gate()
     gate.go.set()
     await offer(house, "gate", gate)
@@ -457,7 +457,7 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: House) ->
 
 
 @requirement("SAFE-mcp-programs")
-async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(house: House) -> None:
+async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(house: Harness) -> None:
     inner = {"type": "object", "properties": {"deep": {"default": 1}}, "required": ["deep"]}
     properties = {"unit": {"type": "string", "default": "C"}, "city": {"type": "string"}, "other": {"default": 5}}
     schema = {"type": "object", "properties": {**properties, "inner": inner}, "required": ["unit", "city"]}

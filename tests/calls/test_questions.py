@@ -16,8 +16,8 @@ from jackfield.store import CallFilter
 from jackfield.store import gateways as gateway_tx
 from jackfield.store import moves as call_tx
 from jackfield.store.call_list import call_page
-from tests.calls.house import OPS
-from tests.calls.pending_house import AGAIN, WITHIN, PendingHouse, a_pending_house, another_gateway, until, within
+from tests.calls.harness import OPS
+from tests.calls.pending_harness import AGAIN, WITHIN, PendingHarness, another_gateway, pending_harness, until, within
 from tests.requirement import requirement
 
 NIGHTS = {"type": "object", "properties": {"nights": {"type": "integer", "minimum": 1}}, "required": ["nights"]}
@@ -27,8 +27,8 @@ asked_aside: list[asyncio.Future[Any]] = []
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[PendingHouse]:
-    async with a_pending_house("memory:", tmp_path) as made:
+async def house(tmp_path: Path) -> AsyncIterator[PendingHarness]:
+    async with pending_harness("memory:", tmp_path) as made:
 
         async def book(invocation: Invocation) -> Outcome:
             assert invocation.elicit is not None
@@ -65,7 +65,7 @@ async def house(tmp_path: Path) -> AsyncIterator[PendingHouse]:
         yield made
 
 
-async def asked(house: PendingHouse, tool: str = "book", **fields: Any) -> tuple[Call, "asyncio.Task[Call]"]:
+async def asked(house: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, "asyncio.Task[Call]"]:
     """The question on record, and the call that waits for its answer."""
     async with house.pipeline.events.follow(None) as told:
         booking = asyncio.create_task(house.call(tool, **fields))
@@ -75,13 +75,13 @@ async def asked(house: PendingHouse, tool: str = "book", **fields: Any) -> tuple
     raise AssertionError
 
 
-async def parked(house: PendingHouse, tool: str = "book", **fields: Any) -> tuple[Call, Call]:
+async def parked(house: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, Call]:
     """The question on record, and the call as whoever made it was told: it is pending."""
     question, booking = await asked(house, tool, takes_pending=True, **fields)
     return question, await within(booking)
 
 
-async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_the_answer(house: PendingHouse) -> None:
+async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_the_answer(house: PendingHarness) -> None:
     question, booking = await asked(house)
     told = msgspec.json.decode(question.arguments)
     assert (question.tool, told["message"], told["schema"], told["tool"]) == (
@@ -100,7 +100,7 @@ async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_th
 
 
 @requirement("SAFE-question-parks-the-call")
-async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(house: PendingHouse) -> None:
+async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(house: PendingHarness) -> None:
     question, call = await parked(house)
     assert (call.status, call.attempt, call.delivery) == (CallStatus.PENDING, 0, None)
     assert call.expires_at is not None
@@ -113,7 +113,7 @@ async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(hou
 
 
 @requirement("SAFE-question-parks-the-call")
-async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(house: PendingHouse) -> None:
+async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(house: PendingHarness) -> None:
     question, call = await parked(house, agent="ada")
     assert call.delivery is not None
     assert call.delivery.value == "inbox"
@@ -122,7 +122,7 @@ async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(house: P
     assert await house.inbox("ada") == [(f"tr:{call.id}", {"action": "decline", "content": None})]
 
 
-async def test_whoever_answers_the_parked_call_answers_its_question(house: PendingHouse) -> None:
+async def test_whoever_answers_the_parked_call_answers_its_question(house: PendingHarness) -> None:
     question, call = await parked(house)
     with pytest.raises(BadRequest, match="The answer does not fit the question"):
         await house.answer(call, {"nights": 3})
@@ -131,7 +131,7 @@ async def test_whoever_answers_the_parked_call_answers_its_question(house: Pendi
     assert (await house.record(question.id)).status is CallStatus.COMPLETED
 
 
-async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(house: PendingHouse) -> None:
+async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(house: PendingHarness) -> None:
     first, call = await parked(house, "book_twice")
     async with asyncio.timeout(WITHIN):
         while (
@@ -146,7 +146,7 @@ async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on
     assert sorted(result(await house.ended(call.id))) == ["accept", "decline"]
 
 
-async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(house: PendingHouse) -> None:
+async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(house: PendingHarness) -> None:
     question, call = await parked(house, "pass_on")
     assert (call.tool, call.status) == ("pass_on", CallStatus.PENDING)
     await house.until_clock(question.created_at + 400)  # the time of neither tool is counted
@@ -155,7 +155,7 @@ async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(house: Pend
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: PendingHouse) -> None:
+async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: PendingHarness) -> None:
     question, call = await parked(house, "not_wait")
     assert result(await house.ended(call.id)) == "went on"
     closed = await house.ended(question.id)
@@ -167,7 +167,7 @@ async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: Pend
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_parked_call_expires_and_so_does_its_question(house: PendingHouse) -> None:
+async def test_a_parked_call_expires_and_so_does_its_question(house: PendingHarness) -> None:
     question, call = await parked(house, "book_in_vain")
     await house.until_clock(call.expires_at)
     await house.sweep()
@@ -177,7 +177,7 @@ async def test_a_parked_call_expires_and_so_does_its_question(house: PendingHous
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(house: PendingHouse) -> None:
+async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(house: PendingHarness) -> None:
     question, call = await parked(house)
     await house.pipeline.cancel(call.id, principal=OPS)
     assert (await house.ended(call.id)).status is CallStatus.CANCELLED
@@ -188,7 +188,7 @@ async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(house: 
 @pytest.mark.parametrize("tool", ["book", "book_again"])
 @pytest.mark.parametrize("takes_pending", [True, False])
 async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_more(
-    house: PendingHouse, tool: str, *, takes_pending: bool
+    house: PendingHarness, tool: str, *, takes_pending: bool
 ) -> None:
     question, booking = await asked(house, tool, takes_pending=takes_pending)
     asker = msgspec.json.decode(question.arguments)["call_id"]
@@ -209,7 +209,7 @@ async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_mor
     assert (await house.record(asker)).status is CallStatus.FAILED
 
 
-async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHouse) -> None:
+async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHarness) -> None:
     question, call = await parked(house)
     await within(house.pipeline.close(grace=9), seconds=5)
     ended = await house.record(call.id)
@@ -217,14 +217,14 @@ async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHouse)
     assert (await house.record(question.id)).status is CallStatus.CANCELLED
 
 
-async def test_a_tool_server_is_not_offered_a_parked_call(house: PendingHouse) -> None:
+async def test_a_tool_server_is_not_offered_a_parked_call(house: PendingHarness) -> None:
     _, call = await parked(house)
     assert await house.store.read(partial(call_tx.calls_to_offer, "book")) == []
     assert not (await house.store.write(partial(call_tx.offer, call.id, client="server", gateway=house.id))).moved
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_decline(house: PendingHouse, action: str) -> None:
+async def test_a_person_may_decline(house: PendingHarness, action: str) -> None:
     question, booking = await asked(house)
     await house.answer(question, {"action": action})
     assert result(await within(booking)) == {"action": action, "content": None}
@@ -243,7 +243,7 @@ async def test_a_person_may_decline(house: PendingHouse, action: str) -> None:
     ],
 )
 async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(
-    house: PendingHouse, answer: Any
+    house: PendingHarness, answer: Any
 ) -> None:
     question, booking = await asked(house)
     with pytest.raises(BadRequest, match="The answer does not fit the question"):
@@ -252,7 +252,7 @@ async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(
     assert result(await within(booking))["content"] == {"nights": 1}
 
 
-async def test_a_question_of_a_cancelled_call_is_closed(house: PendingHouse) -> None:
+async def test_a_question_of_a_cancelled_call_is_closed(house: PendingHarness) -> None:
     question, booking = await asked(house)
     (running,) = (call for call in house.executor._running.values() if call.call.tool == "book")
     await house.pipeline.cancel(running.call.id, principal=OPS)

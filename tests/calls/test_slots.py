@@ -9,7 +9,7 @@ from jackfield.calls.messages import timed_out
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import FINAL, Call, CallError, CallStatus, Delivery, Done, Failed, FirstReply, Pending, done
 from tests.requirement import requirement
-from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
+from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
 OPEN = [status for status in CallStatus if status not in FINAL]
 OVER = [status for status in CallStatus if status in FINAL]

@@ -16,9 +16,9 @@ from jackfield.errors import InvalidArguments, SourceUnavailable
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation
-from tests.calls.house import FunctionSource, House, a_house
+from tests.calls.harness import FunctionSource, Harness, pipeline_harness
 from tests.requirement import requirement
-from tests.store.making import a_call
+from tests.store.calls import a_call
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -33,12 +33,12 @@ def collected() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-async def house(collected: InMemorySpanExporter, tmp_path: Path) -> AsyncIterator[House]:
+async def house(collected: InMemorySpanExporter, tmp_path: Path) -> AsyncIterator[Harness]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(collected))
     source = FunctionSource()
     source.offer("echo", echo, input_schema={"type": "object", "maxProperties": 0})
-    async with a_house(source, tmp_path) as made:
+    async with pipeline_harness(source, tmp_path) as made:
         made.executor.telemetry = OtelTelemetry(provider)
         yield made
 
@@ -53,7 +53,7 @@ def attributes(span: ReadableSpan) -> Mapping[str, object]:
 
 
 async def test_a_call_that_its_source_would_not_take_is_a_span_with_that_error(
-    house: House, collected: InMemorySpanExporter
+    house: Harness, collected: InMemorySpanExporter
 ) -> None:
     house.source.fault = ConnectionError("no route")
     await house.panel.refresh()
@@ -66,7 +66,7 @@ async def test_a_call_that_its_source_would_not_take_is_a_span_with_that_error(
     assert "jackfield.call.status" not in attributes(span)
 
 
-async def test_a_refused_request_is_no_span(house: House, collected: InMemorySpanExporter) -> None:
+async def test_a_refused_request_is_no_span(house: Harness, collected: InMemorySpanExporter) -> None:
     with pytest.raises(InvalidArguments):
         await house.call("echo", {"text": "x"})
 
@@ -74,7 +74,7 @@ async def test_a_refused_request_is_no_span(house: House, collected: InMemorySpa
 
 
 async def test_a_call_that_a_stopping_gateway_interrupted_is_a_span_with_that_error(
-    house: House, collected: InMemorySpanExporter
+    house: Harness, collected: InMemorySpanExporter
 ) -> None:
     began = asyncio.Event()
 
@@ -93,7 +93,9 @@ async def test_a_call_that_a_stopping_gateway_interrupted_is_a_span_with_that_er
     assert attributes(only(collected))["error.type"] == "interrupted"
 
 
-async def test_a_call_whose_caller_went_away_still_ends_its_span(house: House, collected: InMemorySpanExporter) -> None:
+async def test_a_call_whose_caller_went_away_still_ends_its_span(
+    house: Harness, collected: InMemorySpanExporter
+) -> None:
     began, go = asyncio.Event(), asyncio.Event()
 
     async def hold(_: Invocation) -> Outcome:
@@ -115,7 +117,7 @@ async def test_a_call_whose_caller_went_away_still_ends_its_span(house: House, c
 
 @requirement("CON-otel")
 async def test_the_trace_of_a_request_is_that_of_its_task_and_of_no_other(
-    house: House, collected: InMemorySpanExporter
+    house: Harness, collected: InMemorySpanExporter
 ) -> None:
     async def request(headers: dict[bytes, bytes]) -> None:
         continue_trace(headers)
@@ -131,7 +133,9 @@ async def test_the_trace_of_a_request_is_that_of_its_task_and_of_no_other(
     assert [span.parent for span in others] == [None, None]
 
 
-async def test_a_trace_that_is_not_sampled_gets_no_span_from_us(house: House, collected: InMemorySpanExporter) -> None:
+async def test_a_trace_that_is_not_sampled_gets_no_span_from_us(
+    house: Harness, collected: InMemorySpanExporter
+) -> None:
     continue_trace({b"traceparent": f"00-{TRACE}-{PARENT}-00".encode()})
 
     await house.call("echo")

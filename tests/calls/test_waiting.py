@@ -15,11 +15,11 @@ from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.sources.base import Progress
 from jackfield.store import Moved, Started
 from jackfield.store import moves as call_tx
-from tests.calls.house import OPS
-from tests.calls.pending_house import HOUR_MS, PendingHouse, a_pending_house, change, status_of, until, within
+from tests.calls.harness import OPS
+from tests.calls.pending_harness import HOUR_MS, PendingHarness, change, pending_harness, status_of, until, within
 from tests.requirement import requirement
+from tests.store.calls import a_pending_call, a_waiting_call, decoded
 from tests.store.intercepting import intercept
-from tests.store.making import a_pending_call, a_waiting_call, decoded
 from tests.waiting import PATIENCE, Stopwatch
 
 SOON = 10.0
@@ -31,15 +31,15 @@ def ignore(_: object) -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHouse]:
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PendingHarness]:
     urls = {"memory": "memory:", "sqlite": "sqlite:///calls.db"}
     url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    async with a_pending_house(url, tmp_path) as opened:
+    async with pending_harness(url, tmp_path) as opened:
         yield opened
 
 
 @requirement("SPACE-status-sync-created", "SPACE-status-sync-resolved")
-async def test_an_answer_ends_the_wait_and_is_inline(house: PendingHouse) -> None:
+async def test_an_answer_ends_the_wait_and_is_inline(house: PendingHarness) -> None:
     call, waiting = await house.begin("ask", agent="ada")
     assert status_of(call) == (CallStatus.WAITING, None)
     await house.answer(call, {"temperature": 21})
@@ -50,7 +50,7 @@ async def test_an_answer_ends_the_wait_and_is_inline(house: PendingHouse) -> Non
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}])
-async def test_a_falsy_result_ends_the_wait_as_the_result_it_is(house: PendingHouse, value: Any) -> None:
+async def test_a_falsy_result_ends_the_wait_as_the_result_it_is(house: PendingHarness, value: Any) -> None:
     call, waiting = await house.begin("ask", agent="ada")
     await house.answer(call, value)
     ended = await within(waiting, SOON)
@@ -60,7 +60,7 @@ async def test_a_falsy_result_ends_the_wait_as_the_result_it_is(house: PendingHo
     assert decoded(ended.result) == value
 
 
-async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once(house: PendingHouse) -> None:
+async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once(house: PendingHarness) -> None:
     """Committed and published after T1 and before the waiter looks: the subscription was there first."""
     call = a_waiting_call(agent="ada")
 
@@ -79,7 +79,7 @@ async def test_a_result_that_is_there_before_the_wait_begins_is_answered_at_once
 
 @pytest.mark.parametrize("answered", ["before the row is read", "after the row was read"])
 async def test_a_result_between_subscribing_and_sleeping_is_answered_at_once(
-    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, answered: str
+    house: PendingHarness, monkeypatch: pytest.MonkeyPatch, answered: str
 ) -> None:
     call = (await house.store.write(partial(call_tx.start_call, a_waiting_call(agent="ada")))).call
     assert call is not None
@@ -103,7 +103,7 @@ async def test_a_result_between_subscribing_and_sleeping_is_answered_at_once(
 
 @requirement("CON-one-deadline", "SPACE-sync-flow-flip", "SPACE-status-sync-expired", "SPACE-never-forever")
 async def test_a_wait_that_nobody_answers_ends_at_the_deadline_with_the_error_and_goes_on_as_pending(
-    house: PendingHouse,
+    house: PendingHarness,
 ) -> None:
     began = time.monotonic()
     ended = await within(house.call("ask_briefly", agent="ada"))
@@ -118,7 +118,7 @@ async def test_a_wait_that_nobody_answers_ends_at_the_deadline_with_the_error_an
 
 @pytest.mark.parametrize("end", ["deadline", "client gone"])
 async def test_whoever_follows_the_calls_hears_once_that_one_waits_on_without_its_caller(
-    house: PendingHouse, end: str
+    house: PendingHarness, end: str
 ) -> None:
     hung_up = asyncio.Event()
     gone: dict[str, Any] = {"through_door": True, "client_gone": hung_up.wait} if end == "client gone" else {}
@@ -137,7 +137,9 @@ async def test_whoever_follows_the_calls_hears_once_that_one_waits_on_without_it
 
 
 @requirement("SPACE-status-late-resolved", "SPACE-sync-flow-late-inbox")
-async def test_a_result_after_the_deadline_goes_to_the_inbox_and_leaves_the_slot_as_it_was(house: PendingHouse) -> None:
+async def test_a_result_after_the_deadline_goes_to_the_inbox_and_leaves_the_slot_as_it_was(
+    house: PendingHarness,
+) -> None:
     ended = await within(house.call("ask_briefly", agent="ada"))
     told = slot_of(ended)
     late = await house.answer(ended, "late")
@@ -148,7 +150,7 @@ async def test_a_result_after_the_deadline_goes_to_the_inbox_and_leaves_the_slot
 
 @pytest.mark.parametrize("first", ["result", "deadline"])
 async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_and_never_both(
-    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, first: str
+    house: PendingHarness, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """The waiter's timer goes off while the result is on its way; whichever the store takes first decides."""
     write, flipping = house.store.write, asyncio.Event()
@@ -189,7 +191,7 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
 class Questions:
     """Counts what a store is asked, reads and writes alike."""
 
-    def __init__(self, house: PendingHouse, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, house: PendingHarness, patch: pytest.MonkeyPatch) -> None:
         self.asked = 0
         self._read, self._write = house.store.read, house.store.write
         patch.setattr(house.store, "read", self.read)
@@ -203,7 +205,7 @@ class Questions:
         self.asked += 1
         return self._write(script, **more)
 
-    async def of_a_round(self, house: PendingHouse) -> int:
+    async def of_a_round(self, house: PendingHarness) -> int:
         """What the sweeper and the heartbeat ask in one round."""
         before = self.asked
         await house.sweep()
@@ -211,7 +213,7 @@ class Questions:
         return self.asked - before
 
 
-async def test_no_query_runs_for_a_waiting_call(house: PendingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_query_runs_for_a_waiting_call(house: PendingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     questions = Questions(house, monkeypatch)
     waits = [await house.begin("ask", agent="ada")]
     for_one = await questions.of_a_round(house)
@@ -225,7 +227,7 @@ async def test_no_query_runs_for_a_waiting_call(house: PendingHouse, monkeypatch
 
 
 @pytest.fixture
-def deaf(house: PendingHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def deaf(house: PendingHarness, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """No wake-up arrives until this is undone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(house.store.bus, "publish", lambda _: None)
@@ -234,7 +236,7 @@ def deaf(house: PendingHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytes
 
 @pytest.mark.parametrize("agent", ["ada", None])
 async def test_without_any_wake_up_an_answered_call_still_ends_inline_at_its_deadline(
-    house: PendingHouse, deaf: pytest.MonkeyPatch, agent: str | None
+    house: PendingHarness, deaf: pytest.MonkeyPatch, agent: str | None
 ) -> None:
     call, waiting = await house.begin("ask_briefly", agent=agent)
     await house.answer(call, "unheard")
@@ -246,7 +248,7 @@ async def test_without_any_wake_up_an_answered_call_still_ends_inline_at_its_dea
 
 @pytest.mark.parametrize("agent", ["ada", None])
 async def test_a_waiter_whose_wake_up_was_lost_is_woken_by_the_heartbeat(
-    house: PendingHouse, deaf: pytest.MonkeyPatch, agent: str | None
+    house: PendingHarness, deaf: pytest.MonkeyPatch, agent: str | None
 ) -> None:
     call, waiting = await house.begin("ask", agent=agent, through_door=True)
     other, still_waiting = await house.begin("ask", agent=agent, through_door=True)
@@ -260,7 +262,7 @@ async def test_a_waiter_whose_wake_up_was_lost_is_woken_by_the_heartbeat(
 
 
 async def test_a_lost_wake_up_is_found_however_many_calls_went_to_the_inbox_before(
-    house: PendingHouse, deaf: pytest.MonkeyPatch
+    house: PendingHarness, deaf: pytest.MonkeyPatch
 ) -> None:
     """Answers that nobody came for must not hide one that somebody waits for."""
     call, waiting = await house.begin("ask", agent="ada", through_door=True)
@@ -276,7 +278,7 @@ def _given_up(waiter: str) -> Call:
 
 
 async def test_without_any_wake_up_the_sweeper_decides_for_a_caller_that_is_gone(
-    house: PendingHouse, deaf: pytest.MonkeyPatch
+    house: PendingHarness, deaf: pytest.MonkeyPatch
 ) -> None:
     call, waiting = await house.begin("ask_briefly", agent="ada")
     waiting.cancel()
@@ -287,7 +289,7 @@ async def test_without_any_wake_up_the_sweeper_decides_for_a_caller_that_is_gone
     assert status_of(await house.record(call.id)) == (CallStatus.PENDING, "inbox")
 
 
-async def test_progress_lengthens_the_wait_up_to_its_limit_and_no_further(house: PendingHouse) -> None:
+async def test_progress_lengthens_the_wait_up_to_its_limit_and_no_further(house: PendingHarness) -> None:
     call, waiting = await house.begin("ask", agent="ada")
     limit = await _grow_older(house, call, 10 * call.timeout_ms - 500)
     await house.answers.progress(call.id, Progress(progress=1), principal=OPS)
@@ -299,7 +301,7 @@ async def test_progress_lengthens_the_wait_up_to_its_limit_and_no_further(house:
     assert status_of(ended) == (CallStatus.PENDING, "inbox")
 
 
-async def test_an_answer_after_progress_is_inline_though_the_first_deadline_has_passed(house: PendingHouse) -> None:
+async def test_an_answer_after_progress_is_inline_though_the_first_deadline_has_passed(house: PendingHarness) -> None:
     call, waiting = await house.begin("ask", agent="ada")
     await _grow_older(house, call, call.timeout_ms)
     await house.answers.progress(call.id, Progress(progress=1), principal=OPS)
@@ -310,7 +312,7 @@ async def test_an_answer_after_progress_is_inline_though_the_first_deadline_has_
     assert ended.delivery is Delivery.INLINE
 
 
-async def _grow_older(house: PendingHouse, call: Call, milliseconds: int) -> int:
+async def _grow_older(house: PendingHarness, call: Call, milliseconds: int) -> int:
     """As if the call had been made so much earlier. Says how far progress can put off its deadline."""
     sql = "UPDATE calls SET created_at = created_at - :ms, deadline = deadline - :ms WHERE id = :id"
     await change(house.store, sql, ms=milliseconds, id=call.id)
@@ -320,7 +322,7 @@ async def _grow_older(house: PendingHouse, call: Call, milliseconds: int) -> int
 @pytest.mark.parametrize("agent", ["ada", None])
 @requirement("CON-late-result-home")
 async def test_a_client_that_hangs_up_while_it_waits_leaves_the_answer_to_the_inbox(
-    house: PendingHouse, agent: str | None
+    house: PendingHarness, agent: str | None
 ) -> None:
     hung_up = asyncio.Event()
     call, waiting = await house.begin("ask", agent=agent, through_door=True, client_gone=hung_up.wait)
@@ -333,7 +335,7 @@ async def test_a_client_that_hangs_up_while_it_waits_leaves_the_answer_to_the_in
 
 
 async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
-    house: PendingHouse, monkeypatch: pytest.MonkeyPatch
+    house: PendingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is taken first; then nobody is there for the reply, and it goes to the inbox."""
     hung_up = asyncio.Event()
@@ -356,7 +358,7 @@ async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
     assert await house.inbox("ada") == [(f"tr:{ended.id}", "just")]
 
 
-async def test_what_was_sent_does_not_go_to_the_inbox_as_well(house: PendingHouse) -> None:
+async def test_what_was_sent_does_not_go_to_the_inbox_as_well(house: PendingHarness) -> None:
     call, waiting = await house.begin("ask", agent="ada", through_door=True)
     await house.answer(call, "sent")
     ended = await within(waiting, SOON)
@@ -368,7 +370,7 @@ async def test_what_was_sent_does_not_go_to_the_inbox_as_well(house: PendingHous
 
 @pytest.mark.parametrize("hours", [-1, 1])
 async def test_a_gateway_whose_clock_is_an_hour_off_waits_as_long_and_delivers_the_same(
-    house: PendingHouse, monkeypatch: pytest.MonkeyPatch, hours: int
+    house: PendingHarness, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + hours * HOUR_MS * 1_000_000)
@@ -382,7 +384,7 @@ async def test_a_gateway_whose_clock_is_an_hour_off_waits_as_long_and_delivers_t
     assert 0.145 <= time.monotonic() - began < PATIENCE
 
 
-async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHouse, deaf: pytest.MonkeyPatch) -> None:
+async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHarness, deaf: pytest.MonkeyPatch) -> None:
     """A repeat with the same Idempotency-Key waits for the rest of the time, not for all of it again."""
     made = await house.store.write(partial(call_tx.start_call, a_waiting_call(timeout_ms=1_000), age_ms=800))
     assert made.call is not None
@@ -392,7 +394,7 @@ async def test_who_takes_up_a_wait_keeps_its_deadline(house: PendingHouse, deaf:
     assert watch.seconds() < 0.9
 
 
-async def test_a_repeat_of_the_request_waits_for_the_same_call(house: PendingHouse) -> None:
+async def test_a_repeat_of_the_request_waits_for_the_same_call(house: PendingHarness) -> None:
     same: dict[str, Any] = {"agent": "ada", "idempotency_key": "k", "digest": "d"}
     call, waiting = await house.begin("ask", **same)
     repeat = asyncio.create_task(house.call("ask", **same))
@@ -409,8 +411,8 @@ async def test_a_result_posted_at_another_gateway_is_found_though_its_wake_up_wa
     postgres_url: str, tmp_path: Path, agent: str | None
 ) -> None:
     async with (
-        a_pending_house(postgres_url, tmp_path, gateway_id="gw_a") as a,
-        a_pending_house(postgres_url, tmp_path, gateway_id="gw_b") as b,
+        pending_harness(postgres_url, tmp_path, gateway_id="gw_a") as a,
+        pending_harness(postgres_url, tmp_path, gateway_id="gw_b") as b,
     ):
         call, waiting = await a.begin("ask", agent=agent, through_door=True)
         with pytest.MonkeyPatch.context() as patch:

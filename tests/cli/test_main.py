@@ -3,7 +3,7 @@ import json
 import pytest
 
 from jackfield.cli.main import COMMANDS, main
-from tests.stories.gateway import free_port
+from tests.harness.process import free_port
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import pytest
 
 from jackfield.cli.target import accepts, local_key, local_url
 from jackfield.settings import load_local
+from tests.harness.process import free_port
 from tests.sdk.server import refuses, says, serving
-from tests.stories.gateway import free_port
 
 KEYS = """
 [auth.keys.reader]

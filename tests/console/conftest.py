@@ -15,7 +15,7 @@ from jackfield.store import open_store
 from jackfield.store import space_moves as space_tx
 from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
-from tests.stories.gateway import RunningGateway, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 
 MANY = 5_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from tests.stories.gateway import RunningGateway
+from tests.harness.process import RunningGateway
 
 READER_KEY, HUSAM_KEY, MIA_KEY = "reader-key-0123456789", "husam-key-0123456789", "mia-key-012345678901"
 ADMIN = {"JACKFIELD_ADMIN_KEY": "admin-key-0123456789"}

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console.scene import HUSAM_KEY, execute, say
 from tests.console.visitor import Visitor
-from tests.stories.gateway import RunningGateway
+from tests.harness.process import RunningGateway
 
 Visit = Callable[..., Visitor]
 

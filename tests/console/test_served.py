@@ -7,7 +7,7 @@ import pytest
 
 from jackfield.console.api import is_built
 from tests.console.scene import HUSAM_KEY
-from tests.stories.gateway import RunningGateway
+from tests.harness.process import RunningGateway
 
 needs_built = pytest.mark.skipif(
     not is_built(), reason="the console is not built: install Node.js 20 or newer, then make console"

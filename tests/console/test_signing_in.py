@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.console.scene import HUSAM_KEY, READER_KEY, execute
 from tests.console.visitor import Visitor, printed_link
-from tests.stories.gateway import RunningGateway
+from tests.harness.process import RunningGateway
 
 Visit = Callable[..., Visitor]
 

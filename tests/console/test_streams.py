@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 
 from tests.console.scene import ADMIN, CONFIG, FILES, HUSAM_KEY, STORY, messages, say
 from tests.console.visitor import Visitor
+from tests.harness.process import RunningGateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, start_gateway
 
 Visit = Callable[..., Visitor]
 FEW_WORDS = "word0 word1 word2"

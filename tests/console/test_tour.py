@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.visitor import Visitor, printed_link
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, running_gateway
 
 Visit = Callable[..., Visitor]
 DEMO = Path(__file__).parents[2] / "examples/demo"

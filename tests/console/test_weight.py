@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 from tests.console.conftest import MANY
 from tests.console.scene import HUSAM_KEY, say
 from tests.console.visitor import Visitor
-from tests.stories.gateway import RunningGateway
+from tests.harness.process import RunningGateway
 
 Visit = Callable[..., Visitor]
 Record = Callable[[str, object], None]

@@ -19,7 +19,8 @@ from jackfield.store.cycle_moves import Builtin, Consciousness, CycleRecord, Cyc
 from jackfield.store.pruning import prune
 from jackfield.store.scripts import Script, Sql
 from tests.requirement import requirement
-from tests.store.living import (
+from tests.store.calls import a_call, a_waiting_call, decoded
+from tests.store.cycles import (
     RECORD,
     all_that_is_kept,
     as_if_of,
@@ -35,7 +36,6 @@ from tests.store.living import (
     tell,
     woken,
 )
-from tests.store.making import a_call, a_waiting_call, decoded
 
 HOUR_MS = 3_600_000
 

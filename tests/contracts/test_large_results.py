@@ -20,7 +20,7 @@ from jackfield.store.large_results import result_page, whole_result
 from jackfield.store.pruning import prune
 from jackfield.store.scripts import Sql
 from tests.contracts.stores import KINDS, a_store
-from tests.store.making import a_call, a_pending_call, a_waiting_call, decoded
+from tests.store.calls import a_call, a_pending_call, a_waiting_call, decoded
 
 LIMIT = 2_000
 VALUE = {"rows": ["ü€😀" * 10 for _ in range(500)]}

@@ -16,9 +16,9 @@ from jackfield.store import mind_moves as agent_tx
 from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.scripts import Script
-from tests.store.gathering import a_space, kinds, said
-from tests.store.living import RECORD, data_of, events_of, inbox_of, known, stepped, woken
-from tests.store.making import a_call
+from tests.store.calls import a_call
+from tests.store.cycles import RECORD, data_of, events_of, inbox_of, known, stepped, woken
+from tests.store.spaces import a_space, kinds, said
 
 HOUR_MS = 3_600_000
 

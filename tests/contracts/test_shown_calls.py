@@ -18,9 +18,9 @@ from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.scripts import WAKE
 from jackfield.store.space_rows import HIDDEN_ERROR
-from tests.store.gathering import a_space, kinds, metadata_of, said, told
-from tests.store.living import RECORD, as_if_of, events_of, run, stepped, taken_over
-from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
+from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
+from tests.store.cycles import RECORD, as_if_of, events_of, run, stepped, taken_over
+from tests.store.spaces import a_space, kinds, metadata_of, said, told
 
 SHOWN: dict[str, Any] = {"agent": "ada", "space_id": "lobby", "shown": "whole", "tool": "chart"}
 ARGS = {"text": "hi"}

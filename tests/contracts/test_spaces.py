@@ -15,8 +15,8 @@ from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import space_moves as space_tx
 from jackfield.store.pruning import MESSAGES_KEPT, prune
 from tests.requirement import requirement
-from tests.store.gathering import ADA, HUSAM, a_space, kinds, metadata_of, said, told
-from tests.store.living import RECORD, data_of, events_of, run
+from tests.store.cycles import RECORD, data_of, events_of, run
+from tests.store.spaces import ADA, HUSAM, a_space, kinds, metadata_of, said, told
 
 BOB = Sender("bob", "Bob", "agent")
 

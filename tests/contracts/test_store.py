@@ -18,7 +18,7 @@ from jackfield.store.moves import Claim
 from jackfield.store.pruning import prune
 from jackfield.store.scripts import Sql
 from tests.requirement import requirement
-from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
+from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded
 
 HOUR_MS = 3_600_000
 

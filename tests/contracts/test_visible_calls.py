@@ -11,7 +11,7 @@ from jackfield.store import CallFilter, Store, open_store
 from jackfield.store import gateways as gateway_tx
 from jackfield.store import moves as call_tx
 from jackfield.store.call_list import call_page
-from tests.store.making import a_call, a_call_for_approval, a_pending_call, a_waiting_call
+from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
 CALLS = {
     "own": a_call(principal="me", tool="add"),

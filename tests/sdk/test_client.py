@@ -24,8 +24,8 @@ from jackfield.sdk import (
     ToolNotFound,
     ToolsChanged,
 )
+from tests.harness.process import free_port
 from tests.sdk.server import BreakingServer, ScriptedGateway, refuses, says, streams
-from tests.stories.gateway import free_port
 
 EXECUTE = "/api/v1/tools/add/execute"
 DONE = {

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from jackfield.sdk import AlreadyResolved, CallNotFound, Client, Expired, GatewayUnreachable, Receipt
+from tests.harness.process import free_port
 from tests.sdk.server import Handler, ScriptedGateway, refuses, says, streams, until
-from tests.stories.gateway import free_port
 
 RECORD = "/api/v1/calls/call_1"
 RESULTS = "/api/runs/run_1/tool-results"

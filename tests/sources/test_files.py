@@ -13,7 +13,7 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import ToolKind
 from jackfield.sources.files import files_source
 from jackfield.sources.supervisor import SourceRegistry, SourceState
-from tests.calls.house import OPS
+from tests.calls.harness import OPS
 from tests.requirement import requirement
 from tests.sources.toolbox import BOUND, Toolbox
 

@@ -21,10 +21,10 @@ from jackfield.store import inboxes as inbox_tx
 from jackfield.store.cycle_moves import Cycle as StoredCycle
 from jackfield.store.cycle_moves import CycleRecord, StepCall, cycle_from
 from tests.store import cycle_protocol
-from tests.store.drawn_moves import BEGINNINGS, GATEWAYS, MOST_OPEN, OFF_BY, PICK, SPANS, STEPS, VIA
-from tests.store.living import over
-from tests.store.playing import Bench, Sight, a_bench, cycle_of, searching, spoil, to_call, to_outcome
+from tests.store.cycles import over
 from tests.store.protocol import FINAL, Cycle, Row
+from tests.store.replay import Bench, Sight, a_bench, cycle_of, searching, spoil, to_call, to_outcome
+from tests.store.strategies import BEGINNINGS, GATEWAYS, MOST_OPEN, OFF_BY, PICK, SPANS, STEPS, VIA
 from tests.store.test_moves_machine import Moves
 
 STORES = {"memory": 30, "sqlite": 15, "postgres": 12}

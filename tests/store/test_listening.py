@@ -10,7 +10,7 @@ from jackfield.model.call import CallStatus, done
 from jackfield.store import listening
 from jackfield.store import moves as call_tx
 from jackfield.store.postgres import PostgresStore
-from tests.store.making import a_waiting_call
+from tests.store.calls import a_waiting_call
 from tests.store.shared_postgres import listening_pids
 
 if TYPE_CHECKING:

@@ -30,7 +30,23 @@ from jackfield.store import gateways as gateway_tx
 from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.store import cycle_protocol, protocol
-from tests.store.drawn_moves import (
+from tests.store.protocol import CALL_MOVES, FINAL, Row, World
+from tests.store.replay import (
+    EPOCH,
+    Bench,
+    Sight,
+    a_bench,
+    events_from,
+    from_store,
+    is_shown,
+    play,
+    searching,
+    slot_in,
+    spoil,
+    to_call,
+    to_outcome,
+)
+from tests.store.strategies import (
     AGENTS,
     BEGINNINGS,
     CLIENTS,
@@ -48,22 +64,6 @@ from tests.store.drawn_moves import (
     VALUES,
     VIA,
 )
-from tests.store.playing import (
-    EPOCH,
-    Bench,
-    Sight,
-    a_bench,
-    events_from,
-    from_store,
-    is_shown,
-    play,
-    searching,
-    slot_in,
-    spoil,
-    to_call,
-    to_outcome,
-)
-from tests.store.protocol import CALL_MOVES, FINAL, Row, World
 
 STORES = {"memory": 50, "sqlite": 40, "postgres": 30}
 """Each store, and how many plays it gets."""

@@ -12,7 +12,7 @@ from jackfield.store import moves as call_tx
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script
 from tests.postgres import PostgresServer
-from tests.store.making import a_call, a_waiting_call, decoded
+from tests.store.calls import a_call, a_waiting_call, decoded
 from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
 
 if TYPE_CHECKING:

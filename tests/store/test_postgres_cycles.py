@@ -14,8 +14,8 @@ from jackfield.store import moves as call_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.moves import Moved
 from jackfield.store.postgres import PostgresStore
-from tests.store.living import RECORD, inbox_of, run, stepped, tell, woken
-from tests.store.making import a_call, a_waiting_call
+from tests.store.calls import a_call, a_waiting_call
+from tests.store.cycles import RECORD, inbox_of, run, stepped, tell, woken
 from tests.store.shared_postgres import until_waiting
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script, Sql
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.store.gathering import a_space, kinds, said
-from tests.store.living import RECORD, inbox_of, stepped, woken
-from tests.store.making import a_call, a_pending_call, a_waiting_call
+from tests.store.calls import a_call, a_pending_call, a_waiting_call
+from tests.store.cycles import RECORD, inbox_of, stepped, woken
 from tests.store.shared_postgres import deadlocks, until_waiting
+from tests.store.spaces import a_space, kinds, said
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -17,10 +17,10 @@ from jackfield.store import moves as call_tx
 from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import StepCall
 from jackfield.store.postgres import PostgresStore
-from tests.store.gathering import HUSAM, a_space, kinds, metadata_of, said, told
-from tests.store.living import RECORD, events_of, inbox_of, known, stepped
-from tests.store.making import a_waiting_call
+from tests.store.calls import a_waiting_call
+from tests.store.cycles import RECORD, events_of, inbox_of, known, stepped
 from tests.store.shared_postgres import until_waiting
+from tests.store.spaces import HUSAM, a_space, kinds, metadata_of, said, told
 
 if TYPE_CHECKING:
     from tests.store.shared_postgres import Connection

@@ -19,9 +19,9 @@ from jackfield.store.call_list import call_page
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
+from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.store.making import a_call
-from tests.stories.gateway import eventually
+from tests.store.calls import a_call
 
 
 @pytest.fixture

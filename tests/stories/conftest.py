@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.stories.gateway import RunningGateway, default_gateway
+from tests.harness.process import RunningGateway, default_gateway
 from tests.stories.responses import Sdk, Tap, actor_gateway, tapped
 
 

@@ -11,7 +11,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.stories.gateway import clean_environment
+from tests.harness.process import clean_environment
 
 ERAS = ["legacy", "2026-07-28"]
 LATER = 'def newcomer() -> str:\n    """Came later."""\n    return "here I am"\n'

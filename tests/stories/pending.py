@@ -22,8 +22,8 @@ import httpx2
 
 from jackfield.protocol.sse import EventParser, ServerEvent
 from tests import waiting
+from tests.harness.api import Api, key_of, open_api
 from tests.waiting import PATIENCE
-from tests.web.house import House, key_of, open_house
 
 T = TypeVar("T")
 WITHIN = PATIENCE
@@ -133,15 +133,15 @@ async def nested(ctx: object) -> object:
 
 
 @contextmanager
-def pending_house(folder: Path, *, extra: str = "") -> Generator[House]:
-    with open_house(folder, extra=CONFIG + extra, files={"pending/pending.py": TOOLS}) as house:
+def pending_house(folder: Path, *, extra: str = "") -> Generator[Api]:
+    with open_api(folder, extra=CONFIG + extra, files={"pending/pending.py": TOOLS}) as house:
         yield house
 
 
 class Desk:
     """An asynchronous client of one house."""
 
-    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
+    def __init__(self, house: Api, client: httpx2.AsyncClient) -> None:
         self.house = house
         self.client = client
 
@@ -211,7 +211,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(house: House) -> AsyncIterator[Desk]:
+async def desk(house: Api) -> AsyncIterator[Desk]:
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(base_url=house.gateway.url, timeout=30, limits=limits) as client:
         yield Desk(house, client)
@@ -266,7 +266,7 @@ async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 @asynccontextmanager
-async def stream(house: House, path: str, *, key: str, **params: Any) -> AsyncIterator[Frames]:
+async def stream(house: Api, path: str, *, key: str, **params: Any) -> AsyncIterator[Frames]:
     """A stream of events on a connection of its own."""
     headers = {"x-api-key": key_of(key)}
     async with (
@@ -282,7 +282,7 @@ async def stream(house: House, path: str, *, key: str, **params: Any) -> AsyncIt
 
 
 @asynccontextmanager
-async def tool_server(house: House, *, key: str = "crm", **params: Any) -> AsyncIterator[Frames]:
+async def tool_server(house: Api, *, key: str = "crm", **params: Any) -> AsyncIterator[Frames]:
     """A connected tool server."""
     async with stream(house, "/api/tools/stream", key=key, **params) as frames:
         assert (await frames.next())["type"] == "connected"
@@ -292,7 +292,7 @@ async def tool_server(house: House, *, key: str = "crm", **params: Any) -> Async
 eventually = waiting.eventually_async
 
 
-async def hang_up_after(house: House, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:
+async def hang_up_after(house: Api, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:
     """Send a raw request, wait for `seen`, and close the connection without reading anything."""
     reader, writer = await asyncio.open_connection("127.0.0.1", house.gateway.port)
     writer.write(request)
@@ -305,7 +305,7 @@ async def hang_up_after(house: House, request: bytes, seen: Callable[[], Awaitab
         reader.feed_eof()
 
 
-def raw_execute(house: House, tool: str, *, key: str = "caller", accept: str = "*/*", **body: Any) -> bytes:
+def raw_execute(house: Api, tool: str, *, key: str = "caller", accept: str = "*/*", **body: Any) -> bytes:
     """An execute request as bytes."""
     content = json.dumps({"arguments": {}, **body}).encode()
     head = (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.stories.gateway import clean_environment, eventually, free_port
+from tests.harness.process import clean_environment, eventually, free_port
 
 FRUIT_SHOP = Path(__file__).parents[2] / "examples/provider/service.py"
 

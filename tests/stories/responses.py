@@ -1,7 +1,7 @@
 """Responses for stories: a gateway whose model plays a written dialogue, and a client whose every answer is checked.
 
 The client is the official SDK, unchanged; underneath it a tap copies what comes over the wire, so that each stream and
-each response object is also held against the schemas of Open Responses (`tests/web/responses/conformity.py`).
+each response object is also held against the schemas of Open Responses (`tests/responses/conformity.py`).
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 from openai import OpenAI
 
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway
-from tests.web.responses.conformity import check_resource, check_stream
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, running_gateway
+from tests.responses.conformity import check_resource, check_stream
 
 ADMIN_KEY = "key-of-the-operator"
 CALLER_KEY = "key-of-a-caller"

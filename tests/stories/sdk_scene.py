@@ -10,7 +10,7 @@ import httpx2
 
 from jackfield.sdk import CallRecord, Client, InboxEvent
 from tests import waiting
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway, start_gateway
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, running_gateway, start_gateway
 from tests.waiting import PATIENCE
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 
 from jackfield.protocol.sse import ServerEvent
+from tests.harness.api import Api, key_of, open_api
 from tests.stories.pending import Frames
-from tests.web.house import House, key_of, open_house
 
 CONFIRM_AND_CHART = """
 [[tools]]
@@ -58,7 +58,7 @@ inputSchema = { type = "object" }
 class Lobby:
     """The house, and words for what is done in one of its spaces, of which an agent is a member."""
 
-    def __init__(self, house: House, *, space: str = "lobby", agent: str = "ada") -> None:
+    def __init__(self, house: Api, *, space: str = "lobby", agent: str = "ada") -> None:
         self.house = house
         self.ask = house.ask
         self.space = space
@@ -139,7 +139,7 @@ class Followed:
 @contextmanager
 def open_lobby(folder: Path) -> Iterator[Lobby]:
     """A house with the space `lobby`, in which `ada`, an agent, is a member."""
-    with open_house(folder, extra=TOOLS) as house:
+    with open_api(folder, extra=TOOLS) as house:
         yield Lobby(house)
 
 

@@ -18,11 +18,11 @@ from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import inboxes as inbox_tx
 from jackfield.store import mind_moves as agent_tx
 from jackfield.store import open_store
+from tests.harness.process import RunningGateway, free_port, start_gateway
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, free_port, start_gateway
-from tests.stories.mortal import eventually
-from tests.stories.village import inbox_of, village
+from tests.stories.agents import agents_gateway, inbox_of
+from tests.stories.killable import eventually
 
 KEY = "key-of-the-crash"
 AGENT = '[agents.ada]\nmodel = "mind"\nspaces = ["home"]\n'
@@ -131,7 +131,7 @@ async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
     tmp_path: Path, postgres_url: str, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="jackfield.agents")
-    async with village(tmp_path / "slow", SCRIPT, AGENT, store=postgres_url) as slow:
+    async with agents_gateway(tmp_path / "slow", SCRIPT, AGENT, store=postgres_url) as slow:
         await slow.say("home", "task")
 
         async def has_begun() -> bool:
@@ -139,7 +139,7 @@ async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
 
         await eventually(has_begun)
         quick = SCRIPT.replace("wait = 1.5", "wait = 0")
-        async with village(tmp_path / "quick", quick, AGENT, store=postgres_url) as other:
+        async with agents_gateway(tmp_path / "quick", quick, AGENT, store=postgres_url) as other:
             late = f"UPDATE gateways SET alive_until = 0 WHERE id = '{slow.gateway.id}'"
             postgres_server.run(late, database="swept")
             cycle = await other.cycle("ada", 1)
@@ -167,7 +167,7 @@ say = "I know."
 """
     url = f"sqlite:///{tmp_path / 'three.db'}"
     await _died_three_times(url, tmp_path)
-    async with village(tmp_path, script, AGENT, store=url) as place:
+    async with agents_gateway(tmp_path, script, AGENT, store=url) as place:
         first = await place.cycle("ada", 1, status=CycleStatus.FAILED)
         assert (first.tries, first.reason) == (4, "Its gateway stopped 3 times in the middle of it.")
         second = await place.cycle("ada", 2)
@@ -204,7 +204,7 @@ async def test_a_cycle_that_was_opened_here_and_is_lived_by_nobody_is_picked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store may fail after it has written: then the gateway has a cycle that it does not know of."""
-    async with village(tmp_path, '[otherwise]\nsay = "Here."\n', AGENT) as place:
+    async with agents_gateway(tmp_path, '[otherwise]\nsay = "Here."\n', AGENT) as place:
         with monkeypatch.context() as deaf:
             deaf.setattr(place.gateway.household, "wake", lambda _: None)
             await place.say("home", "task")
@@ -221,14 +221,14 @@ async def test_a_gateway_that_stops_leaves_its_cycles_to_the_next_which_goes_on_
 ) -> None:
     """What is on record is not asked for again, and not done again."""
     url = f"sqlite:///{tmp_path / 'two.db'}"
-    async with village(tmp_path, SCRIPT, AGENT, store=url) as place:
+    async with agents_gateway(tmp_path, SCRIPT, AGENT, store=url) as place:
         await place.say("home", "task")
 
         async def has_begun() -> bool:
             return len(await place.messages("home")) == 2
 
         await eventually(has_begun)
-    async with village(tmp_path, SCRIPT.replace("wait = 1.5", "wait = 0"), AGENT, store=url) as place:
+    async with agents_gateway(tmp_path, SCRIPT.replace("wait = 1.5", "wait = 0"), AGENT, store=url) as place:
         cycle = await place.cycle("ada", 1)
         assert (cycle.tries, cycle.summary) == (2, "Over.")
         assert [message["content"] for message in await place.messages("home")] == ["task", "began"]

@@ -19,7 +19,7 @@ from jackfield.store import mind_moves as agent_tx
 from jackfield.store import scripts
 from jackfield.store import space_moves as space_tx
 from tests.sources.mcp.scene import http_server
-from tests.stories.village import eventually, inbox_of, outputs_of, told, village
+from tests.stories.agents import agents_gateway, eventually, inbox_of, outputs_of, told
 
 ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'
 DONE = '[otherwise]\nsay = "Done."\n'
@@ -31,7 +31,7 @@ def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_agent_that_nobody_told_this_gateway_of_wakes_all_the_same(tmp_path: Path) -> None:
-    async with village(tmp_path, DONE, ADA) as place:
+    async with agents_gateway(tmp_path, DONE, ADA) as place:
         book = place.gateway.agents
         book._personas.clear()  # as if its making had never been told here
         await place.trigger("ada")
@@ -40,7 +40,7 @@ async def test_an_agent_that_nobody_told_this_gateway_of_wakes_all_the_same(tmp_
 
 
 async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(tmp_path: Path) -> None:
-    async with village(tmp_path, DONE, ADA) as place:
+    async with agents_gateway(tmp_path, DONE, ADA) as place:
         made = await place.client.post("/api/agents", json={"id": "bob", "model": "mind", "instructions": "Old."})
         assert made.status_code == 201
         book, first = place.gateway.agents, place.gateway.agents.get("bob")
@@ -58,7 +58,7 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
 
 async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_namesake(tmp_path: Path) -> None:
     script = '[[turns]]\nsay = "Old thoughts."\nwait = 0.3\n' + DONE
-    async with village(tmp_path, script, ADA) as place:
+    async with agents_gateway(tmp_path, script, ADA) as place:
         await place.client.post("/api/agents", json={"id": "bob", "model": "mind"})
         await place.trigger("bob")
         cycle = await place.begun("bob")
@@ -80,7 +80,7 @@ async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but
     async def gives_in(*_: object, **__: object) -> None:
         raise OSError("a fault of ours")
 
-    async with village(tmp_path, DONE, ADA) as place:
+    async with agents_gateway(tmp_path, DONE, ADA) as place:
         household = place.gateway.household
         see_through = household._see_through
         monkeypatch.setattr(household, "_see_through", gives_in)
@@ -109,7 +109,7 @@ fail = { status = 500, message = "broken" }
 [otherwise]
 calls = [{ tool = "get_plans", arguments = {} }]
 """
-    async with village(tmp_path, script, ADA + "max_steps = 3\n") as place:
+    async with agents_gateway(tmp_path, script, ADA + "max_steps = 3\n") as place:
         await place.trigger("ada")
         cycle = await place.cycle("ada")
         assert len(await place.calls(cycle)) == 3
@@ -121,7 +121,7 @@ calls = [{ tool = "get_plans", arguments = {} }]
 async def test_a_plan_from_the_edge_of_time_is_refused_and_the_cycle_goes_on(tmp_path: Path, when: str) -> None:
     plans = f'{{ plans = [{{ name = "p", scheduledAt = "{when}" }}] }}'
     script = f'[[turns]]\ncalls = [{{ tool = "set_plans", arguments = {plans} }}]\n' + DONE
-    async with village(tmp_path, script, ADA) as place:
+    async with agents_gateway(tmp_path, script, ADA) as place:
         await place.trigger("ada")
         await place.cycle("ada")
         assert told(place.requests[-1], "set_plans")["success"] is False
@@ -145,7 +145,7 @@ calls = [
 """
         + DONE
     )
-    async with village(tmp_path, script, ADA) as place:
+    async with agents_gateway(tmp_path, script, ADA) as place:
         await place.store.write(partial(agent_tx.set_memories, "ada", [(f"k{n}", "v") for n in range(MOST_KEPT)]))
         await place.store.write(partial(agent_tx.set_goals, "ada", [GoalDraft(description="g")] * MOST_KEPT))
         await place.store.write(
@@ -182,7 +182,7 @@ name = "far"
 url = "{server.url}"
 transport = "http"
 """
-        async with village(tmp_path, DONE, config) as place:
+        async with agents_gateway(tmp_path, DONE, config) as place:
             lent = place.gateway.panel._lent
 
             async def nothing_is_lent() -> bool:
@@ -206,7 +206,7 @@ url = "{server.url}?word=sesame-1"
 transport = "http"
 headers = {{ Authorization = "Bearer sesame-2" }}
 """
-        async with village(tmp_path, DONE, config) as place:
+        async with agents_gateway(tmp_path, DONE, config) as place:
             kept = await place.store.read(partial(agent_tx.get_agent, "ada"))
             assert kept is not None
             assert "sesame" not in kept.definition
@@ -231,7 +231,7 @@ calls = [{ tool = "send_message", arguments = { text = "Good morning." } }]
 """
         + DONE
     )
-    async with village(tmp_path, script, ADA) as place:
+    async with agents_gateway(tmp_path, script, ADA) as place:
         await place.client.post("/api/spaces", json={"id": "secret"})
         await place.trigger("ada")
         cycle = await place.cycle("ada")
@@ -247,7 +247,7 @@ calls = [{ tool = "send_message", arguments = { text = "Good morning." } }]
 
 
 async def test_what_a_service_says_has_a_size(tmp_path: Path) -> None:
-    async with village(tmp_path, DONE, ADA) as place:
+    async with agents_gateway(tmp_path, DONE, ADA) as place:
         path = "/api/agents/ada/trigger"
         answer = await place.client.post(path, json={"serviceName": "s", "payload": "x" * MOST_PAYLOAD})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, "payload")
@@ -260,15 +260,15 @@ async def test_what_a_service_says_has_a_size(tmp_path: Path) -> None:
 async def test_an_agent_that_the_config_no_longer_has_is_not_seen_at_work_for_ever(tmp_path: Path) -> None:
     script = '[[turns]]\nwhen = { user = "Hello" }\nsay = "Hm."\nwait = 60\n' + DONE
     store = f"sqlite:///{tmp_path}/house.db"
-    async with village(tmp_path, script, ADA, store=store) as place:
+    async with agents_gateway(tmp_path, script, ADA, store=store) as place:
         await place.say("home", "Hello")
         cycle = await place.begun("ada")
-    async with village(tmp_path, DONE, "", store=store) as place:
+    async with agents_gateway(tmp_path, DONE, "", store=store) as place:
         over = await place.store.read(partial(cycle_tx.get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The config no longer has the agent.")
         assert await place.store.read(partial(space_tx.presence_in, "home")) == []
-    async with village(tmp_path, DONE, ADA, store=store) as place:
+    async with agents_gateway(tmp_path, DONE, ADA, store=store) as place:
         await place.cycle("ada", 2)
         assert '[Husam: "Hello"]' in inbox_of(place.requests[-1])
 
@@ -291,7 +291,7 @@ say = "Answered."
 
 
 async def test_an_agent_outside_that_answers_an_agent_here_is_stopped_too_and_people_are_told(tmp_path: Path) -> None:
-    async with village(tmp_path, REPLIES, ADA + BOT) as place:
+    async with agents_gateway(tmp_path, REPLIES, ADA + BOT) as place:
         member = {"entityId": "bot", "kind": "agent"}
         assert (await place.client.post("/api/spaces/home/members", json=member)).status_code == 201
         headers = {"x-api-key": "bot-key-0123456789"}

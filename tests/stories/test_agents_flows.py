@@ -12,7 +12,7 @@ from jackfield.model.call import CallStatus
 from jackfield.model.items import Message, text_of
 from jackfield.store import space_moves as space_tx
 from tests.requirement import requirement
-from tests.stories.village import Village, eventually, inbox_of, outputs_of, told, village
+from tests.stories.agents import AgentsGateway, agents_gateway, eventually, inbox_of, outputs_of, told
 
 CONFIG = """
 [agents.concierge]
@@ -142,7 +142,7 @@ FILES = {"tools/hotel.py": TOOLS, "porter.toml": PORTER}
 
 @pytest.fixture
 async def place(tmp_path: Path) -> Any:
-    async with village(tmp_path, SCRIPT, CONFIG, files=FILES) as made:
+    async with agents_gateway(tmp_path, SCRIPT, CONFIG, files=FILES) as made:
         yield made
 
 
@@ -166,7 +166,7 @@ def tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ids=["confirm", "reject"],
 )
 async def test_a_confirmation_is_asked_for_in_one_cycle_and_acted_on_in_the_next(
-    place: Village, result: dict[str, bool], says: str
+    place: AgentsGateway, result: dict[str, bool], says: str
 ) -> None:
     await place.say("lobby", "Book a hotel in Tokyo")
     first = await place.cycle("concierge", 1)
@@ -206,7 +206,7 @@ async def test_a_confirmation_is_asked_for_in_one_cycle_and_acted_on_in_the_next
     "CON-spaces-call-message",
 )
 async def test_a_confirmation_is_one_message_that_waits_for_a_person_and_is_complete_with_the_answer(
-    place: Village,
+    place: AgentsGateway,
 ) -> None:
     await place.say("lobby", "Book a hotel in Tokyo")
     await place.cycle("concierge", 1)
@@ -231,7 +231,7 @@ async def test_a_confirmation_is_one_message_that_waits_for_a_person_and_is_comp
 
 
 @requirement("SPACE-sync-flow-inline", "SPACE-results-waiting-skips")
-async def test_a_result_within_the_timeout_is_read_in_the_same_cycle(place: Village) -> None:
+async def test_a_result_within_the_timeout_is_read_in_the_same_cycle(place: AgentsGateway) -> None:
     await place.say("lobby", "Look up active projects")
     call = await place.call_of("fetchExternalData", agent="concierge")
     assert await place.answer(call, {"count": 3}) == "inline"
@@ -242,7 +242,7 @@ async def test_a_result_within_the_timeout_is_read_in_the_same_cycle(place: Vill
 
 
 @requirement("SPACE-sync-flow-agent-informed", "SPACE-sync-flow-late-inbox", "SPACE-cycle-next-inbox")
-async def test_after_a_timeout_the_cycle_goes_on_and_the_late_result_opens_the_next(place: Village) -> None:
+async def test_after_a_timeout_the_cycle_goes_on_and_the_late_result_opens_the_next(place: AgentsGateway) -> None:
     await place.say("lobby", "Look up active projects")
     first = await place.cycle("concierge", 1)
     [call] = [call for call in await place.calls(first) if call.tool == "fetchExternalData"]
@@ -258,7 +258,7 @@ async def test_after_a_timeout_the_cycle_goes_on_and_the_late_result_opens_the_n
 
 
 @requirement("SPACE-example-chart-rendered", "SPACE-visible-posted", "SPACE-event-done", "SPACE-message-render-by-name")
-async def test_a_chart_is_drawn_in_the_space_at_once(place: Village) -> None:
+async def test_a_chart_is_drawn_in_the_space_at_once(place: AgentsGateway) -> None:
     await place.say("lobby", "Draw a chart")
     cycle = await place.cycle("concierge", 1)
     assert told(place.requests[-1], "displayChart") == {"success": True, "args": {"bars": [1, 2]}}
@@ -280,7 +280,7 @@ async def test_a_chart_is_drawn_in_the_space_at_once(place: Village) -> None:
 @requirement("SPACE-visible-no-space-error", "SPACE-visible-no-space-not-run", "SPACE-principle-visible-needs-space")
 @pytest.mark.parametrize("asked", ["chart without a space", "chart after leaving"])
 async def test_a_visible_tool_outside_of_all_spaces_is_refused_and_neither_run_nor_shown(
-    place: Village, asked: str
+    place: AgentsGateway, asked: str
 ) -> None:
     await place.say("lobby", asked)
     cycle = await place.cycle("concierge", 1)
@@ -294,7 +294,7 @@ async def test_a_visible_tool_outside_of_all_spaces_is_refused_and_neither_run_n
 
 
 @requirement("SPACE-visible-correct-space", "SPACE-no-space-id-parameter")
-async def test_a_visible_call_appears_in_the_space_that_was_entered_last_and_in_no_other(place: Village) -> None:
+async def test_a_visible_call_appears_in_the_space_that_was_entered_last_and_in_no_other(place: AgentsGateway) -> None:
     await place.say("lobby", "Chart in the bar")
     await place.cycle("concierge", 1)
     assert tool_messages(await place.messages("lobby")) == []
@@ -304,7 +304,7 @@ async def test_a_visible_call_appears_in_the_space_that_was_entered_last_and_in_
 
 
 @requirement("SPACE-invisible-silent", "SPACE-invisible-agent-only", "SPACE-field-visible", "SPACE-builtin-invisible")
-async def test_an_invisible_call_and_a_built_in_one_leave_nothing_in_the_space(place: Village) -> None:
+async def test_an_invisible_call_and_a_built_in_one_leave_nothing_in_the_space(place: AgentsGateway) -> None:
     await place.say("lobby", "Book a hotel in Tokyo")
     await place.cycle("concierge", 1)
     await place.answer(await place.call_of("confirmAction", agent="concierge"), {"confirmed": True})
@@ -318,7 +318,7 @@ async def test_an_invisible_call_and_a_built_in_one_leave_nothing_in_the_space(p
 
 
 @requirement("SPACE-message-send-triggers", "SPACE-message-no-trigger", "SPACE-message-same-pipeline")
-async def test_what_an_agent_says_wakes_the_others_and_what_it_shows_does_not(place: Village) -> None:
+async def test_what_an_agent_says_wakes_the_others_and_what_it_shows_does_not(place: AgentsGateway) -> None:
     said = await place.say("lobby", "Draw a chart")
     await place.cycle("concierge", 1)
     await place.settled()
@@ -336,7 +336,7 @@ async def test_what_an_agent_says_wakes_the_others_and_what_it_shows_does_not(pl
 
 
 @requirement("SPACE-message-no-trigger")
-async def test_an_answer_to_a_visible_call_reaches_the_agent_that_asked_and_no_other(place: Village) -> None:
+async def test_an_answer_to_a_visible_call_reaches_the_agent_that_asked_and_no_other(place: AgentsGateway) -> None:
     await place.say("lobby", "Book a hotel in Tokyo")
     await place.cycle("concierge", 1)
     await place.settled()
@@ -347,7 +347,7 @@ async def test_an_answer_to_a_visible_call_reaches_the_agent_that_asked_and_no_o
     assert await place.inbox("porter") == before
 
 
-async def test_an_agent_at_work_is_seen_where_it_was_spoken_to_until_its_cycle_is_over(place: Village) -> None:
+async def test_an_agent_at_work_is_seen_where_it_was_spoken_to_until_its_cycle_is_over(place: AgentsGateway) -> None:
     await place.say("lobby", "Look up active projects")
     call = await place.call_of("fetchExternalData", agent="concierge")
     present = await place.store.read(partial(space_tx.presence_in, "lobby"))
@@ -362,7 +362,7 @@ async def test_an_agent_at_work_is_seen_where_it_was_spoken_to_until_its_cycle_i
 
 
 @requirement("SPACE-builtin-skip")
-async def test_an_agent_with_nothing_to_do_skips_and_its_model_is_asked_once(place: Village) -> None:
+async def test_an_agent_with_nothing_to_do_skips_and_its_model_is_asked_once(place: AgentsGateway) -> None:
     await place.say("lobby", "Lovely weather")
     cycle = await place.cycle("concierge", 1)
     await place.settled()
@@ -389,7 +389,7 @@ calls = [{ tool = "bookHotel", arguments = { city = "Oslo" } }]
 [otherwise]
 say = "Noted."
 """
-    async with village(tmp_path, script, config, files=FILES) as place:
+    async with agents_gateway(tmp_path, script, config, files=FILES) as place:
         await place.trigger("concierge")
         await place.cycle("concierge", 1)
         call = await place.call_of("bookHotel", agent="concierge")
@@ -402,7 +402,7 @@ say = "Noted."
 
 
 @pytest.mark.parametrize("ending", ["rejected", "cancelled"])
-async def test_a_pending_call_that_comes_to_nothing_tells_its_agent_why(place: Village, ending: str) -> None:
+async def test_a_pending_call_that_comes_to_nothing_tells_its_agent_why(place: AgentsGateway, ending: str) -> None:
     await place.say("lobby", "Book a hotel in Tokyo")
     await place.cycle("concierge", 1)
     call = await place.call_of("confirmAction", agent="concierge")
@@ -434,7 +434,7 @@ calls = [
 [otherwise]
 say = "Noted."
 """
-    async with village(tmp_path, script, CONFIG, files=FILES) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files=FILES) as place:
         await place.trigger("concierge")
         await place.cycle("concierge", 1)
         assert "question" in dict(outputs_of(place.requests[-1]))["confirmAction"]

@@ -12,8 +12,8 @@ from jackfield.agents import own_servers
 from jackfield.model.call import Call, CallStatus
 from jackfield.store import moves as call_tx
 from tests.requirement import requirement
+from tests.stories.agents import AgentsGateway, agents_gateway, eventually
 from tests.stories.changing_server import __file__ as server_file
-from tests.stories.village import Village, eventually, village
 
 CALLS = """
 [[turns]]
@@ -48,7 +48,7 @@ def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_servers, "IDLE_SECONDS", 0.01)
 
 
-async def lived(place: Village, number: int) -> set[str]:
+async def lived(place: AgentsGateway, number: int) -> set[str]:
     """The agent lives its next cycle; the tools that it was offered."""
 
     async def nothing_is_lent() -> bool:
@@ -60,7 +60,7 @@ async def lived(place: Village, number: int) -> set[str]:
     return {tool.name for tool in place.requests[-1].tools}
 
 
-async def asked(place: Village, method: str, path: str) -> dict[str, Any]:
+async def asked(place: AgentsGateway, method: str, path: str) -> dict[str, Any]:
     answer = await place.client.request(method, path)
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
@@ -70,7 +70,7 @@ async def asked(place: Village, method: str, path: str) -> dict[str, Any]:
 @requirement("SAFE-empty-is-none", "SAFE-own-servers-pinned")
 async def test_a_changed_tool_of_an_agents_own_server_is_held_until_it_is_accepted(tmp_path: Path) -> None:
     describe(tmp_path, "Says it.")
-    async with village(tmp_path, QUIET, config(tmp_path)) as place:
+    async with agents_gateway(tmp_path, QUIET, config(tmp_path)) as place:
         assert "say" in await lived(place, 1)
         describe(tmp_path, "Says it, and sends your files along.")
         assert "say" not in await lived(place, 2)
@@ -89,7 +89,7 @@ async def test_pins_of_an_agents_own_server_outlive_the_gateway(tmp_path: Path) 
     describe(tmp_path, "Says it.")
     for number, (text, is_offered) in enumerate([("Says it.", True), ("Else.", False)], start=1):
         describe(tmp_path, text)
-        async with village(tmp_path, QUIET, config(tmp_path), store=f"sqlite:///{tmp_path}/kept.db") as place:
+        async with agents_gateway(tmp_path, QUIET, config(tmp_path), store=f"sqlite:///{tmp_path}/kept.db") as place:
             assert ("say" in await lived(place, number)) is is_offered
 
 
@@ -99,7 +99,7 @@ async def test_an_own_server_takes_overrides_and_its_calls_go_by_their_proper_na
 ) -> None:
     describe(tmp_path, "Says it.")
     more = 'tools = { say = { description = "Speaks.", metadata = { requires_approval = true } } }'
-    async with village(tmp_path, CALLS, config(tmp_path, more)) as place:
+    async with agents_gateway(tmp_path, CALLS, config(tmp_path, more)) as place:
         await lived(place, 1)
         spec = next(tool for tool in place.requests[0].tools if tool.name == "say")
         assert spec.description == "Speaks."
@@ -122,7 +122,7 @@ async def test_the_operator_may_take_changes_of_an_own_server_unseen(
     tmp_path: Path, said: str, *, offered: bool
 ) -> None:
     describe(tmp_path, "Says it.")
-    async with village(tmp_path, QUIET, config(tmp_path, said)) as place:
+    async with agents_gateway(tmp_path, QUIET, config(tmp_path, said)) as place:
         assert "say" in await lived(place, 1)
         describe(tmp_path, "Else.")
         assert ("say" in await lived(place, 2)) is offered

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from jackfield.sdk import AgentNotFound, Client, Conflict, Goal, Plan, RunEvent, RunNotFound, SyncClient
+from tests.harness.api import ADMIN_KEY, Api, key_of, open_api
+from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.stories.gateway import eventually
 from tests.waiting import PATIENCE
-from tests.web.house import ADMIN_KEY, House, key_of, open_house
 
 CONFIG = """
 [models.mind]
@@ -46,13 +46,13 @@ WITHIN = PATIENCE
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house"), extra=CONFIG, files={"mind.toml": MIND}) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house"), extra=CONFIG, files={"mind.toml": MIND}) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(house: House) -> AsyncIterator[Client]:
+async def client(house: Api) -> AsyncIterator[Client]:
     async with Client(house.gateway.url, ADMIN_KEY) as made:
         yield made
 
@@ -73,7 +73,7 @@ async def the_rest(stream: AsyncIterator[RunEvent]) -> list[RunEvent]:
         return [event async for event in stream]
 
 
-def respond(house: House, *, key: str = "admin") -> dict[str, Any]:
+def respond(house: Api, *, key: str = "admin") -> dict[str, Any]:
     body = {"model": "mind", "input": "Hello", "tools": []}
     answer = house.ask("POST", "/v1/responses", key=key, json=body)
     assert answer.status_code == 200, answer.text
@@ -137,7 +137,7 @@ async def test_a_cycle_is_shown_with_its_events_steps_calls_and_usage(client: Cl
     assert 0 < step.usage["output_tokens"] < (run.output_tokens or 0)
 
 
-async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(house: House, client: Client) -> None:
+async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(house: Api, client: Client) -> None:
     first = respond(house)["id"]
     cycle = await begun(client, "anything")
     await the_rest(client.runs.stream(cycle))
@@ -152,7 +152,7 @@ async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(ho
     assert (await client.runs.list(agent="nobody")).runs == ()
 
 
-async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(house: House, client: Client) -> None:
+async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(house: Api, client: Client) -> None:
     made = respond(house)
     run = await client.runs.get(made["id"])
     assert (run.kind, run.status, run.response) == ("response", "completed", made)
@@ -166,7 +166,7 @@ async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(hou
     assert [event.type for event in events] == ["connected", "tool.started", "tool.ready", "tool.error", "run.failed"]
 
 
-async def test_a_key_sees_its_own_runs_and_nobody_elses(house: House, client: Client) -> None:
+async def test_a_key_sees_its_own_runs_and_nobody_elses(house: Api, client: Client) -> None:
     mine = respond(house, key="caller")["id"]
     call = house.execute("add", {"a": 1}, key="caller").json()["run_id"]
     cycle = await begun(client, "anything")
@@ -185,13 +185,13 @@ async def test_a_key_sees_its_own_runs_and_nobody_elses(house: House, client: Cl
         await client.runs.get("run_0")
 
 
-def _status(house: House, path: str, *, key: str) -> int:
+def _status(house: Api, path: str, *, key: str) -> int:
     headers = {"x-api-key": key_of(key)}
     with httpx2.stream("GET", f"{house.gateway.url}{path}", headers=headers, timeout=WITHIN) as answer:
         return answer.status_code
 
 
-def test_the_blocking_client_makes_agents_and_knows_their_minds_and_runs(house: House) -> None:
+def test_the_blocking_client_makes_agents_and_knows_their_minds_and_runs(house: Api) -> None:
     with SyncClient(house.gateway.url, ADMIN_KEY) as client:
         made = client.agents.create("fay", model="mind", name="Fay", max_steps=4)
         assert (made.id, made.name, made.max_steps, made.origin, made.is_awake) == ("fay", "Fay", 4, "api", False)

@@ -19,7 +19,7 @@ from jackfield.model.times import iso_time
 from jackfield.store import mind_moves as agent_tx
 from jackfield.store import space_moves as space_tx
 from tests.requirement import requirement
-from tests.stories.village import Village, outputs_of, told, village
+from tests.stories.agents import AgentsGateway, agents_gateway, outputs_of, told
 
 SEED = {
     "enter_space",
@@ -79,7 +79,7 @@ say = "Done."
 async def did(folder: Path, *calls: tuple[str, dict[str, Any]], before: Any = None) -> "Deeds":
     """What ada is told when she makes these calls, one after the other in one step."""
     made = "[" + ", ".join(f'{{ tool = "{tool}", raw = {_toml(arguments)} }}' for tool, arguments in calls) + "]"
-    async with village(folder, SCRIPT.format(calls=made), CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(folder, SCRIPT.format(calls=made), CONFIG, files={"quiet.toml": QUIET}) as place:
         if before is not None:
             await before(place)
         await place.trigger("ada")
@@ -120,7 +120,7 @@ def _toml(arguments: dict[str, Any]) -> str:
     return msgspec.json.encode(msgspec.json.encode(arguments).decode()).decode()
 
 
-async def forty_messages(place: Village) -> None:
+async def forty_messages(place: AgentsGateway) -> None:
     for number in range(40):
         await place.store.write(
             partial(
@@ -133,13 +133,13 @@ async def forty_messages(place: Village) -> None:
         )
 
 
-async def a_strange_space(place: Village) -> None:
+async def a_strange_space(place: AgentsGateway) -> None:
     await place.store.write(partial(space_tx.create_space, "away", name="Away"))
 
 
 @requirement("SPACE-builtin-injected", "CON-agents-builtin-extra")
 async def test_every_agent_has_the_built_in_tools_without_a_word_of_config(tmp_path: Path) -> None:
-    async with village(tmp_path, QUIET, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, QUIET, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("bob")
         await place.cycle("bob", 1)
         quiet: Any = await place.gateway.models.get("quiet")
@@ -168,7 +168,7 @@ async def test_a_tool_of_the_config_cannot_take_the_place_of_a_built_in_one(tmp_
 async def test_an_agent_that_may_use_no_tool_still_has_the_built_in_ones(tmp_path: Path) -> None:
     forecast = CONFIG[CONFIG.rindex("[[tools]]") :]
     config = f'[agents.ada]\nmodel = "mind"\ntools = []\n[agents.all]\nmodel = "mind"\n{forecast}'
-    async with village(tmp_path, '[otherwise]\nsay = "Hm."\n', config) as place:
+    async with agents_gateway(tmp_path, '[otherwise]\nsay = "Hm."\n', config) as place:
         made = await place.client.post("/api/agents", json={"id": "eve", "model": "mind", "tools": []})
         assert made.status_code == 201, made.text
         for agent in ("ada", "eve"):
@@ -250,7 +250,7 @@ calls = [{ tool = "send_message", arguments = { text = "Am I still here?" } }]
 [otherwise]
 say = "Done."
 """
-    async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada", "enter")
         await place.cycle("ada", 1)
         await place.trigger("ada", "speak", event_id="evt_2")
@@ -322,7 +322,7 @@ arguments.goalIds = ["{result.goals.1.id}", "goal_of_another"]
 [otherwise]
 say = "Done."
 """
-    async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada")
         await place.cycle("ada", 1)
         answers = [msgspec.json.decode(text) for _, text in outputs_of(place.requests[-1])]
@@ -422,7 +422,7 @@ calls = [
 [otherwise]
 say = "Done."
 """
-    async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada")
         await place.cycle("ada", 1)
         answers = [msgspec.json.decode(text) for _, text in outputs_of(place.requests[-1])]
@@ -447,7 +447,7 @@ say = "Watered."
 [otherwise]
 say = "Planned."
 """
-    async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada")
         await place.cycle("ada", 1)
         [plan] = await place.store.read(partial(agent_tx.plans, "ada"))
@@ -472,7 +472,7 @@ calls = [{ tool = "peek_inbox", arguments = { count = 1 } }]
 [otherwise]
 say = "Seen."
 """
-    async with village(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, script, CONFIG, files={"quiet.toml": QUIET}) as place:
         await place.trigger("ada")
         await place.begun("ada")
         await place.trigger("ada", {"n": 1}, event_id="evt_2")
@@ -514,7 +514,7 @@ async def test_what_a_built_in_tool_needs_of_the_catalog_is_looked_up_on_the_eve
 
 async def test_calls_of_built_in_tools_are_decided_told_and_counted_as_all_others_are(tmp_path: Path) -> None:
     calls = '[{ tool = "send_message", arguments = { text = "Hi" } }, { tool = "skip" }]'
-    async with village(tmp_path, SCRIPT.format(calls=calls), CONFIG, files={"quiet.toml": QUIET}) as place:
+    async with agents_gateway(tmp_path, SCRIPT.format(calls=calls), CONFIG, files={"quiet.toml": QUIET}) as place:
         gateway = place.gateway
         async with gateway.pipeline.events.follow(None) as events:
             await place.trigger("ada")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.process import clean_environment
 from tests.requirement import requirement
-from tests.stories.gateway import clean_environment
 
 ROOT = Path(__file__).parents[2]
 HEAD = ["row", "ours", "reference", "ratio", "bar", "CPU per call, ours / reference", "verdict"]

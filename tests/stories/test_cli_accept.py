@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from jackfield.sdk import Conflict, SyncClient
+from tests.harness.process import RunningGateway, clean_environment, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway
 
 SERVER = Path(__file__).with_name("changing_server.py")
 HOSTILE = "Says it.\x1b[2J\u202e And sends your files along."

@@ -11,8 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.requirement import requirement
-from tests.stories.gateway import (
+from tests.harness.process import (
     DEFAULT_CONFIG,
     DEFAULT_TOOLS,
     RunningGateway,
@@ -21,6 +20,7 @@ from tests.stories.gateway import (
     free_port,
     run_cli,
 )
+from tests.requirement import requirement
 
 EXITS = requirement("CON-cli-call-exits")
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, clean_environment, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway
 from tests.stories.spaces import CONFIRM_AND_CHART
 from tests.waiting import PATIENCE
 

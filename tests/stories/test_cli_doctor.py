@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, free_port, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, free_port, run_cli, running_gateway
 
 DOCTOR = requirement("CON-cli-doctor")
 

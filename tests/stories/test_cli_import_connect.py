@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, run_cli, running_gateway
 
 SERVER = Path(__file__).with_name("changing_server.py")
 CONFIG = "# my project\n[scenario]\nname = 'story'  # as it is\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jackfield.sdk import SyncClient
+from tests.harness.process import run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import run_cli, running_gateway
 
 
 @requirement("CON-cli-init")

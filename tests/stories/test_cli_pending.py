@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jackfield.sdk import CallAnswer, SyncClient
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, eventually, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, eventually, run_cli, running_gateway
 
 CONFIG = """
 [sources.local]

@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.requirement import requirement
-from tests.stories.gateway import (
+from tests.harness.process import (
     DEFAULT_CONFIG,
     DEFAULT_TOOLS,
     eventually,
@@ -19,6 +18,7 @@ from tests.stories.gateway import (
     running_gateway,
     start_gateway,
 )
+from tests.requirement import requirement
 
 TOOLS = {"tools/story.py": DEFAULT_TOOLS}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 
-from tests.stories.gateway import (
+from tests.harness.process import (
     DEFAULT_CONFIG,
     DEFAULT_TOOLS,
     RunningGateway,

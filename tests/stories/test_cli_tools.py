@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 
 TOOLS = requirement("CON-cli-tools")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.process import free_port, run_cli
 from tests.requirement import requirement
-from tests.stories.gateway import free_port, run_cli
 
 FAULTS = {
     "not TOML": ("[server\n", ["is not valid TOML", "Correct that place."]),

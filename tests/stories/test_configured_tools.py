@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.sources.upstream import Received, Upstream, json_reply, never, redirect, reply
-from tests.stories.gateway import RunningGateway, running_gateway
 
 T = TypeVar("T")
 

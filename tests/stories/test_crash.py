@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
 
 CONFIG = """
 [sources.local]

@@ -11,8 +11,8 @@ import httpx2
 import msgspec
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway
 
 DEMO = Path(__file__).parents[2] / "examples/demo"
 

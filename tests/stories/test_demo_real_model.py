@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tests.harness.process import RunningGateway, run_cli, start_gateway
 from tests.llm.chat_server import ChatServer, call, chunk, says, text
-from tests.stories.gateway import RunningGateway, run_cli, start_gateway
 
 DEMO = Path(__file__).parents[2] / "examples/demo"
 KEY = "sk-of-the-environment-0001"

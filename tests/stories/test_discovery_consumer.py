@@ -12,12 +12,12 @@ import pytest
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
 from jackfield.settings import load_settings
+from tests.harness.in_process import in_process_gateway
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.manifest.test_parser import PROTOJSON, SEED
 from tests.sources.upstream import Received, Upstream, json_reply
-from tests.stories.neighbours import eventually, execute, names, neighbourhood, scenario, settled
-from tests.web.inside import doors
+from tests.stories.services import eventually, execute, names, neighbourhood, scenario, settled
 
 
 @requirement("DISC-seed-example-consumed", "DISC-any-provider", "DISC-client-fetches")
@@ -31,7 +31,7 @@ async def test_the_seeds_example_is_consumed_and_its_tool_listed_and_usable(
             {"success": True, "status": "completed", "result": {"run": "r1"}}
         )
         config = f'[sources.agent-manager]\nkind = "manifest"\nurl = "{upstream.url}"\n'
-        async with doors(tmp_path, config) as (_, client):
+        async with in_process_gateway(tmp_path, config) as (_, client):
             shown = (await client.get(f"{TOOLS}/spawn_coding_agent")).json()
             assert shown["description"] == "Spawn a coding agent"
             assert shown["parameters"] == SEED["tools"][0]["parameters"]  # type: ignore[index]
@@ -56,7 +56,7 @@ async def test_one_services_failure_spoils_no_other(tmp_path: Path) -> None:
         urls = {"good": good.url, "two": two.url, "none": none.url, "html": html.url}
         urls["dead"] = f"http://127.0.0.1:{port}"
         config = "".join(f'[sources.{name}]\nkind = "manifest"\nurl = "{url}"\n' for name, url in urls.items())
-        async with doors(tmp_path, config) as (_, client):
+        async with in_process_gateway(tmp_path, config) as (_, client):
             assert await names(client) == ["spawn_coding_agent"]
             states = {one["scenario"]: one for one in (await client.get(f"{TOOLS}/scenarios")).json()}
             assert [name for name, state in states.items() if state["available"]] == ["good"]
@@ -195,7 +195,7 @@ async def test_a_service_is_found_by_the_file_it_drops_and_gone_with_it(tmp_path
     (folder / "open.json").chmod(0o666)
     async with Upstream() as upstream:
         upstream.answers[TOOLS] = json_reply(SEED)
-        async with doors(tmp_path, '[discovery]\nfolder = "services.d"\n') as (_, client):
+        async with in_process_gateway(tmp_path, '[discovery]\nfolder = "services.d"\n') as (_, client):
             assert "broken.json cannot be used" in (await scenario(client, "broken"))["error"]
             assert "everybody may write it" in (await scenario(client, "open"))["error"]
             assert await names(client) == []
@@ -315,7 +315,10 @@ async def test_what_a_sensitive_tool_says_is_in_no_log(tmp_path: Path, caplog: p
     sensitive = "[sources.local.tools.leak]\nmetadata = { sensitive_output = true }\n"
     for more, is_told in (("", True), (sensitive, False)):
         caplog.clear()
-        async with doors(tmp_path, config + more) as (gateway, client), gateway.pipeline.events.follow(None) as events:
+        async with (
+            in_process_gateway(tmp_path, config + more) as (gateway, client),
+            gateway.pipeline.events.follow(None) as events,
+        ):
             answer = (await execute(client, "leak")).json()
             assert "the-output" in answer["error"]["message"], "its caller is told"
             told = ""
@@ -363,7 +366,7 @@ async def test_a_peers_tool_is_executed_at_the_configured_url_and_never_at_its_b
         for upstream, word in ((service, "configured"), (elsewhere, "elsewhere")):
             upstream.answers[f"{TOOLS}/echo/execute"] = json_reply({"success": True, "result": word})
         config = f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n[outgoing]\nallow = ["127.0.0.1"]\n'
-        async with doors(tmp_path, config) as (_, client):
+        async with in_process_gateway(tmp_path, config) as (_, client):
             assert (await execute(client, "echo", text="hi")).json()["result"] == "configured"
         assert elsewhere.received == []
 
@@ -380,7 +383,10 @@ async def test_only_an_idempotent_tool_is_sent_again_when_the_connection_broke(
 
     async with Upstream() as service:
         service.answers |= {TOOLS: published(manifest(tool(metadata={"idempotent": idempotent}))), path: breaks}
-        async with doors(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (_, client):
+        async with in_process_gateway(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (
+            _,
+            client,
+        ):
             answer = (await execute(client, "echo", text="hi")).json()
         assert (answer["status"], answer["error"]["code"]) == ("failed", "unreachable")
         assert service.targets.count(path) == sent
@@ -390,7 +396,10 @@ async def test_only_an_idempotent_tool_is_sent_again_when_the_connection_broke(
 async def test_a_manifest_that_was_generated_earlier_does_not_replace_a_later_one(tmp_path: Path) -> None:
     async with Upstream() as service:
         service.answers[TOOLS] = published(manifest(tool("later"), at="2026-02-01T00:00:00Z"))
-        async with doors(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (_, client):
+        async with in_process_gateway(tmp_path, f'[sources.far]\nkind = "manifest"\nurl = "{service.url}"\n') as (
+            _,
+            client,
+        ):
             assert await names(client) == ["later"]
             stale = published(manifest(tool("earlier"), at="2026-01-01T00:00:00Z"))
             fresh = published(manifest(tool("latest"), at="2026-03-01T00:00:00Z"))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS
-from tests.stories.neighbours import (
+from tests.stories.services import (
     Served,
     eventually,
     execute,

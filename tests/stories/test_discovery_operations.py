@@ -13,9 +13,9 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.settings import load_settings
 from jackfield.sources.base import Progress
 from tests import waiting
+from tests.harness.in_process import KEY, client_of
 from tests.requirement import requirement
-from tests.stories.neighbours import Neighbourhood, execute, neighbourhood, record, settled
-from tests.web.inside import KEY, client_of
+from tests.stories.services import Neighbourhood, execute, neighbourhood, record, settled
 
 BEHAVIOR: dict[str, Any] = {
     "status_polling": {

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
 from tests.waiting import Stopwatch
 
 SERVICE = Path(__file__).parent / "plain_service.py"

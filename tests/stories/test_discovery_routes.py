@@ -7,11 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.in_process import KEY
+from tests.harness.process import run_cli
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS
-from tests.stories.gateway import run_cli
-from tests.stories.neighbours import execute, knows, neighbourhood, scenario, served, tool_file
-from tests.web.inside import KEY
+from tests.stories.services import execute, knows, neighbourhood, scenario, served, tool_file
 
 ECHO = {"scenario": "far", "tool_name": "echo"}
 

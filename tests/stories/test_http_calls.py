@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from jackfield.protocol.sse import EventParser
+from tests.harness.api import Api, error_of, open_api
+from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.stories.gateway import eventually
-from tests.web.house import House, error_of, open_house
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 FIELDS = {
@@ -57,12 +57,12 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
-def page(house: House, key: str = "admin", **params: Any) -> dict[str, Any]:
+def page(house: Api, key: str = "admin", **params: Any) -> dict[str, Any]:
     answer = house.ask("GET", "/api/v1/calls", key=key, params=params)
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()
@@ -70,13 +70,13 @@ def page(house: House, key: str = "admin", **params: Any) -> dict[str, Any]:
     return found
 
 
-def record(house: House, call_id: str, key: str = "admin") -> dict[str, Any]:
+def record(house: Api, call_id: str, key: str = "admin") -> dict[str, Any]:
     found: dict[str, Any] = house.ask("GET", f"/api/v1/calls/{call_id}", key=key).json()["call"]
     return found
 
 
 @requirement("CON-calls-record")
-def test_a_record_has_all_that_is_known_of_a_call(house: House) -> None:
+def test_a_record_has_all_that_is_known_of_a_call(house: Api) -> None:
     body = {"agent": "ada", "space_id": "lobby", "chat_id": "c1"}
     made = house.execute("add", {"a": 2}, key="caller", body=body).json()
     found = record(house, made["call_id"])
@@ -100,14 +100,14 @@ def test_a_record_has_all_that_is_known_of_a_call(house: House) -> None:
 
 
 @requirement("CON-calls-record")
-def test_a_failed_call_is_on_record_with_its_error(house: House) -> None:
+def test_a_failed_call_is_on_record_with_its_error(house: Api) -> None:
     made = house.execute("boom", {"reason": "no luck"}).json()
     found = record(house, made["call_id"])
     assert (found["status"], found["error"]) == ("failed", made["error"])
 
 
 @requirement("CON-calls-record")
-def test_pages_go_from_the_newest_to_the_oldest_without_a_gap(house: House) -> None:
+def test_pages_go_from_the_newest_to_the_oldest_without_a_gap(house: Api) -> None:
     run_id = house.execute("echo", {"value": 0}).json()["run_id"]
     for number in range(1, 5):
         house.execute("echo", {"value": number}, body={"run_id": run_id})
@@ -126,7 +126,7 @@ def test_pages_go_from_the_newest_to_the_oldest_without_a_gap(house: House) -> N
 
 
 @requirement("CON-calls-record")
-def test_pages_are_filtered_by_status_tool_agent_and_run(house: House) -> None:
+def test_pages_are_filtered_by_status_tool_agent_and_run(house: Api) -> None:
     good = house.execute("add", {"a": 1}, body={"agent": "filter"}).json()
     bad = house.execute("boom", body={"agent": "filter"}).json()
 
@@ -141,7 +141,7 @@ def test_pages_are_filtered_by_status_tool_agent_and_run(house: House) -> None:
     assert ids(run_id=good["run_id"]) == [good["call_id"]]
 
 
-def test_a_key_sees_its_own_calls_and_no_others(house: House) -> None:
+def test_a_key_sees_its_own_calls_and_no_others(house: Api) -> None:
     mine = house.execute("echo", key="caller").json()["call_id"]
     theirs = house.execute("echo", key="rival").json()["call_id"]
     assert record(house, mine, key="caller")["principal"] == "caller"
@@ -151,7 +151,7 @@ def test_a_key_sees_its_own_calls_and_no_others(house: House) -> None:
     assert {"caller", "rival"} <= {call["principal"] for call in page(house)["calls"]}
 
 
-def start_slow(house: House, pool: ThreadPoolExecutor, gate: Path) -> tuple[str, "Future[httpx2.Response]"]:
+def start_slow(house: Api, pool: ThreadPoolExecutor, gate: Path) -> tuple[str, "Future[httpx2.Response]"]:
     """A call that runs until `gate` exists: its id, and the answer to come."""
     answer = pool.submit(house.execute, "slow", {"gate": str(gate)}, key="caller")
     running = eventually(lambda: page(house, key="caller", tool="slow", status="running")["calls"])
@@ -159,7 +159,7 @@ def start_slow(house: House, pool: ThreadPoolExecutor, gate: Path) -> tuple[str,
 
 
 @requirement("CON-calls-cancel")
-def test_cancel_stops_a_running_call_and_is_409_after(house: House, tmp_path: Path) -> None:
+def test_cancel_stops_a_running_call_and_is_409_after(house: Api, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         call_id, answer = start_slow(house, pool, tmp_path / "gate")
         assert house.ask("POST", f"/api/v1/calls/{call_id}/cancel", key="rival").status_code == 404
@@ -174,14 +174,14 @@ def test_cancel_stops_a_running_call_and_is_409_after(house: House, tmp_path: Pa
 
 
 @requirement("CON-calls-cancel")
-def test_cancel_stops_a_call_that_waits_for_approval(house: House) -> None:
+def test_cancel_stops_a_call_that_waits_for_approval(house: Api) -> None:
     call_id = house.execute("guarded", {"amount": 1}, key="caller").json()["call_id"]
     cancelled = house.ask("POST", f"/api/v1/calls/{call_id}/cancel", key="caller")
     assert (cancelled.status_code, cancelled.json()["call"]["status"]) == (200, "cancelled")
     assert house.ask("POST", f"/api/v1/calls/{call_id}/cancel", key="caller").status_code == 409
 
 
-def test_the_live_stream_tells_what_happens_to_the_keys_own_calls(house: House) -> None:
+def test_the_live_stream_tells_what_happens_to_the_keys_own_calls(house: Api) -> None:
     parser = EventParser()
     events: list[dict[str, Any]] = []
     headers = {"x-api-key": "caller-key"}
@@ -204,7 +204,7 @@ def test_the_live_stream_tells_what_happens_to_the_keys_own_calls(house: House) 
     assert (events[1]["status"], events[1]["tool"]) == ("completed", "add")
 
 
-def test_the_live_stream_can_be_of_one_status(house: House) -> None:
+def test_the_live_stream_can_be_of_one_status(house: Api) -> None:
     parser = EventParser()
     with house.client.stream(
         "GET", "/api/v1/calls/stream?status=pending_approval", headers={"x-api-key": "caller-key"}

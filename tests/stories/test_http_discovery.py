@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.api import ADMIN_KEY, Api, error_of, open_api
+from tests.harness.process import eventually, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import eventually, running_gateway
-from tests.web.house import ADMIN_KEY, House, error_of, open_house
 
 METADATA_FIELDS = [
     "enabled_by_default",
@@ -80,13 +80,13 @@ SEED_MANIFEST: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def manifest(house: House) -> dict[str, Any]:
+def manifest(house: Api) -> dict[str, Any]:
     found: dict[str, Any] = house.ask("GET", "/api/v1/tools", key="reader").json()
     return found
 
@@ -97,7 +97,7 @@ def tool_in(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @requirement("DISC-get-tools", "DISC-error-200", "DISC-provider-handler-json", "DISC-cache-control")
-def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: House) -> None:
+def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: Api) -> None:
     answer = house.ask("GET", "/api/v1/tools", key="reader")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -108,7 +108,7 @@ def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: House) -> Non
 
 @requirement("SAFE-manifest-cache")
 @pytest.mark.parametrize("header", ["Authorization", "X-Api-Key", "X-Secret-Key", "Cookie"])
-def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(house: House, header: str) -> None:
+def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(house: Api, header: str) -> None:
     def sent(key: str) -> dict[str, str]:
         if header != "Cookie":
             return {header: f"Bearer {key}-key" if header == "Authorization" else f"{key}-key"}
@@ -136,7 +136,7 @@ def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(
 
 
 @requirement("SAFE-manifest-cache")
-def test_only_the_manifest_and_the_consoles_files_may_be_kept_by_shared_caches(house: House) -> None:
+def test_only_the_manifest_and_the_consoles_files_may_be_kept_by_shared_caches(house: Api) -> None:
     for path in ("/api/v1/tools/echo", "/api/v1/tools/search?q=x", "/api/v1/calls", "/v1/models", "/openapi.json"):
         answer = house.ask("GET", path, key="admin")
         assert answer.status_code == 200
@@ -220,7 +220,7 @@ def test_a_category_has_all_its_fields(manifest: dict[str, Any]) -> None:
     "DISC-meta-tags",
     "DISC-meta-examples",
 )
-def test_metadata_is_published_whatever_its_value(house: House, manifest: dict[str, Any]) -> None:
+def test_metadata_is_published_whatever_its_value(house: Api, manifest: dict[str, Any]) -> None:
     assert tool_in(manifest, "add")["metadata"] == {
         "enabled_by_default": True,
         "requires_approval": False,
@@ -239,21 +239,21 @@ def test_metadata_is_published_whatever_its_value(house: House, manifest: dict[s
 
 
 @requirement("DISC-get-tool")
-def test_one_tool_is_its_entry_of_the_manifest(house: House, manifest: dict[str, Any]) -> None:
+def test_one_tool_is_its_entry_of_the_manifest(house: Api, manifest: dict[str, Any]) -> None:
     answer = house.ask("GET", "/api/v1/tools/add", key="reader")
     assert answer.status_code == 200
     assert answer.json() == tool_in(manifest, "add")
 
 
 @requirement("DISC-get-tool-404", "DISC-error-404")
-def test_an_unknown_tool_is_404_with_the_nearest_name(house: House) -> None:
+def test_an_unknown_tool_is_404_with_the_nearest_name(house: Api) -> None:
     answer = house.ask("GET", "/api/v1/tools/ecko", key="reader")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "tool_not_found")
     assert "Did you mean 'echo'?" in error_of(answer)["message"]
 
 
 @requirement("CON-disc-stable-etag")
-def test_the_manifest_is_stable_and_304_for_whoever_has_it(house: House) -> None:
+def test_the_manifest_is_stable_and_304_for_whoever_has_it(house: Api) -> None:
     first, second = (house.ask("GET", "/api/v1/tools", key="reader") for _ in range(2))
     assert first.content == second.content
     etag = first.headers["etag"]
@@ -268,7 +268,7 @@ def test_the_manifest_is_stable_and_304_for_whoever_has_it(house: House) -> None
 
 
 @requirement("CON-disc-search")
-def test_search_gives_the_best_matches_up_to_the_limit(house: House) -> None:
+def test_search_gives_the_best_matches_up_to_the_limit(house: Api) -> None:
     answer = house.ask("GET", "/api/v1/tools/search", params={"q": "add numbers"}, key="reader").json()
     assert set(answer) == {"tools", "query"}
     assert answer["query"] == "add numbers"

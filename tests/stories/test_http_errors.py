@@ -7,16 +7,16 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.harness.api import ADMIN_KEY, Api, error_of, open_api
 from tests.requirement import requirement
-from tests.web.house import ADMIN_KEY, House, error_of, open_house
 
 EXECUTE = "/api/v1/tools/echo/execute"
 JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
@@ -45,13 +45,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
     ],
 )
 def test_every_error_has_the_shape_and_the_right_status(
-    house: House, method: str, path: str, status: int, code: str
+    house: Api, method: str, path: str, status: int, code: str
 ) -> None:
     answer = house.ask(method, path)
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
 
 
-def test_a_405_and_an_options_say_what_is_allowed(house: House) -> None:
+def test_a_405_and_an_options_say_what_is_allowed(house: Api) -> None:
     assert house.ask("DELETE", EXECUTE).headers["allow"] == "POST, OPTIONS"
     options = house.ask("OPTIONS", "/api/v1/calls", key=None)
     assert (options.status_code, options.content, options.headers["allow"]) == (204, b"", "GET, HEAD, OPTIONS")
@@ -59,7 +59,7 @@ def test_a_405_and_an_options_say_what_is_allowed(house: House) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools", "/readyz", "/", "/api/v1/tools/changes"])
-def test_head_answers_like_get_without_a_body(house: House, path: str) -> None:
+def test_head_answers_like_get_without_a_body(house: Api, path: str) -> None:
     answer = house.ask("HEAD", path)
     assert (answer.status_code, answer.content) == (200, b"")
 
@@ -92,7 +92,7 @@ def test_head_answers_like_get_without_a_body(house: House, path: str) -> None:
         (b'{"a`b": 1}', "unknown key"),
     ],
 )
-def test_a_malformed_body_is_400_with_what_is_wrong(house: House, body: bytes, says: str | None) -> None:
+def test_a_malformed_body_is_400_with_what_is_wrong(house: Api, body: bytes, says: str | None) -> None:
     answer = house.ask("POST", EXECUTE, content=body, headers=JSON)
     if says is None:
         assert answer.status_code == 200
@@ -104,7 +104,7 @@ def test_a_malformed_body_is_400_with_what_is_wrong(house: House, body: bytes, s
 @requirement("CON-error-malformed")
 @pytest.mark.parametrize("depth", [201, 900, 5_000, 90_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_a_body_that_is_nested_too_deep_is_400(house: House, depth: int, opening: bytes, closing: bytes) -> None:
+def test_a_body_that_is_nested_too_deep_is_400(house: Api, depth: int, opening: bytes, closing: bytes) -> None:
     depth = min(depth, 190_000 // (len(opening) + 1))
     inner = opening * depth + b"1" + closing * depth
     answer = house.ask("POST", EXECUTE, content=b'{"arguments": {"value": ' + inner + b"}}", headers=JSON)
@@ -112,7 +112,7 @@ def test_a_body_that_is_nested_too_deep_is_400(house: House, depth: int, opening
     assert "deep" in error_of(answer)["message"]
 
 
-def test_a_body_as_deep_as_may_be_comes_back_whole(house: House) -> None:
+def test_a_body_as_deep_as_may_be_comes_back_whole(house: Api) -> None:
     value: object = 1
     for _ in range(198):
         value = [value]
@@ -125,7 +125,7 @@ def test_a_body_as_deep_as_may_be_comes_back_whole(house: House) -> None:
 @pytest.mark.parametrize(
     "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "json", "multipart/json"]
 )
-def test_a_body_that_is_not_declared_as_json_is_415(house: House, content_type: str | None) -> None:
+def test_a_body_that_is_not_declared_as_json_is_415(house: Api, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     answer = house.ask("POST", EXECUTE, content=b"{}", headers=headers)
     assert (answer.status_code, error_of(answer)["code"]) == (415, "unsupported_media_type")
@@ -134,12 +134,12 @@ def test_a_body_that_is_not_declared_as_json_is_415(house: House, content_type: 
 @pytest.mark.parametrize(
     "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/vnd.x+json"]
 )
-def test_json_under_its_other_names_is_taken(house: House, content_type: str) -> None:
+def test_json_under_its_other_names_is_taken(house: Api, content_type: str) -> None:
     assert house.ask("POST", EXECUTE, content=b"{}", headers={"content-type": content_type}).status_code == 200
 
 
 @requirement("CON-error-malformed")
-def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(house: House) -> None:
+def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(house: Api) -> None:
     body = b'{"arguments": {"value": "' + b"x" * 300_000 + b'"}}'
     told = house.ask("POST", EXECUTE, content=body, headers=JSON)
     untold = house.ask("POST", EXECUTE, content=iter([body[:1000], body[1000:]]), headers=JSON)
@@ -148,13 +148,13 @@ def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(house: H
         assert "max_body" in error_of(answer)["message"]
 
 
-def test_a_body_in_pieces_is_read_whole(house: House) -> None:
+def test_a_body_in_pieces_is_read_whole(house: Api) -> None:
     pieces = [b'{"arguments": ', b'{"value": "', b"x" * 150_000, b'"}}']
     answer = house.ask("POST", EXECUTE, content=iter(pieces), headers=JSON)
     assert answer.json()["result"] == "x" * 150_000
 
 
-def raw_request(house: House, request: bytes) -> int:
+def raw_request(house: Api, request: bytes) -> int:
     """The status of the answer to these bytes."""
     with socket.create_connection(("127.0.0.1", house.gateway.port), timeout=10) as connection:
         connection.sendall(request)
@@ -183,18 +183,18 @@ HEAD = b" HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\n"
         b"nonsense\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_honest_request_get_a_4xx(house: House, request_bytes: bytes) -> None:
+def test_bytes_that_are_no_honest_request_get_a_4xx(house: Api, request_bytes: bytes) -> None:
     assert 400 <= raw_request(house, request_bytes.replace(b"KEY", ADMIN_KEY.encode())) < 500
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "with space", "ümlaut", "tab\there"])
-def test_an_idempotency_key_of_the_wrong_form_is_400(house: House, key: str) -> None:
+def test_an_idempotency_key_of_the_wrong_form_is_400(house: Api, key: str) -> None:
     answer = house.ask("POST", EXECUTE, json={}, headers={"idempotency-key": key.encode("latin-1")})  # type: ignore[dict-item]
     assert (answer.status_code, error_of(answer)["param"]) == (400, "Idempotency-Key")
 
 
 @requirement("CON-error-no-leak")
-def test_no_error_shows_a_trace_a_secret_or_a_path(house: House) -> None:
+def test_no_error_shows_a_trace_a_secret_or_a_path(house: Api) -> None:
     answers = [
         house.ask("GET", "/nowhere"),
         house.ask("GET", "/api/v1/tools/..%2F..%2Fetc%2Fpasswd"),
@@ -211,7 +211,7 @@ def test_no_error_shows_a_trace_a_secret_or_a_path(house: House) -> None:
         assert ADMIN_KEY not in answer.text
 
 
-def test_every_answer_tells_browsers_to_be_careful(house: House) -> None:
+def test_every_answer_tells_browsers_to_be_careful(house: Api) -> None:
     for path in ("/", "/api/v1/tools", "/nowhere", "/healthz"):
         answer = house.ask("GET", path)
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -224,13 +224,13 @@ def test_every_answer_tells_browsers_to_be_careful(house: House) -> None:
 @pytest.mark.parametrize(
     "path", ["/api/spaces/lobby/messages?beforeSeq=null", "/api/spaces/lobby/messages?afterSeq=NULL"]
 )
-def test_the_word_null_is_no_number(house: House, path: str) -> None:
+def test_the_word_null_is_no_number(house: Api, path: str) -> None:
     house.ask("POST", "/api/spaces", json={"id": "lobby", "name": "Lobby"})
     answer = house.ask("GET", path)
     assert (answer.status_code, error_of(answer)["param"]) == (400, path.partition("?")[2].partition("=")[0])
 
 
-def test_nothing_here_was_a_fault_of_the_gateway(house: House) -> None:
+def test_nothing_here_was_a_fault_of_the_gateway(house: Api) -> None:
     log = [line for line in house.gateway.log.splitlines() if " error " in line]
     assert log == []
     assert json.loads(house.ask("GET", "/healthz").text) == {"status": "ok"}

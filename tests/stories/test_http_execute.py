@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from jackfield.protocol.sse import EventParser, ServerEvent
+from tests.harness.api import Api, error_of, open_api
+from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.stories.gateway import eventually
-from tests.web.house import House, error_of, open_house
 
 SHAPE = ["success", "call_id", "run_id", "status", "result", "error", "execution_time_ms"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @requirement("CON-exec-shape", "DISC-future-execution")
-def test_a_completed_call_answers_with_all_seven_fields(house: House) -> None:
+def test_a_completed_call_answers_with_all_seven_fields(house: Api) -> None:
     answer = house.execute("add", {"a": 2, "b": 3}, key="caller")
     assert answer.status_code == 200
     body = answer.json()
@@ -40,19 +40,19 @@ def test_a_completed_call_answers_with_all_seven_fields(house: House) -> None:
 @pytest.mark.parametrize(
     "value", [None, False, 0, "", [], {}, "ünïcode ☃", 12345678901234567890123, 1.5, {"a": [1, None]}]
 )
-def test_a_result_comes_back_as_it_is(house: House, value: Any) -> None:
+def test_a_result_comes_back_as_it_is(house: Api, value: Any) -> None:
     body = house.execute("echo", {"value": value}).json()
     assert (body["status"], body["result"]) == ("completed", value)
 
 
 @pytest.mark.parametrize("sent", [{"json": {}}, {}, {"content": b"", "headers": {"content-type": "application/json"}}])
-def test_arguments_may_be_left_out(house: House, sent: dict[str, Any]) -> None:
+def test_arguments_may_be_left_out(house: Api, sent: dict[str, Any]) -> None:
     answer = house.ask("POST", "/api/v1/tools/echo/execute", **sent)
     assert answer.json()["result"] is None
 
 
 @requirement("CON-error-tool-failure-is-result")
-def test_a_failing_tool_is_a_result_and_not_an_http_error(house: House) -> None:
+def test_a_failing_tool_is_a_result_and_not_an_http_error(house: Api) -> None:
     answer = house.execute("boom", {"reason": "out of luck"})
     body = answer.json()
     assert answer.status_code == 200
@@ -64,7 +64,7 @@ def test_a_failing_tool_is_a_result_and_not_an_http_error(house: House) -> None:
 
 
 @requirement("DISC-meta-timeout-acts")
-def test_a_tool_that_takes_too_long_is_stopped_by_its_metadata(house: House) -> None:
+def test_a_tool_that_takes_too_long_is_stopped_by_its_metadata(house: Api) -> None:
     body = house.execute("sleeper").json()
     assert (body["status"], body["error"]["code"]) == ("failed", "timeout")
     assert body["result"] == {"error": "Tool timed out after 1000ms", "toolCallId": body["call_id"]}
@@ -83,7 +83,7 @@ def test_a_tool_that_takes_too_long_is_stopped_by_its_metadata(house: House) -> 
     ],
 )
 def test_arguments_that_break_the_schema_are_400_with_every_fault(
-    house: House, tool: str, arguments: dict[str, Any], place: str
+    house: Api, tool: str, arguments: dict[str, Any], place: str
 ) -> None:
     answer = house.execute(tool, arguments)
     error = error_of(answer)
@@ -95,19 +95,19 @@ def test_arguments_that_break_the_schema_are_400_with_every_fault(
 
 
 @requirement("CON-error-rate-limited", "DISC-meta-rate-limit-acts")
-def test_calls_past_the_limit_are_429_and_told_when_to_come_back(house: House) -> None:
+def test_calls_past_the_limit_are_429_and_told_when_to_come_back(house: Api) -> None:
     answers = [house.execute("scarce") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert error_of(answers[2])["code"] == "rate_limited"
     assert 1 <= int(answers[2].headers["retry-after"]) <= 60
 
 
-def test_a_switched_off_tool_is_403(house: House) -> None:
+def test_a_switched_off_tool_is_403(house: Api) -> None:
     answer = house.execute("asleep")
     assert (answer.status_code, error_of(answer)["code"]) == (403, "disabled")
 
 
-def test_a_call_that_needs_approval_is_202_and_waits(house: House) -> None:
+def test_a_call_that_needs_approval_is_202_and_waits(house: Api) -> None:
     answer = house.execute("guarded", {"amount": 3})
     body = answer.json()
     assert answer.status_code == 202
@@ -120,7 +120,7 @@ def test_a_call_that_needs_approval_is_202_and_waits(house: House) -> None:
 
 
 @requirement("CON-exec-idempotency-key")
-def test_the_same_idempotency_key_and_body_is_one_call(house: House, tmp_path: Path) -> None:
+def test_the_same_idempotency_key_and_body_is_one_call(house: Api, tmp_path: Path) -> None:
     counted = str(tmp_path / "count")
     headers = {"idempotency-key": "once-1"}
     first = house.execute("count", {"path": counted}, headers=headers)
@@ -139,7 +139,7 @@ def test_the_same_idempotency_key_and_body_is_one_call(house: House, tmp_path: P
 @requirement("CON-exec-idempotency-key")
 @pytest.mark.parametrize(("tool", "arguments"), [("echo", {"value": 2}), ("count", {"path": "/nowhere/x"})])
 def test_the_same_idempotency_key_with_another_body_or_tool_is_409(
-    house: House, tool: str, arguments: dict[str, Any]
+    house: Api, tool: str, arguments: dict[str, Any]
 ) -> None:
     headers = {"idempotency-key": f"conflict-{tool}"}
     assert house.execute("echo", {"value": 1}, headers=headers).status_code == 200
@@ -148,7 +148,7 @@ def test_the_same_idempotency_key_with_another_body_or_tool_is_409(
 
 
 @requirement("CON-exec-idempotency-key")
-def test_an_idempotency_key_is_each_principals_own(house: House, tmp_path: Path) -> None:
+def test_an_idempotency_key_is_each_principals_own(house: Api, tmp_path: Path) -> None:
     counted = {"path": str(tmp_path / "count")}
     headers = {"idempotency-key": "shared"}
     results = [
@@ -158,7 +158,7 @@ def test_an_idempotency_key_is_each_principals_own(house: House, tmp_path: Path)
 
 
 @requirement("CON-exec-idempotency-key")
-def test_repeats_at_the_same_time_run_the_tool_once(house: House, tmp_path: Path) -> None:
+def test_repeats_at_the_same_time_run_the_tool_once(house: Api, tmp_path: Path) -> None:
     counted = {"path": str(tmp_path / "count")}
     with ThreadPoolExecutor(8) as pool:
         answers = list(
@@ -169,7 +169,7 @@ def test_repeats_at_the_same_time_run_the_tool_once(house: House, tmp_path: Path
 
 
 @requirement("CON-exec-run-id")
-def test_a_run_is_known_or_404_and_another_principals_is_403(house: House) -> None:
+def test_a_run_is_known_or_404_and_another_principals_is_403(house: Api) -> None:
     run_id = house.execute("echo", key="caller").json()["run_id"]
     same = house.execute("echo", key="caller", body={"run_id": run_id})
     assert same.json()["run_id"] == run_id
@@ -179,7 +179,7 @@ def test_a_run_is_known_or_404_and_another_principals_is_403(house: House) -> No
     assert (foreign.status_code, error_of(foreign)["code"]) == (403, "forbidden")
 
 
-def stream(house: House, tool: str, arguments: dict[str, Any], **more: Any) -> tuple[dict[str, str], list[ServerEvent]]:
+def stream(house: Api, tool: str, arguments: dict[str, Any], **more: Any) -> tuple[dict[str, str], list[ServerEvent]]:
     """The headers and all events of one streamed call."""
     events: list[ServerEvent] = []
     parser = EventParser()
@@ -194,7 +194,7 @@ def stream(house: House, tool: str, arguments: dict[str, Any], **more: Any) -> t
 
 
 @requirement("CON-exec-sse")
-def test_a_streamed_call_tells_its_events_and_ends_with_the_same_object(house: House) -> None:
+def test_a_streamed_call_tells_its_events_and_ends_with_the_same_object(house: Api) -> None:
     headers, events = stream(house, "stepping", {})
     assert headers["content-type"].startswith("text/event-stream")
     assert [event.type for event in events] == [
@@ -220,7 +220,7 @@ def test_a_streamed_call_tells_its_events_and_ends_with_the_same_object(house: H
 
 
 @requirement("CON-exec-sse")
-def test_a_streamed_failure_and_a_streamed_approval_end_with_their_object(house: House) -> None:
+def test_a_streamed_failure_and_a_streamed_approval_end_with_their_object(house: Api) -> None:
     _, failed = stream(house, "boom", {"reason": "no"})
     assert json.loads(failed[-1].data)["status"] == "failed"
     _, waiting = stream(house, "guarded", {"amount": 1})
@@ -228,7 +228,7 @@ def test_a_streamed_failure_and_a_streamed_approval_end_with_their_object(house:
 
 
 @requirement("CON-exec-idempotency-key")
-def test_a_streamed_repeat_answers_with_the_first_call(house: House, tmp_path: Path) -> None:
+def test_a_streamed_repeat_answers_with_the_first_call(house: Api, tmp_path: Path) -> None:
     counted = {"path": str(tmp_path / "count")}
     sent = {"idempotency-key": "streamed", "accept": "text/event-stream"}
     first = house.execute("count", counted, key="caller", headers={"idempotency-key": "streamed"}).json()
@@ -240,13 +240,13 @@ def test_a_streamed_repeat_answers_with_the_first_call(house: House, tmp_path: P
 
 
 @pytest.mark.parametrize(("tool", "status"), [("missing", 404), ("add", 400), ("asleep", 403)])
-def test_what_is_refused_before_the_first_event_is_an_ordinary_error(house: House, tool: str, status: int) -> None:
+def test_what_is_refused_before_the_first_event_is_an_ordinary_error(house: Api, tool: str, status: int) -> None:
     answer = house.execute(tool, {}, key="caller", headers={"accept": "text/event-stream"})
     assert answer.status_code == status
     assert error_of(answer)["message"]
 
 
-def test_a_streamed_call_goes_on_when_its_listener_leaves(house: House, tmp_path: Path) -> None:
+def test_a_streamed_call_goes_on_when_its_listener_leaves(house: Api, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     headers = {"x-api-key": "caller-key", "accept": "text/event-stream"}
     path = "/api/v1/tools/slow/execute"
@@ -257,7 +257,7 @@ def test_a_streamed_call_goes_on_when_its_listener_leaves(house: House, tmp_path
     assert eventually(lambda: settled(house, call_id)) == ("completed", "done")
 
 
-def test_calls_at_the_same_time_do_not_wait_for_each_other(house: House, tmp_path: Path) -> None:
+def test_calls_at_the_same_time_do_not_wait_for_each_other(house: Api, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(house.execute, "slow", {"gate": str(gate)})
@@ -267,7 +267,7 @@ def test_calls_at_the_same_time_do_not_wait_for_each_other(house: House, tmp_pat
         assert waiting.result(20).json()["result"] == "done"
 
 
-def test_64_at_once_each_get_their_own_result(house: House) -> None:
+def test_64_at_once_each_get_their_own_result(house: Api) -> None:
     start = threading.Barrier(64)
 
     def one(number: int) -> int:
@@ -279,7 +279,7 @@ def test_64_at_once_each_get_their_own_result(house: House) -> None:
         assert list(pool.map(one, range(64))) == list(range(64))
 
 
-def settled(house: House, call_id: str) -> tuple[str, Any] | tuple[()]:
+def settled(house: Api, call_id: str) -> tuple[str, Any] | tuple[()]:
     """How the call ended; nothing while it has not. A call has its record 50 ms after its start at the latest."""
     answer = house.ask("GET", f"/api/v1/calls/{call_id}")
     if answer.status_code == 404:

@@ -9,28 +9,28 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.api import Api, open_api
 from tests.requirement import requirement
-from tests.web.house import House, open_house
 
 BROKEN = 'def half(:\n    """Never parsed."""\n'
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     extra = '[sources.second]\nkind = "files"\npath = "second/*.py"\n'
     files = {"tools/broken.py": BROKEN, "second/more.py": 'def echo() -> str:\n    """Another."""\n    return "2"\n'}
-    with open_house(tmp_path_factory.mktemp("house"), extra=extra, files=files) as opened:
+    with open_api(tmp_path_factory.mktemp("house"), extra=extra, files=files) as opened:
         yield opened
 
 
 @requirement("CON-health")
-def test_the_process_says_that_it_lives(house: House) -> None:
+def test_the_process_says_that_it_lives(house: Api) -> None:
     answer = house.ask("GET", "/healthz", key=None)
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 @requirement("CON-health")
-def test_readiness_lists_each_source_with_its_state(house: House) -> None:
+def test_readiness_lists_each_source_with_its_state(house: Api) -> None:
     answer = house.ask("GET", "/readyz", key="answerer")
     body = answer.json()
     assert answer.status_code == 200
@@ -48,19 +48,19 @@ def test_readiness_lists_each_source_with_its_state(house: House) -> None:
 
 
 @requirement("SAFE-readyz-without-key")
-def test_without_a_key_readiness_is_status_and_store_only(house: House) -> None:
+def test_without_a_key_readiness_is_status_and_store_only(house: Api) -> None:
     for key in (None, "sandbox"):
         answer = house.ask("GET", "/readyz", key=key)
         assert (answer.status_code, answer.json()) == (200, {"status": "ready", "store": "ok"})
 
 
-def test_readiness_says_whose_name_had_to_change_and_how_to_cure_it(house: House) -> None:
+def test_readiness_says_whose_name_had_to_change_and_how_to_cure_it(house: Api) -> None:
     [notice] = house.ask("GET", "/readyz", key="reader").json()["notices"]
     assert set(notice["sources"]) == {"local", "second"}
     assert "echo" in notice["message"]
 
 
-def test_faults_of_tool_files_are_told_to_those_who_may_read(house: House) -> None:
+def test_faults_of_tool_files_are_told_to_those_who_may_read(house: Api) -> None:
     def faults(key: str) -> list[list[str] | None]:
         sources = house.ask("GET", "/readyz", key=key).json()["sources"]
         return [source.get("faults") for source in sources if source["name"] == "local"]
@@ -86,7 +86,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 @requirement("CON-health")
-def test_metrics_count_calls_by_tool_and_status(house: House) -> None:
+def test_metrics_count_calls_by_tool_and_status(house: Api) -> None:
     before = samples(house.ask("GET", "/metrics", key="reader").text)
     house.execute("add", {"a": 1})
     house.execute("boom")
@@ -103,7 +103,7 @@ def test_metrics_count_calls_by_tool_and_status(house: House) -> None:
     assert after[everything] == after['jackfield_call_duration_seconds_count{tool="add",source="local"}']
 
 
-def test_a_key_that_sees_few_tools_gets_the_figures_of_those(house: House) -> None:
+def test_a_key_that_sees_few_tools_gets_the_figures_of_those(house: Api) -> None:
     house.execute("boom")
     house.execute("echo")
     text = house.ask("GET", "/metrics", key="limited").text
@@ -111,7 +111,7 @@ def test_a_key_that_sees_few_tools_gets_the_figures_of_those(house: House) -> No
     assert 'tool="boom"' not in text
 
 
-def test_the_openapi_document_names_every_door_and_where_its_key_goes(house: House) -> None:
+def test_the_openapi_document_names_every_door_and_where_its_key_goes(house: Api) -> None:
     document: dict[str, Any] = house.ask("GET", "/openapi.json", key="reader").json()
     assert document["openapi"] == "3.1.0"
     assert {
@@ -154,7 +154,7 @@ class Links(HTMLParser):
         self.files += [given[name] or "" for name in ("src", "href") if name in given]
 
 
-def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: House) -> None:
+def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: Api) -> None:
     answer = house.ask("GET", "/", key=None)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'self'" in answer.headers["content-security-policy"]
@@ -175,5 +175,5 @@ def test_the_pages_script_never_makes_html_from_text() -> None:
         assert danger not in script
 
 
-def test_the_page_is_not_cached_beyond_a_new_version(house: House) -> None:
+def test_the_page_is_not_cached_beyond_a_new_version(house: Api) -> None:
     assert httpx2.get(house.gateway.url).headers["cache-control"] == "no-cache"

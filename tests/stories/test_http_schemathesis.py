@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import positive_data_acceptance
 
 from jackfield.http.openapi import openapi_document
+from tests.harness.api import ADMIN_KEY, Api, open_api
 from tests.routes import ROUTES
-from tests.web.house import ADMIN_KEY, House, open_house
 
 EXAMPLES = 25
 ANYTHING = """
@@ -23,7 +23,7 @@ inputSchema = { type = "object" }
 ENDLESS = r"^/(mcp|api/(v1/tools/changes|v1/calls/stream|tools/stream|(smart-)?spaces/\{id\}/stream))$"
 """Their good answers never end; `test_http_streams.py` reads them. Their refusals are asked for below.
 
-`/mcp` speaks a protocol of its own, of which `tests/web/mcp` knows more than the document."""
+`/mcp` speaks a protocol of its own, of which `tests/mcp` knows more than the document."""
 
 DEFINITIONS = frozenset(
     {
@@ -66,21 +66,21 @@ def map_path_parameters(_context: Any, parameters: dict[str, Any] | None) -> dic
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house"), extra=ANYTHING) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house"), extra=ANYTHING) as opened:
         yield opened
 
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], house: House) -> None:
+def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], house: Api) -> None:
     unsaid = [positive_data_acceptance] if case.operation.path in DOCUMENTED_IN_PART else []
     headers = {"x-api-key": ADMIN_KEY}
     case.call_and_validate(base_url=house.gateway.url, headers=headers, timeout=30, excluded_checks=unsaid)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools/changes", "/api/v1/calls/stream", "/api/tools/stream"])
-def test_the_refusals_of_endless_doors_are_as_promised_too(house: House, path: str) -> None:
+def test_the_refusals_of_endless_doors_are_as_promised_too(house: Api, path: str) -> None:
     operation = document[path]["GET"]
     for headers, status in (({}, 401), ({"x-api-key": "sandbox-key"}, 403), ({"host": "evil.example"}, 421)):
         answer = operation.Case().call(base_url=house.gateway.url, headers=headers, timeout=30)

@@ -15,16 +15,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from jackfield.protocol.sse import EventParser, ServerEvent
+from tests.harness.api import ADMIN_KEY, Api, open_api
+from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.stories.gateway import eventually
-from tests.web.house import ADMIN_KEY, House, open_house
 
 NEW_TOOL = 'def {name}() -> str:\n    """New here."""\n    return "{name}"\n'
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
@@ -35,7 +35,7 @@ def events_of(answer: httpx2.Response) -> Iterator[ServerEvent]:
 
 
 @requirement("CON-disc-changes-sse")
-def test_changes_of_the_catalog_arrive_as_events(house: House) -> None:
+def test_changes_of_the_catalog_arrive_as_events(house: Api) -> None:
     file = house.gateway.folder / "tools" / "fresh.py"
     with house.client.stream("GET", "/api/v1/tools/changes", headers={"x-api-key": "reader-key"}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -62,7 +62,7 @@ def test_changes_of_the_catalog_arrive_as_events(house: House) -> None:
 
 
 @asynccontextmanager
-async def socket_to(house: House, **headers: str) -> AsyncIterator[ClientConnection]:
+async def socket_to(house: Api, **headers: str) -> AsyncIterator[ClientConnection]:
     url = house.gateway.url.replace("http", "ws") + "/api/v1/tools/changes"
     async with connect(url, additional_headers=headers, proxy=None) as connection:
         yield connection
@@ -74,7 +74,7 @@ async def receive(connection: ClientConnection) -> dict[str, Any]:
 
 
 @requirement("DISC-future-websocket")
-async def test_changes_of_the_catalog_arrive_over_websocket(house: House) -> None:
+async def test_changes_of_the_catalog_arrive_over_websocket(house: Api) -> None:
     file = house.gateway.folder / "tools" / "socket.py"
     async with socket_to(house, Authorization="Bearer reader-key") as connection:
         connected = await receive(connection)
@@ -86,7 +86,7 @@ async def test_changes_of_the_catalog_arrive_over_websocket(house: House) -> Non
         assert (await receive(connection))["removed"] == ["plugged"]
 
 
-async def test_a_key_hears_only_of_tools_it_may_see(house: House) -> None:
+async def test_a_key_hears_only_of_tools_it_may_see(house: Api) -> None:
     folder = house.gateway.folder / "tools"
     async with socket_to(house, **{"x-api-key": "server-key"}) as connection:
         await receive(connection)
@@ -106,7 +106,7 @@ async def test_a_key_hears_only_of_tools_it_may_see(house: House) -> None:
         ({"x-api-key": ADMIN_KEY, "Origin": "http://evil.example"}, 403),
     ],
 )
-async def test_a_websocket_is_refused_like_a_request(house: House, headers: dict[str, str], status: int) -> None:
+async def test_a_websocket_is_refused_like_a_request(house: Api, headers: dict[str, str], status: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with socket_to(house, **headers):
             pass
@@ -115,7 +115,7 @@ async def test_a_websocket_is_refused_like_a_request(house: House, headers: dict
     assert set(json.loads(answer.body or b"")["error"]) == {"type", "code", "message", "param"}
 
 
-async def test_a_websocket_by_cookie_opens_for_the_gateways_own_page_only(house: House) -> None:
+async def test_a_websocket_by_cookie_opens_for_the_gateways_own_page_only(house: Api) -> None:
     login = httpx2.post(f"{house.gateway.url}/api/login", headers={"x-api-key": "reader-key"}).cookies["jackfield"]
     cookie = f"jackfield={login}"
     async with socket_to(house, Cookie=cookie, Origin=house.gateway.url) as connection:
@@ -127,7 +127,7 @@ async def test_a_websocket_by_cookie_opens_for_the_gateways_own_page_only(house:
         assert refused.value.response.status_code == 403
 
 
-async def test_a_websocket_to_a_foreign_host_is_refused(house: House) -> None:
+async def test_a_websocket_to_a_foreign_host_is_refused(house: Api) -> None:
     url = f"ws://evil.example:{house.gateway.port}/api/v1/tools/changes"
     with pytest.raises(InvalidStatus) as refused:
         async with connect(url, host="127.0.0.1", additional_headers={"x-api-key": ADMIN_KEY}, proxy=None):
@@ -135,7 +135,7 @@ async def test_a_websocket_to_a_foreign_host_is_refused(house: House) -> None:
     assert refused.value.response.status_code == 421
 
 
-async def test_an_unknown_websocket_path_is_404(house: House) -> None:
+async def test_an_unknown_websocket_path_is_404(house: Api) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with connect(house.gateway.url.replace("http", "ws") + "/nowhere", proxy=None):
             pass
@@ -143,7 +143,7 @@ async def test_an_unknown_websocket_path_is_404(house: House) -> None:
 
 
 async def test_open_streams_end_promptly_when_the_gateway_stops(tmp_path: Path) -> None:
-    with open_house(tmp_path) as house:
+    with open_api(tmp_path) as house:
         async with socket_to(house, **{"x-api-key": ADMIN_KEY}) as connection, httpx2.AsyncClient() as client:
             await receive(connection)
             headers = {"x-api-key": ADMIN_KEY}
@@ -162,7 +162,7 @@ async def test_open_streams_end_promptly_when_the_gateway_stops(tmp_path: Path) 
 
 
 def test_a_call_that_runs_when_the_gateway_stops_is_answered_and_on_record(tmp_path: Path) -> None:
-    with open_house(tmp_path) as house, ThreadPoolExecutor(1) as pool:
+    with open_api(tmp_path) as house, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(house.execute, "slow", {"gate": str(tmp_path / "gate")})
         eventually(lambda: house.ask("GET", "/api/v1/calls?status=running").json()["calls"])
         began = time.monotonic()
@@ -170,6 +170,6 @@ def test_a_call_that_runs_when_the_gateway_stops_is_answered_and_on_record(tmp_p
         assert time.monotonic() - began < 10
         told = answer.result(1).json()
         assert (told["status"], told["error"]["code"]) == ("failed", "interrupted")
-    with open_house(tmp_path) as house:
+    with open_api(tmp_path) as house:
         record = house.ask("GET", f"/api/v1/calls/{told['call_id']}").json()["call"]
         assert (record["status"], record["error"]) == ("failed", told["error"])

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from jackfield.sdk import CallNotFound, Client, Conflict, SyncClient
-from tests.stories.gateway import RunningGateway, run_cli, running_gateway
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 
 SIZE = 5_000_000
 CONFIG = """\

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from jackfield.settings import load_settings
+from tests.harness.process import clean_environment, eventually, free_port
 from tests.requirement import requirement
-from tests.stories.gateway import clean_environment, eventually, free_port
 
 ROOT = Path(__file__).parents[2]
 NOT_CLONED = shutil.ignore_patterns(

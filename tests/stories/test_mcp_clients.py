@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import uv
 
+from tests.harness.process import RunningGateway, clean_environment
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment
 
 CLIENTS = Path(__file__).parent / "clients"
 NAMES = ["add", "boom", "confirm", "echo", "guarded", "nothing", "shapes", "steps", "wait"]

@@ -8,21 +8,21 @@ import pytest
 from mcp import MCPError
 from mcp.types import ToolListChangedNotification
 
+from tests.harness.api import Api, key_of, open_api
+from tests.harness.process import eventually, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import eventually, running_gateway, start_gateway
 from tests.stories.mcp_clients import ERAS, LATER, change_until, http_client, text_of
-from tests.web.house import House, key_of, open_house
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with open_house(tmp_path_factory.mktemp("house")) as opened:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with open_api(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @requirement("CON-mcp-revisions", "CON-mcp-per-key")
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_lists_and_calls_what_its_key_may_see(house: House, mode: str) -> None:
+async def test_a_client_lists_and_calls_what_its_key_may_see(house: Api, mode: str) -> None:
     url = house.gateway.url
     async with http_client(url, key_of("limited"), mode=mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "echo"]
@@ -36,7 +36,7 @@ async def test_a_client_lists_and_calls_what_its_key_may_see(house: House, mode:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_goes_wrong_is_told_to_the_model(house: House, mode: str) -> None:
+async def test_what_goes_wrong_is_told_to_the_model(house: Api, mode: str) -> None:
     async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
         failed = await client.call_tool("boom", {"reason": "out of luck"})
         assert (failed.is_error, text_of(failed)) == (True, "ValueError: out of luck")
@@ -52,7 +52,7 @@ async def test_what_goes_wrong_is_told_to_the_model(house: House, mode: str) -> 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_every_call_is_on_record_as_any_other(house: House, mode: str) -> None:
+async def test_every_call_is_on_record_as_any_other(house: Api, mode: str) -> None:
     async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
         result = await client.call_tool("echo", {"value": [1, None, "x"]})
     assert result.meta is not None
@@ -61,7 +61,7 @@ async def test_every_call_is_on_record_as_any_other(house: House, mode: str) -> 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_call_that_waits_for_a_person_says_so_and_can_be_followed(house: House, mode: str) -> None:
+async def test_a_call_that_waits_for_a_person_says_so_and_can_be_followed(house: Api, mode: str) -> None:
     async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
         result = await client.call_tool("guarded", {"amount": 5})
     waits = result.structured_content
@@ -74,7 +74,7 @@ async def test_a_call_that_waits_for_a_person_says_so_and_can_be_followed(house:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_call_that_is_given_up_is_cancelled_and_its_progress_was_told(house: House, mode: str) -> None:
+async def test_a_call_that_is_given_up_is_cancelled_and_its_progress_was_told(house: Api, mode: str) -> None:
     told: list[str | None] = []
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -88,7 +88,7 @@ async def test_a_call_that_is_given_up_is_cancelled_and_its_progress_was_told(ho
     eventually(lambda: _last_status(house, "slow") == "cancelled")
 
 
-def _last_status(house: House, tool: str) -> str:
+def _last_status(house: Api, tool: str) -> str:
     return str(house.ask("GET", f"/api/v1/calls?tool={tool}&limit=1").json()["calls"][0]["status"])
 
 

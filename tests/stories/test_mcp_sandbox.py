@@ -11,8 +11,8 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.sources.mcp.options import parse_options
+from tests.harness.process import RunningGateway, eventually, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, run_cli, running_gateway
 from tests.workers.processes import marked
 
 SERVER = """

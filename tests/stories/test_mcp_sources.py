@@ -11,9 +11,9 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 
+from tests.harness.process import RunningGateway, eventually, running_gateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import EVERYTHING, PLAIN, HttpServer, http_server, lives
-from tests.stories.gateway import RunningGateway, eventually, running_gateway
 from tests.stories.mcp_clients import ERAS, http_client, text_of
 
 CONFIG = """

@@ -11,8 +11,8 @@ import pytest
 from mcp import MCPError
 from mcp.types import ToolListChangedNotification
 
+from tests.harness.process import RunningGateway, clean_environment, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, run_cli, running_gateway, start_gateway
 from tests.stories.mcp_clients import ERAS, LATER, change_until, stdio_client, text_of
 
 CONFIG = """

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 from tests.stories.provider import RunningService, running_service
 
 KEY = "library-key-0001"

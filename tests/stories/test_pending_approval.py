@@ -7,19 +7,19 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, pending_house, tool_server
-from tests.web.house import House, error_of
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 
@@ -132,7 +132,7 @@ async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: D
     assert taken(till) == ""
 
 
-async def test_a_call_whose_tool_changed_meanwhile_is_not_run(house: House, at: Desk, till: Path) -> None:
+async def test_a_call_whose_tool_changed_meanwhile_is_not_run(house: Api, at: Desk, till: Path) -> None:
     file = house.gateway.folder / "pending" / "changing.py"
     file.write_text('def changing(path: str) -> str:\n    """One thing."""\n    return open(path, "w").write("x")\n')
     await eventually(lambda: _has_tool(at, "changing", "One thing."))
@@ -158,7 +158,7 @@ async def _has_tool(at: Desk, name: str, description: str) -> bool:
     return answer.status_code == 200 and answer.json()["description"] == description
 
 
-async def test_an_approved_call_of_a_tool_server_is_offered_then(house: House, at: Desk) -> None:
+async def test_an_approved_call_of_a_tool_server_is_offered_then(house: Api, at: Desk) -> None:
     async with tool_server(house, tools="ext_guarded") as server:
         call = (await at.execute("ext_guarded", {"n": 1}, agent="offered")).json()
         await server.nothing(within=1.2)

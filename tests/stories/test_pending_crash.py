@@ -23,7 +23,7 @@ from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
 from jackfield.store import moves as call_tx
 from tests.requirement import requirement
-from tests.stories.mortal import KEY, Mortal, eventually, mortals
+from tests.stories.killable import KEY, KillableGateway, eventually, killable_gateways
 
 DEAD = "gw_dead"
 HOUR_MS = 3_600_000
@@ -37,9 +37,9 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path, url: str) -> AsyncIterator[Mortal]:
+async def gateway(tmp_path: Path, url: str) -> AsyncIterator[KillableGateway]:
     """A gateway that was here and was killed, so that the database is one after a crash."""
-    async with mortals(tmp_path, url, count=1) as [mortal]:
+    async with killable_gateways(tmp_path, url, count=1) as [mortal]:
         mortal.kill()
         yield mortal
 
@@ -54,7 +54,7 @@ async def written(url: str, folder: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-def a_call_of(gateway: Mortal, tool: str, **fields: Any) -> Call:
+def a_call_of(gateway: KillableGateway, tool: str, **fields: Any) -> Call:
     version, source = gateway.tools[tool]
     usual: dict[str, Any] = {
         "id": new_id("call"),
@@ -72,7 +72,7 @@ def a_call_of(gateway: Mortal, tool: str, **fields: Any) -> Call:
 
 @requirement("CON-exactly-once", "CON-late-result-home")
 async def test_died_after_the_result_was_settled_and_before_the_reply(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD)
     async with written(url, tmp_path) as store:
@@ -91,7 +91,7 @@ async def test_died_after_the_result_was_settled_and_before_the_reply(
 
 @requirement("SAFE-taken-over-before-serving")
 async def test_what_was_settled_before_the_crash_is_in_the_inbox_when_the_next_gateway_serves(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     calls = [a_call_of(gateway, "ask", waiter=DEAD) for _ in range(3)]
     async with written(url, tmp_path) as store:
@@ -102,7 +102,7 @@ async def test_what_was_settled_before_the_crash_is_in_the_inbox_when_the_next_g
     assert sorted(await gateway.inbox("ada")) == sorted((f"tr:{call.id}", 1) for call in calls), "without a round"
 
 
-async def test_died_after_the_reply_was_marked(gateway: Mortal, url: str, tmp_path: Path) -> None:
+async def test_died_after_the_reply_was_marked(gateway: KillableGateway, url: str, tmp_path: Path) -> None:
     sent, other = a_call_of(gateway, "ask", waiter=DEAD), a_call_of(gateway, "ask", waiter=DEAD, agent="bob")
     async with written(url, tmp_path) as store:
         for call in (sent, other):
@@ -116,7 +116,7 @@ async def test_died_after_the_reply_was_marked(gateway: Mortal, url: str, tmp_pa
 
 @requirement("CON-exactly-once", "SAFE-taken-over-before-serving")
 async def test_died_while_a_caller_waited_and_the_result_comes_after_the_restart(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD, timeout_ms=HOUR_MS)
     async with written(url, tmp_path) as store:
@@ -131,7 +131,7 @@ async def test_died_while_a_caller_waited_and_the_result_comes_after_the_restart
 
 
 async def test_died_while_a_caller_waited_and_the_deadline_passed_meanwhile(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     call = a_call_of(gateway, "ask", waiter=DEAD, timeout_ms=0)
     async with written(url, tmp_path) as store:
@@ -147,7 +147,9 @@ async def test_died_while_a_caller_waited_and_the_deadline_passed_meanwhile(
     assert await gateway.inbox("ada") == [(f"tr:{call.id}", "late")]
 
 
-async def test_died_after_the_approval_and_before_the_tool_was_begun(gateway: Mortal, url: str, tmp_path: Path) -> None:
+async def test_died_after_the_approval_and_before_the_tool_was_begun(
+    gateway: KillableGateway, url: str, tmp_path: Path
+) -> None:
     call = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     async with written(url, tmp_path) as store:
         await store.write(partial(call_tx.start_call, call))
@@ -159,7 +161,7 @@ async def test_died_after_the_approval_and_before_the_tool_was_begun(gateway: Mo
     assert gateway.starts == {"charge-4": 1}
 
 
-async def test_died_after_an_approved_tool_was_begun(gateway: Mortal, url: str, tmp_path: Path) -> None:
+async def test_died_after_an_approved_tool_was_begun(gateway: KillableGateway, url: str, tmp_path: Path) -> None:
     """It may have taken effect, so it is not begun again."""
     call = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     async with written(url, tmp_path) as store:
@@ -174,7 +176,7 @@ async def test_died_after_an_approved_tool_was_begun(gateway: Mortal, url: str, 
 
 
 async def test_what_waited_for_a_person_or_a_server_is_still_there_after_a_crash(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     asked = a_call_of(gateway, "charge", arguments=Raw(b'{"amount":5}'), **FOR_APPROVAL)
     pending = a_call_of(gateway, "ask_in_vain", agent="bob", expires_in_ms=HOUR_MS, **PENDING)
@@ -190,7 +192,7 @@ async def test_what_waited_for_a_person_or_a_server_is_still_there_after_a_crash
 
 @requirement("CON-expires-in")
 async def test_what_expired_while_no_gateway_ran_is_told_when_one_does(
-    gateway: Mortal, url: str, tmp_path: Path
+    gateway: KillableGateway, url: str, tmp_path: Path
 ) -> None:
     calls = [
         a_call_of(gateway, "ask_in_vain", agent="ada", expires_in_ms=-1, **PENDING),
@@ -208,7 +210,7 @@ async def test_what_expired_while_no_gateway_ran_is_told_when_one_does(
 
 
 @requirement("CON-exactly-once")
-async def test_a_result_that_was_taken_is_there_after_a_kill_however_soon_it_comes(gateway: Mortal) -> None:
+async def test_a_result_that_was_taken_is_there_after_a_kill_however_soon_it_comes(gateway: KillableGateway) -> None:
     for turn in range(5):
         await gateway.start()
         call, waiting = await gateway.begin("ask", agent=f"ada{turn}")
@@ -234,7 +236,7 @@ LARGE = "x" * 8_000_000
 
 
 @contextmanager
-def a_client_that_does_not_read(gateway: Mortal, *, agent: str, accept: str) -> Iterator[socket.socket]:
+def a_client_that_does_not_read(gateway: KillableGateway, *, agent: str, accept: str) -> Iterator[socket.socket]:
     """It has sent its request, and leaves the answer where it is."""
     assert gateway.gateway is not None
     body = json.dumps({"arguments": {}, "agent": agent}).encode()
@@ -253,7 +255,7 @@ def a_client_that_does_not_read(gateway: Mortal, *, agent: str, accept: str) -> 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("ends", ["client", "gateway"])
 async def test_a_large_result_that_was_only_partly_sent_is_in_the_inbox(
-    gateway: Mortal, ends: str, accept: str
+    gateway: KillableGateway, ends: str, accept: str
 ) -> None:
     """The last byte counts, not the first: what the gateway still held is lost with it, or with the connection."""
     await gateway.start()
@@ -272,7 +274,7 @@ async def test_a_large_result_that_was_only_partly_sent_is_in_the_inbox(
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 async def test_a_large_result_that_was_read_to_its_end_is_not_in_the_inbox(
-    gateway: Mortal, url: str, tmp_path: Path, accept: str
+    gateway: KillableGateway, url: str, tmp_path: Path, accept: str
 ) -> None:
     await gateway.start()
     body = {"arguments": {}, "agent": "ada"}

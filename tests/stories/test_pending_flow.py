@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, hang_up_after, pending_house, raw_execute
-from tests.web.house import House, error_of
 
 PENDING_TEXT = "Waiting for result. It will arrive in your inbox when ready."
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 
@@ -176,7 +176,7 @@ def _until_deadline(record: dict[str, Any]) -> float:
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inbox_once(
-    house: House, at: Desk, accept: str
+    house: Api, at: Desk, accept: str
 ) -> None:
     agent = f"gone-{len(accept)}"
     request = raw_execute(house, "ext_lookup", agent=agent, accept=accept)
@@ -187,7 +187,7 @@ async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inb
     assert [event["data"]["result"] for event in await at.inbox(agent)] == ["for the inbox"]
 
 
-async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(house: House, at: Desk) -> None:
+async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(house: Api, at: Desk) -> None:
     record = await hang_up_after(house, raw_execute(house, "ext_lookup"), lambda: at.waiting("ext_lookup"))
     await eventually(lambda: _in_status(at, record["call_id"], "pending"))
     await at.submit(record, result="kept")
@@ -197,7 +197,7 @@ async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_the_inbox_once(
-    house: House, at: Desk, accept: str, tmp_path: object
+    house: Api, at: Desk, accept: str, tmp_path: object
 ) -> None:
     agent, gate = f"left-{len(accept)}", f"{tmp_path}/gate"
     request = raw_execute(house, "slow", agent=agent, accept=accept, arguments={"gate": gate})

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, pending_house
-from tests.web.house import House, error_of
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 

@@ -7,21 +7,21 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, pending_house
-from tests.web.house import House, error_of
 
 ADD = {"scenario": "local", "tool_name": "add"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
         for key, tool, chat in product(("caller", "boss", "ada"), ("add", "guarded", "asleep"), ("", "c1", "c2")):
@@ -280,7 +280,7 @@ async def test_scenarios_say_how_each_source_is(at: Desk) -> None:
     assert "builtin" not in found
 
 
-async def test_a_refresh_reads_every_source_anew(house: House, at: Desk) -> None:
+async def test_a_refresh_reads_every_source_anew(house: Api, at: Desk) -> None:
     before = {one["scenario"]: one for one in (await at.ask("GET", "/api/v1/tools/scenarios")).json()}
     answer = await at.ask("POST", "/api/v1/tools/refresh", key="caller")
     tools = len((await at.ask("GET", "/api/v1/tools", key="caller")).json()["tools"])

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, pending_house, stream
-from tests.web.house import House, error_of
 
 FALSY: list[Any] = [None, False, 0, "", [], {}, 0.0]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 
@@ -287,7 +287,7 @@ async def test_a_callback_url_of_an_expired_call_is_gone(at: Desk) -> None:
     assert (answer.status_code, error_of(answer)["code"]) == (410, "expired")
 
 
-async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: Desk, house: House) -> None:
+async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: Desk, house: Api) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     deadlines = [record["deadline"]]

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from jackfield.settings.parsing import snake_case
+from tests.harness.api import Api, error_of
 from tests.requirement import requirement
 from tests.stories.pending import Desk, desk, eventually, pending_house, tool_server
-from tests.web.house import House, error_of
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 
@@ -211,7 +211,7 @@ async def test_only_an_administrator_makes_tools(at: Desk, key: str) -> None:
     assert (await at.ask("DELETE", "/api/v1/tools/x", key=key)).status_code == 403
 
 
-async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(house: House, at: Desk) -> None:
+async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(house: Api, at: Desk) -> None:
     async with tool_server(house, client="watcher", tools="ext_a,ext_b,ext_c") as server:
         first = [declared("ext_a"), declared("ext_b", isAsync=True)]
         answer = await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": first})
@@ -256,7 +256,7 @@ async def test_a_source_belongs_to_the_key_that_declared_it(at: Desk) -> None:
     assert await names_of(at, "owned") == ["ext_o"]
 
 
-async def test_a_declared_source_is_shown_with_its_state(house: House, at: Desk) -> None:
+async def test_a_declared_source_is_shown_with_its_state(house: Api, at: Desk) -> None:
     await at.ask("PUT", "/api/v1/sources/stated/tools", key="crm", json={"tools": [declared("ext_stated")]})
 
     async def source() -> dict[str, Any]:

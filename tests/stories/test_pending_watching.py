@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests.harness.api import Api, error_of
 from tests.stories.pending import Desk, Frames, desk, pending_house, stream
 from tests.waiting import PATIENCE, Stopwatch
-from tests.web.house import House, error_of
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     with pending_house(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: House) -> AsyncIterator[Desk]:
+async def at(house: Api) -> AsyncIterator[Desk]:
     async with desk(house) as opened:
         yield opened
 
@@ -77,9 +77,7 @@ async def told(frames: Frames, *, within: float = 10) -> tuple[str, str, str]:
     return found["type"], found["call_id"], found["status"]
 
 
-async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(
-    house: House, at: Desk
-) -> None:
+async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(house: Api, at: Desk) -> None:
     tool = {"tool": "ext_brief"}
     early = (await at.execute("ext_guarded")).json()["call_id"]
     async with stream(house, "/api/v1/calls/stream", key="answerer", status="pending", tool="ext_guarded") as frames:
@@ -99,7 +97,7 @@ async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when
         assert await told(frames) == ("call.settled", brief, "expired")
 
 
-async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(house: House, at: Desk) -> None:
+async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(house: Api, at: Desk) -> None:
     async with stream(house, "/api/v1/calls/stream", key="admin", status="pending") as frames:
         while True:  # what other tests left waiting
             try:
@@ -145,7 +143,7 @@ async def test_a_call_stays_visible_to_those_who_answered_it(at: Desk) -> None:
         assert (await at.record(call["call_id"], key=key))["status"] == "completed"
 
 
-async def test_a_stream_shows_a_key_only_what_it_may_see(house: House, at: Desk) -> None:
+async def test_a_stream_shows_a_key_only_what_it_may_see(house: Api, at: Desk) -> None:
     async with (
         stream(house, "/api/v1/calls/stream", key="server", status="pending") as blind,
         stream(house, "/api/v1/calls/stream", key="crm", status="pending", tool="ext_exact") as sees,

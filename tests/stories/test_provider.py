@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, free_port, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, free_port, running_gateway
 from tests.stories.provider import RunningService, running_service
 
 KEY = "fruit-key-0001"

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx2
 
+from tests.harness.process import RunningGateway, eventually, running_gateway
 from tests.requirement import requirement
 from tests.sources.workers import worker_file
-from tests.stories.gateway import RunningGateway, eventually, running_gateway
 
 SECRET = "k/9+" + "zQ" * 40
 CONFIG = """

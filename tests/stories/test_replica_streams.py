@@ -10,7 +10,7 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.stories.mortal import Mortal, mortals
+from tests.stories.killable import KillableGateway, killable_gateways
 from tests.stories.pending import Frames
 
 pytestmark = pytest.mark.timeout(120)
@@ -19,8 +19,10 @@ Told = tuple[str, str]
 
 
 @pytest.fixture
-async def pair(tmp_path: Path, postgres_server: PostgresServer, empty_database: str) -> AsyncIterator[list[Mortal]]:
-    async with mortals(tmp_path, postgres_server.url(empty_database), count=2) as running:
+async def pair(
+    tmp_path: Path, postgres_server: PostgresServer, empty_database: str
+) -> AsyncIterator[list[KillableGateway]]:
+    async with killable_gateways(tmp_path, postgres_server.url(empty_database), count=2) as running:
         yield running
 
 
@@ -46,7 +48,7 @@ class Followed:
 
 
 @asynccontextmanager
-async def following(mortal: Mortal, **params: Any) -> AsyncIterator[Followed]:
+async def following(mortal: KillableGateway, **params: Any) -> AsyncIterator[Followed]:
     async with mortal.client.stream("GET", "/api/v1/calls/stream", params=params) as answer:
         frames = Frames(answer)
         try:
@@ -55,20 +57,20 @@ async def following(mortal: Mortal, **params: Any) -> AsyncIterator[Followed]:
             await frames.close()
 
 
-async def execute(mortal: Mortal, tool: str, **arguments: Any) -> str:
+async def execute(mortal: KillableGateway, tool: str, **arguments: Any) -> str:
     answer = await mortal.ask("POST", f"/api/v1/tools/{tool}/execute", json={"arguments": arguments, "agent": "eve"})
     call_id: str = answer.json()["call_id"]
     return call_id
 
 
-async def execute_bare(mortal: Mortal, tool: str, **arguments: Any) -> str:
+async def execute_bare(mortal: KillableGateway, tool: str, **arguments: Any) -> str:
     answer = await mortal.ask("POST", f"/api/v1/tools/{tool}/execute", json={"arguments": arguments})
     call_id: str = answer.json()["call_id"]
     return call_id
 
 
 @requirement("CON-replicas")
-async def test_what_happens_at_one_gateway_is_told_at_both(pair: list[Mortal]) -> None:
+async def test_what_happens_at_one_gateway_is_told_at_both(pair: list[KillableGateway]) -> None:
     a, b = pair
     expected: dict[str, list[Told]] = {}
     started, completed = ("call.started", "running"), ("call.settled", "completed")
@@ -111,7 +113,7 @@ async def test_what_happens_at_one_gateway_is_told_at_both(pair: list[Mortal]) -
 
 @requirement("CON-replicas")
 async def test_the_stream_of_what_waits_tells_what_begins_and_stops_waiting_at_another_gateway(
-    pair: list[Mortal],
+    pair: list[KillableGateway],
 ) -> None:
     a, b = pair
     early, early_waits = await a.begin("ask", agent="ada")
@@ -127,7 +129,7 @@ async def test_the_stream_of_what_waits_tells_what_begins_and_stops_waiting_at_a
 
 @requirement("CON-replicas")
 async def test_a_stream_of_what_waits_that_may_have_missed_something_ends_and_the_next_one_is_whole(
-    pair: list[Mortal], postgres_server: PostgresServer, empty_database: str
+    pair: list[KillableGateway], postgres_server: PostgresServer, empty_database: str
 ) -> None:
     a, b = pair
     call, waiting = await a.begin("ask", agent="ada")

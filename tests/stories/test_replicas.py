@@ -15,7 +15,7 @@ from jackfield.store import moves as call_tx
 from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.stories.mortal import Mortal, eventually, mortals
+from tests.stories.killable import KillableGateway, eventually, killable_gateways
 from tests.waiting import Stopwatch
 
 pytestmark = pytest.mark.timeout(180)
@@ -27,8 +27,8 @@ def url(postgres_server: PostgresServer, empty_database: str) -> str:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path, url: str) -> AsyncIterator[list[Mortal]]:
-    async with mortals(tmp_path, url, count=2) as running:
+async def pair(tmp_path: Path, url: str) -> AsyncIterator[list[KillableGateway]]:
+    async with killable_gateways(tmp_path, url, count=2) as running:
         yield running
 
 
@@ -53,7 +53,7 @@ def leases(postgres_server: PostgresServer, empty_database: str) -> Leases:
 
 
 @requirement("CON-replicas")
-async def test_a_result_posted_at_one_gateway_wakes_who_waits_at_another(pair: list[Mortal]) -> None:
+async def test_a_result_posted_at_one_gateway_wakes_who_waits_at_another(pair: list[KillableGateway]) -> None:
     a, b = pair
     for turn in range(5):
         call, waiting = await a.begin("ask", agent=f"ada{turn}")
@@ -69,7 +69,7 @@ async def test_a_result_posted_at_one_gateway_wakes_who_waits_at_another(pair: l
 @requirement("CON-exactly-once", "CON-late-result-home", "CON-replicas")
 @pytest.mark.parametrize("when", ["before the result", "between the result and the reply"])
 async def test_a_result_for_a_caller_whose_gateway_died_is_in_the_inbox_once(
-    pair: list[Mortal], leases: Leases, when: str
+    pair: list[KillableGateway], leases: Leases, when: str
 ) -> None:
     a, b = pair
     call, waiting = await a.begin("ask", agent="ada")
@@ -94,7 +94,7 @@ async def test_a_result_for_a_caller_whose_gateway_died_is_in_the_inbox_once(
 
 @requirement("CON-exactly-once")
 async def test_a_result_that_was_sent_before_its_gateway_died_is_not_in_the_inbox_as_well(
-    pair: list[Mortal], leases: Leases, postgres_server: PostgresServer, empty_database: str
+    pair: list[KillableGateway], leases: Leases, postgres_server: PostgresServer, empty_database: str
 ) -> None:
     a, b = pair
     call, waiting = await a.begin("ask", agent="ada")
@@ -120,7 +120,7 @@ async def test_a_result_that_was_sent_before_its_gateway_died_is_not_in_the_inbo
 
 
 @requirement("CON-replicas")
-async def test_a_wait_whose_gateway_died_ends_at_the_same_deadline(pair: list[Mortal]) -> None:
+async def test_a_wait_whose_gateway_died_ends_at_the_same_deadline(pair: list[KillableGateway]) -> None:
     """Nobody waits any more, so what comes later goes to the inbox; no lease needs to end for that."""
     a, b = pair
     call, waiting = await a.begin("ask_briefly", agent="ada")
@@ -139,7 +139,7 @@ async def test_a_wait_whose_gateway_died_ends_at_the_same_deadline(pair: list[Mo
 
 @requirement("CON-replicas")
 async def test_a_tool_that_was_running_is_interrupted_or_run_again_at_the_other_gateway(
-    pair: list[Mortal], leases: Leases
+    pair: list[KillableGateway], leases: Leases
 ) -> None:
     a, b = pair
     once, _ = await a.begin("hold", agent="ada")
@@ -158,7 +158,7 @@ async def test_a_tool_that_was_running_is_interrupted_or_run_again_at_the_other_
 
 
 @requirement("CON-replicas", "CON-calls-approve")
-async def test_two_approvals_at_two_gateways_are_one_execution(pair: list[Mortal]) -> None:
+async def test_two_approvals_at_two_gateways_are_one_execution(pair: list[KillableGateway]) -> None:
     a, b = pair
     for turn in range(20):
         call, asking = await a.begin("charge", agent=f"ada{turn}", amount=turn)
@@ -172,7 +172,7 @@ async def test_two_approvals_at_two_gateways_are_one_execution(pair: list[Mortal
 
 
 @requirement("CON-replicas")
-async def test_an_approval_against_a_rejection_at_two_gateways_is_one_of_them(pair: list[Mortal]) -> None:
+async def test_an_approval_against_a_rejection_at_two_gateways_is_one_of_them(pair: list[KillableGateway]) -> None:
     a, b = pair
     for turn in range(10):
         call, asking = await a.begin("charge", agent=f"ada{turn}", amount=turn)
@@ -187,7 +187,7 @@ async def test_an_approval_against_a_rejection_at_two_gateways_is_one_of_them(pa
 
 @requirement("CON-replicas")
 async def test_a_call_whose_approver_died_before_it_began_is_begun_by_another(
-    pair: list[Mortal], url: str, tmp_path: Path
+    pair: list[KillableGateway], url: str, tmp_path: Path
 ) -> None:
     """T4 is on record and T5 is not: what a gateway leaves that dies between the two."""
     version, source = pair[0].tools["charge"]
@@ -217,7 +217,7 @@ async def test_a_call_whose_approver_died_before_it_began_is_begun_by_another(
 
 @requirement("CON-replicas")
 async def test_a_paused_gateway_that_was_declared_dead_starts_again_and_its_late_result_does_not_count(
-    pair: list[Mortal], leases: Leases
+    pair: list[KillableGateway], leases: Leases
 ) -> None:
     a, b = pair
     call, calling = await a.begin("hold", agent="ada")
@@ -250,7 +250,7 @@ async def test_a_paused_gateway_that_was_declared_dead_starts_again_and_its_late
 
 
 @requirement("CON-replicas", "CON-expires-in")
-async def test_a_timer_fires_once_whoever_fires_it(pair: list[Mortal]) -> None:
+async def test_a_timer_fires_once_whoever_fires_it(pair: list[KillableGateway]) -> None:
     a, b = pair
     calls = []
     for turn in range(10):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uv
 
+from tests.harness.process import RunningGateway, clean_environment
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment
 from tests.stories.responses import ADMIN_KEY, MODEL
 
 SCRIPT = Path(__file__).parent / "agents_user.py"

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.responses import CATALOG, MODEL, WEATHER, calls_of
 
 ADD = "add 2 and 40"

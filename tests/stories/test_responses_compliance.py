@@ -13,10 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
+from tests.responses.conformity import check_resource, check_stream, event_types, validator
 from tests.stories.responses import ADMIN_KEY, CATALOG, MODEL, actor_gateway, sse_events
-from tests.web.responses.conformity import check_resource, check_stream, event_types, validator
 
 HEART = "data:image/png;base64,iVBORw0KGgo="
 WEATHER = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway
 from tests.stories.responses import ADMIN_KEY, CATALOG, CONFIG, MODEL, SCRIPT, Sdk, calls_of, tapped
 from tests.stories.test_third_party_source import install
 

@@ -10,8 +10,8 @@ import openai
 import pytest
 from pydantic import BaseModel
 
+from tests.harness.process import RunningGateway, eventually
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually
 from tests.stories.responses import CALLER_KEY, CATALOG, MODEL, Sdk, Tap, calls_of, kinds
 
 

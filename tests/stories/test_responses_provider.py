@@ -12,6 +12,7 @@ import openai
 import pytest
 import pytest_asyncio
 
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, running_gateway
 from tests.llm.chat_server import (
     END,
     FINE,
@@ -30,7 +31,6 @@ from tests.llm.chat_server import (
     text,
 )
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_TOOLS, RunningGateway, running_gateway
 from tests.stories.responses import ADMIN_KEY, CATALOG, LOCATE, WEATHER, Sdk, kinds, tapped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

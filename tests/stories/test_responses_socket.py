@@ -9,8 +9,8 @@ import pytest
 
 from jackfield.responses.wire import TERMINAL
 from tests.requirement import requirement
+from tests.responses.conformity import check_stream
 from tests.stories.responses import CATALOG, MODEL, Sdk
-from tests.web.responses.conformity import check_stream
 
 # The SDK's own way to open its connection, which the library below it would rather not see.
 pytestmark = pytest.mark.filterwarnings("ignore:connect\\(\\) must be used as a context manager:DeprecationWarning")

@@ -10,9 +10,9 @@ from typing import Any
 import openai
 import pytest
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
-from tests.stories.gateway import RunningGateway
 from tests.stories.responses import (
     CALLER_KEY,
     CATALOG,

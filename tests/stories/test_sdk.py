@@ -22,8 +22,8 @@ from jackfield.sdk import (
     ToolsChanged,
     Unauthenticated,
 )
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, running_gateway
 
 SDK = requirement("CON-sdk-client")
 

@@ -21,8 +21,8 @@ from jackfield.sdk import (
     SyncClient,
     ToolDisabled,
 )
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.sdk_scene import (
     WITHIN,
     back_again,

@@ -28,8 +28,8 @@ from jackfield.sdk import (
     progress,
 )
 from jackfield.sdk.serving import INTERRUPTED
+from tests.harness.process import RunningGateway, clean_environment, eventually
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, eventually
 from tests.stories.sdk_scene import (
     WITHIN,
     back_again,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from jackfield.sdk import Client, Conflict, Forbidden, NotFound, SpaceEvent, SpaceNotFound, SyncClient
+from tests.harness.api import ADMIN_KEY, key_of
+from tests.harness.process import start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import start_gateway
 from tests.stories.spaces import Lobby, open_lobby
 from tests.waiting import PATIENCE
-from tests.web.house import ADMIN_KEY, key_of
 
 pytestmark = pytest.mark.timeout(120)
 WITHIN = PATIENCE

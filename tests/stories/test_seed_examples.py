@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx2
 
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.sources.upstream import Upstream, json_reply
-from tests.stories.gateway import RunningGateway, running_gateway
 
 # The words of the seed, only with a schema where it has a comment and a service that is really there.
 CONFIRM_ACTION = {

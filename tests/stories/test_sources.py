@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import PLAIN
-from tests.stories.gateway import RunningGateway, run_cli, running_gateway
 
 CONFIG = f"""
 [auth.keys.reader]

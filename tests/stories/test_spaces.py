@@ -8,10 +8,10 @@ import pytest
 
 from jackfield.agents.builtin_tools import LONGEST_MESSAGE
 from jackfield.spaces.records import MOST_METADATA
+from tests.harness.api import ADMIN_KEY, error_of, key_of
+from tests.harness.process import start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import start_gateway
 from tests.stories.spaces import Lobby, followed, open_lobby
-from tests.web.house import ADMIN_KEY, error_of, key_of
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -15,9 +15,9 @@ from jackfield.sdk import Client, SpaceEvent
 from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import space_moves as space_tx
 from jackfield.store.cycle_moves import Cycle
+from tests.harness.in_process import KEY, make_gateway, serve_on_port
 from tests.requirement import requirement
 from tests.waiting import PATIENCE
-from tests.web.inside import KEY, make_gateway, served
 
 WITHIN = PATIENCE
 
@@ -45,7 +45,7 @@ class Scene(Struct):
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    async with make_gateway(tmp_path) as gateway, served(gateway) as url, Client(url, KEY) as client:
+    async with make_gateway(tmp_path) as gateway, serve_on_port(gateway) as url, Client(url, KEY) as client:
         await client.spaces.create(id="lobby")
         await client.spaces.join("lobby", "ada", kind="agent", name="Ada")
         async with aclosing(client.spaces.follow("lobby")) as events:

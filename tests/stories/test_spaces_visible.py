@@ -7,21 +7,21 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.api import Api, error_of, key_of
 from tests.requirement import requirement
 from tests.stories.spaces import Lobby, followed, open_lobby
-from tests.web.house import House, error_of, key_of
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with open_lobby(tmp_path_factory.mktemp("visible")) as opened:
         yield opened.house
 
 
 @pytest.fixture
-def lobby(house: House, request: pytest.FixtureRequest) -> Lobby:
+def lobby(house: Api, request: pytest.FixtureRequest) -> Lobby:
     """A space and an agent of the test's own."""
     number = len(request.session.items) + request.session.items.index(request.node)
     return Lobby(house, space=f"lobby_{number}", agent=f"ada_{number}")

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, run_cli, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, run_cli, running_gateway
 
 MODULE = '''
 """Hosted tools that Jackfield does not ship: a file search and a little interpreter."""

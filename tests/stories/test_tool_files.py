@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, running_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually, running_gateway
 from tests.waiting import PATIENCE
 
 SEEN_WITHIN = PATIENCE

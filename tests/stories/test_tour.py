@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.gateway import RunningGateway, clean_environment, running_gateway
+from tests.harness.process import RunningGateway, clean_environment, running_gateway
 
 ROOT = Path(__file__).parents[2]
 DEMO = "examples/demo"

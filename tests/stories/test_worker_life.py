@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.process import RunningGateway, eventually, running_gateway
 from tests.requirement import requirement
 from tests.sources.workers import is_alive, worker_file
-from tests.stories.gateway import RunningGateway, eventually, running_gateway
 
 IDLE = 2.0
 CONFIG = f"""

@@ -16,7 +16,7 @@ from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from tests import waiting
 from tests.sources.invocations import invocation_of
-from tests.sources.surroundings import surroundings_in
+from tests.sources.network import surroundings_in
 from tests.sources.upstream import Upstream, reply
 from tests.waiting import PATIENCE
 

@@ -26,7 +26,7 @@ from jackfield.sources.supervisor import SourceRegistry, SourceState
 from jackfield.workers.host import WorkerHost
 from tests import waiting
 from tests.sources.invocations import invocation_of
-from tests.sources.surroundings import surroundings_in
+from tests.sources.network import surroundings_in
 from tests.waiting import PATIENCE
 
 HERE = Path(__file__).parent

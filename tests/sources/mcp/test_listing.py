@@ -12,7 +12,7 @@ from jackfield.errors import ToolNotFound
 from jackfield.model.tool import ToolDefinition, definition_of
 from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.listing import ListingRules, may_be_repeated, mcp_listing
-from tests.calls.house import OPS
+from tests.calls.harness import OPS
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain
 

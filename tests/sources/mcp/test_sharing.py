@@ -15,7 +15,7 @@ from jackfield.sources.mcp.transport import McpClientError
 from jackfield.sources.outgoing import Outgoing
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
-from tests.sources.surroundings import surroundings_in
+from tests.sources.network import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply
 
 KEY = {"Authorization": "Bearer one"}

@@ -16,7 +16,7 @@ from jackfield.sources.openapi.options import credentials_of, parse_options
 from jackfield.sources.openapi.source import OpenApiSource, openapi_source
 from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
-from tests.sources.surroundings import surroundings_in
+from tests.sources.network import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply
 from tests.waiting import PATIENCE
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.stories.gateway import RunningGateway, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.stories.relay.scene import CONFIG, ENVIRONMENT, FILES, HttpCaller
 
 

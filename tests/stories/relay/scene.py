@@ -14,13 +14,13 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from jackfield.protocol.sse import EventParser
-from tests.stories.gateway import RunningGateway, clean_environment
+from tests.harness.process import RunningGateway, clean_environment
 from tests.stories.mcp_clients import http_client, text_of
 from tests.waiting import PATIENCE
 
 WITHIN = PATIENCE
 ANT, BEE, OPS = "ants-key-0001", "bees-key-0001", "operators-key-0001"
-INSIDE = Path(__file__).with_name("inside.py")
+INSIDE = Path(__file__).with_name("agent_program.py")
 CONFIG = f"""
 [auth.keys.ant]
 key = "{ANT}"

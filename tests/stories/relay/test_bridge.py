@@ -14,8 +14,8 @@ from mcp import MCPError
 from mcp.types import ToolListChangedNotification
 
 import jackfield.sessions.bridge
+from tests.harness.process import RunningGateway, clean_environment, run_cli
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, run_cli
 from tests.stories.mcp_clients import ERAS, text_of
 from tests.stories.relay.scene import SCHEMA, TOOLS, HttpCaller, bridge, next_event
 

@@ -15,8 +15,8 @@ from mcp import MCPError
 from jackfield.sdk import Client, Conflict, SyncClient
 from jackfield.settings import load_settings
 from jackfield.settings.sessions import RelaySettings
+from tests.harness.process import RunningGateway, clean_environment, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, clean_environment, running_gateway, start_gateway
 from tests.stories.mcp_clients import ERAS, http_client, text_of
 from tests.stories.relay.scene import (
     ANT,

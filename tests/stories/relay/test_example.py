@@ -11,7 +11,7 @@ import pytest
 
 from jackfield.settings import load_settings
 from jackfield.settings.sessions import RelaySettings, SessionSettings
-from tests.stories.gateway import clean_environment, running_gateway
+from tests.harness.process import clean_environment, running_gateway
 
 ROOT = Path(__file__).parents[3]
 RELAY = (ROOT / "docs/relay.md").read_text(encoding="utf-8")

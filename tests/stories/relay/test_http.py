@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from jackfield.protocol.sse import EventParser
+from tests.harness.process import RunningGateway, eventually
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway, eventually
 from tests.stories.relay.scene import ANT, BEE, OPS, HttpCaller, next_event, on_socket
 
 

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.mcp_clients import ERAS, http_client, text_of
 from tests.stories.relay.scene import ANT, BEE, TOOLS, HttpCaller, on_socket
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.relay.scene import SCHEMA, TOOLS, Commanded, caller_of, next_event
 
 CALLERS = ["http", "legacy", "2026-07-28"]

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jackfield.sdk import Client, Conflict, Forbidden, NotFound, SessionEvent, SessionNotFound, SyncClient
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.relay.scene import ANT, BEE, on_socket
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
-from tests.stories.gateway import RunningGateway
 from tests.stories.relay.scene import TOOLS, HttpCaller, next_event, on_socket
 
 AT_ONCE = 50
