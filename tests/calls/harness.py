@@ -1,4 +1,4 @@
-"""A small house without doors: a catalog, a panel with one source of Python functions, a store, and the pipeline."""
+"""A catalog, a registry with one source of Python functions, a store and the pipeline, without HTTP."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -83,8 +83,8 @@ class Harness(Struct, frozen=True):
 async def pipeline_harness(
     source: FunctionSource, folder: Path, *, secrets: set[str] | None = None
 ) -> AsyncIterator[Harness]:
-    """A house on a SQLite file in `folder`, its one source up."""
-    store = open_store("sqlite:///house.db", folder=folder, data=folder)
+    """A harness on a SQLite file in `folder`, its one source up."""
+    store = open_store("sqlite:///calls.db", folder=folder, data=folder)
     await store.open()
     await store.write(partial(gateway_tx.enter, "gw_test", is_shared=store.is_shared))
     catalog = Catalog()

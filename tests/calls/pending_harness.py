@@ -1,9 +1,9 @@
-"""A house without doors in which somebody else answers: tool servers, people, and the sweeper, run by hand.
+"""Calls that somebody else answers, without HTTP: tool servers, people, and the sweeper, run by hand.
 
-    async with a_pending_house("memory:", tmp_path) as house:
-        call = await house.begin("ask", agent="ada")          # it waits
-        await house.answer(call, 42)
-        await house.sweep()                                    # one round, now
+    async with pending_harness("memory:", tmp_path) as harness:
+        call = await harness.begin("ask", agent="ada")          # it waits
+        await harness.answer(call, 42)
+        await harness.sweep()                                    # one round, now
 
 Several houses on one PostgreSQL are several gateways. Nothing runs in the background: no heartbeat, no sweeper.
 """
@@ -82,7 +82,7 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
     servers: ToolServers
     sweeper: Sweeper
     starts: list[str]
-    """The calls that a tool of this house was started for, in order."""
+    """The calls that a tool was started for, in order."""
 
     async def call(self, tool: str, arguments: dict[str, Any] | None = None, **fields: Any) -> Call:
         """The call as whoever made it sees it."""
@@ -149,19 +149,21 @@ async def pending_harness(
         await panel.add(source)
     await panel.settled(within=WITHIN)
     await catalog.update_aside(panel.listings())
-    house = _put_together(store, catalog, panel, others, local, starts, gateway_id)
+    harness = _put_together(store, catalog, panel, others, local, starts, gateway_id)
     try:
-        yield house
+        yield harness
     finally:
-        await house.pipeline.close(grace=0.2)
-        house.servers.close()
+        await harness.pipeline.close(grace=0.2)
+        harness.servers.close()
         await panel.close()
         await store.close()
 
 
-def another_gateway(house: PendingHarness, gateway_id: str) -> PendingHarness:
+def another_gateway(harness: PendingHarness, gateway_id: str) -> PendingHarness:
     """A gateway on the same database and with the same tools."""
-    return _put_together(house.store, house.catalog, house.panel, house.others, house.local, house.starts, gateway_id)
+    return _put_together(
+        harness.store, harness.catalog, harness.panel, harness.others, harness.local, harness.starts, gateway_id
+    )
 
 
 def _put_together(  # noqa: PLR0917 - a list of rooms
@@ -207,7 +209,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
 
 
 def _local_tools(starts: list[str]) -> FunctionSource:
-    """Tools that this house runs itself, and that write down that they were started."""
+    """Tools that the gateway runs itself and that record their starts."""
 
     async def charge(invocation: Invocation) -> Outcome:
         starts.append(invocation.call_id)

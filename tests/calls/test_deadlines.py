@@ -17,48 +17,48 @@ TIMEOUT_MS = 300
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[Harness]:
+async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
     async with pipeline_harness(FunctionSource(), tmp_path) as made:
         yield made
 
 
-async def offer(house: Harness, held: float, *, most: float, then: float = 0.0) -> None:
+async def offer(harness: Harness, held: float, *, most: float, then: float = 0.0) -> None:
     async def tool(invocation: Invocation) -> Outcome:
         with invocation.hold(most):
             await asyncio.sleep(held)
         await asyncio.sleep(then)
         return done("done")
 
-    house.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
-    await house.panel.refresh()
-    house.catalog.update(house.panel.listings())
+    harness.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
+    await harness.panel.refresh()
+    harness.catalog.update(harness.panel.listings())
 
 
-async def test_time_that_is_held_is_not_the_tools(house: Harness) -> None:
-    await offer(house, held=1.0, most=30)
-    call = await house.call("tool")
+async def test_time_that_is_held_is_not_the_tools(harness: Harness) -> None:
+    await offer(harness, held=1.0, most=30)
+    call = await harness.call("tool")
     assert (call.status, call.duration_ms > 900) == (CallStatus.COMPLETED, True)
 
 
-async def test_what_comes_after_has_the_tools_own_time_and_no_more(house: Harness) -> None:
-    await offer(house, held=0.6, most=10, then=60)
+async def test_what_comes_after_has_the_tools_own_time_and_no_more(harness: Harness) -> None:
+    await offer(harness, held=0.6, most=10, then=60)
     began = time.monotonic()
-    call = await house.call("tool")
+    call = await harness.call("tool")
     assert call.error is not None
     assert call.error.code == "timeout"
     assert 0.85 < time.monotonic() - began < 30
 
 
-async def test_holding_has_an_end_too(house: Harness) -> None:
-    await offer(house, held=60, most=0.3)
+async def test_holding_has_an_end_too(harness: Harness) -> None:
+    await offer(harness, held=60, most=0.3)
     began = time.monotonic()
-    call = await house.call("tool")
+    call = await harness.call("tool")
     assert call.error is not None
     assert call.error.code == "timeout"
     assert 0.55 < time.monotonic() - began < 30
 
 
-async def test_the_row_tells_others_the_later_deadline(house: Harness) -> None:
+async def test_the_row_tells_others_the_later_deadline(harness: Harness) -> None:
     holding, go_on = asyncio.Event(), asyncio.Event()
 
     async def tool(invocation: Invocation) -> Outcome:
@@ -67,16 +67,16 @@ async def test_the_row_tells_others_the_later_deadline(house: Harness) -> None:
             await go_on.wait()
         return done("done")
 
-    house.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
-    await house.panel.refresh()
-    house.catalog.update(house.panel.listings())
-    waiting = asyncio.create_task(house.call("tool"))
+    harness.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
+    await harness.panel.refresh()
+    harness.catalog.update(harness.panel.listings())
+    waiting = asyncio.create_task(harness.call("tool"))
     await holding.wait()
-    [call_id] = house.executor._running
+    [call_id] = harness.executor._running
     async with asyncio.timeout(5):
-        row = await house.store.read(partial(call_tx.get_call, call_id))
+        row = await harness.store.read(partial(call_tx.get_call, call_id))
         while row is None or (row.deadline or 0) < row.created_at + 50_000:
             await asyncio.sleep(0.01)
-            row = await house.store.read(partial(call_tx.get_call, call_id))
+            row = await harness.store.read(partial(call_tx.get_call, call_id))
     go_on.set()
     assert (await waiting).status is CallStatus.COMPLETED

@@ -39,7 +39,7 @@ def stubborn() -> Stubborn:
 
 
 @pytest.fixture
-async def house(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[Harness]:
+async def harness(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[Harness]:
     source = FunctionSource()
     source.offer("stubborn", stubborn)
     async with pipeline_harness(source, tmp_path) as made:
@@ -48,32 +48,32 @@ async def house(stubborn: Stubborn, tmp_path: Path) -> AsyncIterator[Harness]:
 
 
 async def test_who_waits_for_a_cancelled_tool_that_will_not_stop_is_told_soon(
-    house: Harness, stubborn: Stubborn
+    harness: Harness, stubborn: Stubborn
 ) -> None:
-    waiting = asyncio.create_task(house.call("stubborn"))
+    waiting = asyncio.create_task(harness.call("stubborn"))
     await stubborn.began.wait()
-    [call_id] = house.executor._running
+    [call_id] = harness.executor._running
 
-    cancelled = await house.pipeline.cancel(call_id, principal=OPS)
+    cancelled = await harness.pipeline.cancel(call_id, principal=OPS)
     told = await asyncio.wait_for(waiting, 2)
 
     assert told.status is cancelled.status is CallStatus.CANCELLED
     assert told.error == cancelled.error
-    assert house.executor.running(call_id) is None
-    assert house.executor.counters.running == 0
+    assert harness.executor.running(call_id) is None
+    assert harness.executor.counters.running == 0
 
 
-async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(house: Harness, stubborn: Stubborn) -> None:
-    waiting = asyncio.create_task(house.call("stubborn"))
+async def test_a_stopping_gateway_cuts_off_a_tool_that_will_not_stop(harness: Harness, stubborn: Stubborn) -> None:
+    waiting = asyncio.create_task(harness.call("stubborn"))
     await stubborn.began.wait()
 
     async with asyncio.timeout(2):
-        await house.pipeline.close(grace=0.05)
+        await harness.pipeline.close(grace=0.05)
         call = await waiting
 
     assert call.error is not None
     assert call.error.code == "interrupted"
-    assert await house.store.read(partial(call_tx.get_call, call.id)) == call
+    assert await harness.store.read(partial(call_tx.get_call, call.id)) == call
     stubborn.release.set()
 
 
@@ -90,17 +90,17 @@ async def test_a_call_whose_row_cannot_be_written_is_refused_its_tool_stopped_an
 
     source = FunctionSource()
     source.offer("long", long)
-    async with pipeline_harness(source, tmp_path) as house:
-        waiting = asyncio.create_task(house.call("long"))
+    async with pipeline_harness(source, tmp_path) as harness:
+        waiting = asyncio.create_task(harness.call("long"))
         await began.wait()
-        await house.store.close()
+        await harness.store.close()
 
         with pytest.raises(Unavailable, match="The store is closed"):
             await asyncio.wait_for(waiting, 2)
 
         await asyncio.wait_for(stopped.wait(), 2)
-        assert house.executor._running == {}
-        assert house.executor.counters.running == 0
+        assert harness.executor._running == {}
+        assert harness.executor.counters.running == 0
 
 
 async def test_a_call_whose_outcome_cannot_be_written_is_refused_and_forgotten(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ async def test_an_outcome_outlives_a_store_that_is_away_for_a_moment(
 
     source = FunctionSource()
     source.offer("quick", quick)
-    async with pipeline_harness(source, tmp_path) as house:
-        write, failures = house.store.write, 2
+    async with pipeline_harness(source, tmp_path) as harness:
+        write, failures = harness.store.write, 2
 
         def away(script: Any) -> asyncio.Future[Any]:
             nonlocal failures
@@ -139,8 +139,8 @@ async def test_an_outcome_outlives_a_store_that_is_away_for_a_moment(
                 return failed
             return write(script)
 
-        monkeypatch.setattr(house.store, "write", away)
-        call = await house.call("quick")
+        monkeypatch.setattr(harness.store, "write", away)
+        call = await harness.call("quick")
         assert failures == 0
         assert call.status is CallStatus.COMPLETED
-        assert await house.store.read(partial(call_tx.get_call, call.id)) == call
+        assert await harness.store.read(partial(call_tx.get_call, call.id)) == call

@@ -66,14 +66,14 @@ def source() -> FunctionSource:
 
 
 @pytest.fixture
-async def house(source: FunctionSource, tmp_path: Path) -> AsyncIterator[Harness]:
+async def harness(source: FunctionSource, tmp_path: Path) -> AsyncIterator[Harness]:
     async with pipeline_harness(source, tmp_path, secrets={"s3cret-value"}) as made:
         yield made
 
 
-async def offer(house: Harness, name: str, body: Any, **fields: Any) -> None:
-    house.source.offer(name, body, **fields)
-    await house.panel.refresh()
+async def offer(harness: Harness, name: str, body: Any, **fields: Any) -> None:
+    harness.source.offer(name, body, **fields)
+    await harness.panel.refresh()
 
 
 def result(call: Call) -> Any:
@@ -81,75 +81,75 @@ def result(call: Call) -> Any:
     return msgspec.json.decode(call.result)
 
 
-async def until(house: Harness, call_id: str, status: CallStatus) -> Call:
+async def until(harness: Harness, call_id: str, status: CallStatus) -> Call:
     async with asyncio.timeout(5):
         while True:
-            call = await house.store.read(partial(call_tx.get_call, call_id))
+            call = await harness.store.read(partial(call_tx.get_call, call_id))
             if call is not None and call.status is status:
                 return call
             await asyncio.sleep(0.005)
 
 
-async def test_a_call_comes_back_settled_and_is_on_record(house: Harness) -> None:
-    call = await house.call("echo", {"text": "hi"}, agent="ada")
+async def test_a_call_comes_back_settled_and_is_on_record(harness: Harness) -> None:
+    call = await harness.call("echo", {"text": "hi"}, agent="ada")
     assert call.status is CallStatus.COMPLETED
     assert result(call) == {"text": "hi"}
-    kept = await house.store.read(partial(call_tx.get_call, call.id))
+    kept = await harness.store.read(partial(call_tx.get_call, call.id))
     assert kept is not None
     assert kept == call
     assert kept.principal == "ops"
     assert kept.agent == "ada"
 
 
-async def test_an_unknown_tool_is_refused_and_leaves_no_record(house: Harness) -> None:
+async def test_an_unknown_tool_is_refused_and_leaves_no_record(harness: Harness) -> None:
     with pytest.raises(ToolNotFound):
-        await house.call("nothing")
-    assert (await house.store.read(partial(call_page, CallFilter(), limit=10))).calls == []
+        await harness.call("nothing")
+    assert (await harness.store.read(partial(call_page, CallFilter(), limit=10))).calls == []
 
 
-async def test_arguments_that_break_the_schema_never_reach_the_tool(house: Harness) -> None:
+async def test_arguments_that_break_the_schema_never_reach_the_tool(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate, input_schema=TEXT)
+    await offer(harness, "gate", gate, input_schema=TEXT)
     with pytest.raises(InvalidArguments) as refusal:
-        await house.call("gate", {"text": 3})
+        await harness.call("gate", {"text": 3})
     assert [detail["path"] for detail in refusal.value.details] == ["text"]
     assert gate.runs == 0
 
 
-async def test_a_failing_tool_is_an_outcome(house: Harness) -> None:
+async def test_a_failing_tool_is_an_outcome(harness: Harness) -> None:
     async def fail(invocation: Invocation) -> Outcome:
         return Failed("tool_error", "ValueError: no such city")
 
-    await offer(house, "fail", fail)
-    call = await house.call("fail")
+    await offer(harness, "fail", fail)
+    call = await harness.call("fail")
     assert call.status is CallStatus.FAILED
     assert call.error is not None
     assert (call.error.code, call.error.message) == ("tool_error", "ValueError: no such city")
 
 
-async def test_a_source_that_raises_is_a_failure_without_its_details(house: Harness) -> None:
+async def test_a_source_that_raises_is_a_failure_without_its_details(harness: Harness) -> None:
     async def broken(invocation: Invocation) -> Outcome:
         raise RuntimeError("/etc/secret path")
 
-    await offer(house, "broken", broken)
-    call = await house.call("broken")
+    await offer(harness, "broken", broken)
+    call = await harness.call("broken")
     assert call.error is not None
     assert call.error.code == "tool_error"
     assert "/etc" not in call.error.message
 
 
-async def test_a_source_that_leaves_a_call_pending_has_failed(house: Harness) -> None:
+async def test_a_source_that_leaves_a_call_pending_has_failed(harness: Harness) -> None:
     async def half(invocation: Invocation) -> Outcome:
         return Pending(CallStatus.PENDING)
 
-    await offer(house, "half", half)
-    assert (await house.call("half")).status is CallStatus.FAILED
+    await offer(harness, "half", half)
+    assert (await harness.call("half")).status is CallStatus.FAILED
 
 
-async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: Harness) -> None:
+async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate, timeout_ms=80)
-    call = await house.call("gate")
+    await offer(harness, "gate", gate, timeout_ms=80)
+    call = await harness.call("gate")
     assert call.error is not None
     assert call.error.code == "timeout"
     assert result(call) == {"error": "Tool timed out after 80ms", "toolCallId": call.id}
@@ -157,7 +157,7 @@ async def test_a_hanging_tool_ends_at_its_deadline_and_is_stopped(house: Harness
         await gate.cancelled.wait()
 
 
-async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house: Harness) -> None:
+async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(harness: Harness) -> None:
     release = asyncio.Event()
 
     async def stubborn(invocation: Invocation) -> Outcome:
@@ -168,38 +168,38 @@ async def test_a_tool_that_will_not_be_stopped_still_ends_at_its_deadline(house:
                 continue
         return done("too late")
 
-    await offer(house, "stubborn", stubborn, timeout_ms=60)
-    call = await house.call("stubborn")
+    await offer(harness, "stubborn", stubborn, timeout_ms=60)
+    call = await harness.call("stubborn")
     assert call.error is not None
     assert call.error.code == "timeout"
     release.set()
-    kept = await house.store.read(partial(call_tx.get_call, call.id))
+    kept = await harness.store.read(partial(call_tx.get_call, call.id))
     assert kept == call
 
 
-async def test_a_call_that_lasts_is_on_record_while_it_runs(house: Harness) -> None:
+async def test_a_call_that_lasts_is_on_record_while_it_runs(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_long"))
+    await offer(harness, "gate", gate)
+    task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_long"))
     await gate.began.wait()
-    running = await until(house, "call_long", CallStatus.RUNNING)
+    running = await until(harness, "call_long", CallStatus.RUNNING)
     assert running.owner == "gw_test"
     gate.go.set()
     call = await task
     assert result(call) == "went through"
-    assert (await house.store.read(partial(call_page, CallFilter(tool="gate"), limit=9))).calls == [call]
+    assert (await harness.store.read(partial(call_page, CallFilter(tool="gate"), limit=9))).calls == [call]
 
 
-async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(house: Harness) -> None:
+async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_abandoned"))
+    await offer(harness, "gate", gate)
+    task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_abandoned"))
     await gate.began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     gate.go.set()
-    call = await until(house, "call_abandoned", CallStatus.COMPLETED)
+    call = await until(harness, "call_abandoned", CallStatus.COMPLETED)
     assert result(call) == "went through"
     assert gate.runs == 1
 
@@ -209,95 +209,95 @@ def request_for(tool: str, **fields: Any) -> CallRequest:
 
 
 @pytest.mark.parametrize("recorded_first", [False, True])
-async def test_cancel_stops_the_tool_and_settles_the_call(house: Harness, *, recorded_first: bool) -> None:
+async def test_cancel_stops_the_tool_and_settles_the_call(harness: Harness, *, recorded_first: bool) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
+    await offer(harness, "gate", gate)
+    task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_c"))
     await gate.began.wait()
     if recorded_first:
-        await until(house, "call_c", CallStatus.RUNNING)
-    cancelled = await house.pipeline.cancel("call_c", principal=OPS)
+        await until(harness, "call_c", CallStatus.RUNNING)
+    cancelled = await harness.pipeline.cancel("call_c", principal=OPS)
     assert cancelled.status is CallStatus.CANCELLED
     assert (await task).status is CallStatus.CANCELLED
     assert gate.cancelled.is_set()
     with pytest.raises(AlreadyResolved):
-        await house.pipeline.cancel("call_c", principal=OPS)
+        await harness.pipeline.cancel("call_c", principal=OPS)
 
 
-async def test_only_its_own_principal_or_an_admin_cancels_a_call(house: Harness) -> None:
+async def test_only_its_own_principal_or_an_admin_cancels_a_call(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    task = asyncio.create_task(house.pipeline.call(request_for("gate"), call_id="call_c"))
+    await offer(harness, "gate", gate)
+    task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_c"))
     await gate.began.wait()
     with pytest.raises(CallNotFound):
-        await house.pipeline.cancel("call_c", principal=GUEST)
+        await harness.pipeline.cancel("call_c", principal=GUEST)
     gate.go.set()
     assert (await task).status is CallStatus.COMPLETED
 
 
-async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(house: Harness) -> None:
+async def test_a_tool_that_needs_approval_waits_on_record_and_does_not_run(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "pay", gate, metadata=Metadata(requires_approval=True))
-    call = await house.call("pay")
+    await offer(harness, "pay", gate, metadata=Metadata(requires_approval=True))
+    call = await harness.call("pay")
     assert call.status is CallStatus.PENDING_APPROVAL
     assert call.expires_at is not None
     assert gate.runs == 0
-    assert await house.store.read(partial(call_tx.get_call, call.id)) == call
-    assert (await house.pipeline.cancel(call.id, principal=OPS)).status is CallStatus.CANCELLED
+    assert await harness.store.read(partial(call_tx.get_call, call.id)) == call
+    assert (await harness.pipeline.cancel(call.id, principal=OPS)).status is CallStatus.CANCELLED
 
 
-async def test_a_switched_off_tool_is_refused(house: Harness) -> None:
-    await offer(house, "off", echo, metadata=Metadata(enabled_by_default=False))
+async def test_a_switched_off_tool_is_refused(harness: Harness) -> None:
+    await offer(harness, "off", echo, metadata=Metadata(enabled_by_default=False))
     with pytest.raises(ToolDisabled):
-        await house.call("off")
+        await harness.call("off")
 
 
-async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_count(house: Harness) -> None:
-    await offer(house, "rare", echo, metadata=Metadata(rate_limit_per_minute=2))
-    assert (await house.call("rare")).status is CallStatus.COMPLETED
-    assert (await house.call("rare")).status is CallStatus.COMPLETED
+async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_count(harness: Harness) -> None:
+    await offer(harness, "rare", echo, metadata=Metadata(rate_limit_per_minute=2))
+    assert (await harness.call("rare")).status is CallStatus.COMPLETED
+    assert (await harness.call("rare")).status is CallStatus.COMPLETED
     with pytest.raises(RateLimited) as refusal:
-        await house.call("rare")
+        await harness.call("rare")
     assert 0 < refusal.value.retry_after <= 60
-    assert len((await house.store.read(partial(call_page, CallFilter(tool="rare"), limit=9))).calls) == 2
+    assert len((await harness.store.read(partial(call_page, CallFilter(tool="rare"), limit=9))).calls) == 2
 
 
-async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(house: Harness) -> None:
-    await offer(house, "show", echo, visible=True)
-    call = await house.call("show", agent="ada")
+async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(harness: Harness) -> None:
+    await offer(harness, "show", echo, visible=True)
+    call = await harness.call("show", agent="ada")
     assert call.status is CallStatus.FAILED
     assert result(call) == {"error": 'Tool "show" is visible but you are not in a space. Call enter_space first.'}
-    assert (await house.call("show", agent="ada", space_id="lobby")).status is CallStatus.COMPLETED
-    assert (await house.call("show")).status is CallStatus.COMPLETED
+    assert (await harness.call("show", agent="ada", space_id="lobby")).status is CallStatus.COMPLETED
+    assert (await harness.call("show")).status is CallStatus.COMPLETED
 
 
-async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(house: Harness) -> None:
+async def test_a_result_that_breaks_the_tools_own_output_schema_is_a_failure(harness: Harness) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def answer(invocation: Invocation) -> Outcome:
         return done({"n": invocation.arguments.get("n", "three")})
 
-    await offer(house, "count", answer, output_schema=schema)
-    bad = await house.call("count")
+    await offer(harness, "count", answer, output_schema=schema)
+    bad = await harness.call("count")
     assert bad.error is not None
     assert bad.error.code == "bad_result"
-    assert result(await house.call("count", {"n": 3})) == {"n": 3}
+    assert result(await harness.call("count", {"n": 3})) == {"n": 3}
 
 
-async def test_a_secret_in_a_result_or_an_error_is_redacted(house: Harness) -> None:
+async def test_a_secret_in_a_result_or_an_error_is_redacted(harness: Harness) -> None:
     async def leak(invocation: Invocation) -> Outcome:
         if invocation.arguments:
             return Failed("tool_error", "bad key s3cret-value")
         return done({"key": "s3cret-value", "n": 1})
 
-    await offer(house, "leak", leak)
-    assert result(await house.call("leak")) == {"key": "[redacted]", "n": 1}
-    failed = await house.call("leak", {"x": 1})
+    await offer(harness, "leak", leak)
+    assert result(await harness.call("leak")) == {"key": "[redacted]", "n": 1}
+    failed = await harness.call("leak", {"x": 1})
     assert failed.error is not None
     assert failed.error.message == "bad key [redacted]"
 
 
-async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(house: Harness) -> None:
+async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(harness: Harness) -> None:
     asked: list[str] = []
 
     async def elicit(question: ElicitRequest) -> ElicitAnswer:
@@ -310,81 +310,81 @@ async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(ho
         await invocation.elicit(ElicitRequest(message="Is s3cret-value right?"))
         raise SourceUnavailable("The server says: s3cret-value is wrong.")
 
-    await offer(house, "leak", leak)
-    async with house.pipeline.events.follow(None) as events:
+    await offer(harness, "leak", leak)
+    async with harness.pipeline.events.follow(None) as events:
         with pytest.raises(SourceUnavailable) as refused:
-            await house.call("leak", elicit=elicit)
+            await harness.call("leak", elicit=elicit)
         told = [await anext(events) for _ in range(2)]
     assert refused.value.message == "The server says: [redacted] is wrong."
     assert [event.progress.message for event in told if event.progress is not None] == ["with [redacted]"]
     assert asked == ["Is [redacted] right?"]
 
 
-async def test_an_idempotency_key_runs_the_tool_once(house: Harness) -> None:
+async def test_an_idempotency_key_runs_the_tool_once(harness: Harness) -> None:
     gate = Gate()
     gate.go.set()
-    await offer(house, "gate", gate)
-    first = await house.call("gate", idempotency_key="k", digest="d")
-    again = await house.call("gate", idempotency_key="k", digest="d")
+    await offer(harness, "gate", gate)
+    first = await harness.call("gate", idempotency_key="k", digest="d")
+    again = await harness.call("gate", idempotency_key="k", digest="d")
     assert again == first
     assert gate.runs == 1
     with pytest.raises(Conflict):
-        await house.call("gate", idempotency_key="k", digest="other")
+        await harness.call("gate", idempotency_key="k", digest="other")
 
 
-async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(house: Harness) -> None:
+async def test_a_repeat_that_comes_while_the_first_runs_waits_for_its_outcome(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    first = asyncio.create_task(house.call("gate", idempotency_key="k", digest="d"))
+    await offer(harness, "gate", gate)
+    first = asyncio.create_task(harness.call("gate", idempotency_key="k", digest="d"))
     await gate.began.wait()
-    second = asyncio.create_task(house.call("gate", idempotency_key="k", digest="d"))
+    second = asyncio.create_task(harness.call("gate", idempotency_key="k", digest="d"))
     gate.go.set()
     assert (await first).id == (await second).id
     assert result(await second) == "went through"
     assert gate.runs == 1
 
 
-async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(house: Harness) -> None:
-    first = await house.call("echo", {"text": "a"}, principal=GUEST)
-    second = await house.call("echo", {"text": "b"}, principal=GUEST, run_id=first.run_id)
+async def test_a_run_is_begun_by_a_call_and_joined_by_its_owner_only(harness: Harness) -> None:
+    first = await harness.call("echo", {"text": "a"}, principal=GUEST)
+    second = await harness.call("echo", {"text": "b"}, principal=GUEST, run_id=first.run_id)
     assert second.run_id == first.run_id
     other = msgspec.structs.replace(GUEST, name="other")
     with pytest.raises(Forbidden):
-        await house.call("echo", {"text": "c"}, principal=other, run_id=first.run_id)
+        await harness.call("echo", {"text": "c"}, principal=other, run_id=first.run_id)
     with pytest.raises(RunNotFound):
-        await house.call("echo", {"text": "c"}, run_id="run_unknown")
+        await harness.call("echo", {"text": "c"}, run_id="run_unknown")
 
 
-async def test_a_tool_calls_another_in_the_name_of_its_caller(house: Harness) -> None:
+async def test_a_tool_calls_another_in_the_name_of_its_caller(harness: Harness) -> None:
     async def outer(invocation: Invocation) -> Outcome:
-        return await house.pipeline.call_from("echo", {"text": "from outer"}, parent=invocation)
+        return await harness.pipeline.call_from("echo", {"text": "from outer"}, parent=invocation)
 
-    await offer(house, "outer", outer)
-    call = await house.call("outer", principal=GUEST)
+    await offer(harness, "outer", outer)
+    call = await harness.call("outer", principal=GUEST)
     assert result(call) == {"text": "from outer"}
-    inner = (await house.store.read(partial(call_page, CallFilter(tool="echo"), limit=9))).calls
+    inner = (await harness.store.read(partial(call_page, CallFilter(tool="echo"), limit=9))).calls
     assert [(found.principal, found.run_id) for found in inner] == [("guest", call.run_id)]
 
 
-async def test_a_tool_that_calls_itself_without_end_is_stopped(house: Harness) -> None:
+async def test_a_tool_that_calls_itself_without_end_is_stopped(harness: Harness) -> None:
     async def mirror(invocation: Invocation) -> Outcome:
-        return await house.pipeline.call_from("mirror", {}, parent=invocation)
+        return await harness.pipeline.call_from("mirror", {}, parent=invocation)
 
-    await offer(house, "mirror", mirror)
-    call = await house.call("mirror")
+    await offer(harness, "mirror", mirror)
+    call = await harness.call("mirror")
     assert call.error is not None
     assert call.error.code == "too_deep"
-    assert len((await house.store.read(partial(call_page, CallFilter(tool="mirror"), limit=99))).calls) == 17
+    assert len((await harness.store.read(partial(call_page, CallFilter(tool="mirror"), limit=99))).calls) == 17
 
 
-async def test_progress_and_the_end_are_told_to_who_follows(house: Harness) -> None:
+async def test_progress_and_the_end_are_told_to_who_follows(harness: Harness) -> None:
     async def slow(invocation: Invocation) -> Outcome:
         invocation.report(Progress(progress=1, total=2, message="half"))
         return done("ok")
 
-    await offer(house, "slow", slow)
-    async with house.pipeline.events.follow("call_f") as events, asyncio.timeout(5):
-        await house.pipeline.call(request_for("slow"), call_id="call_f")
+    await offer(harness, "slow", slow)
+    async with harness.pipeline.events.follow("call_f") as events, asyncio.timeout(5):
+        await harness.pipeline.call(request_for("slow"), call_id="call_f")
         seen = [await anext(events) for _ in range(3)]
     assert [event.type for event in seen] == ["call.started", "call.progress", "call.settled"]
     assert seen[1].progress == Progress(progress=1, total=2, message="half")
@@ -404,38 +404,38 @@ async def test_a_source_takes_no_more_calls_at_once_than_it_says(tmp_path: Path)
         return done(None)
 
     source.offer("counted", counted)
-    async with pipeline_harness(source, tmp_path) as house:
-        calls = await asyncio.gather(*(house.call("counted") for _ in range(12)))
+    async with pipeline_harness(source, tmp_path) as harness:
+        calls = await asyncio.gather(*(harness.call("counted") for _ in range(12)))
     assert {call.status for call in calls} == {CallStatus.COMPLETED}
     assert most == 2
 
 
-async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(house: Harness) -> None:
-    house.source.fault = ConnectionError("no route")
-    await house.panel.refresh()
+async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(harness: Harness) -> None:
+    harness.source.fault = ConnectionError("no route")
+    await harness.panel.refresh()
     with pytest.raises(SourceUnavailable, match="no route"):
-        await house.call("echo", {"text": "x"})
-    assert (await house.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
+        await harness.call("echo", {"text": "x"})
+    assert (await harness.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
 
 
-async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(house: Harness) -> None:
+async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(harness: Harness) -> None:
     gate = Gate()
-    await offer(house, "gate", gate)
-    task = asyncio.create_task(house.call("gate"))
+    await offer(harness, "gate", gate)
+    task = asyncio.create_task(harness.call("gate"))
     await gate.began.wait()
-    await house.pipeline.close(grace=0.05)
+    await harness.pipeline.close(grace=0.05)
     call = await task
     assert call.error is not None
     assert call.error.code == "interrupted"
     with pytest.raises(NotReady):
-        await house.call("echo", {"text": "x"})
+        await harness.call("echo", {"text": "x"})
 
 
-async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: Harness) -> None:
+async def test_an_orphan_is_interrupted_unless_it_may_run_again(harness: Harness) -> None:
     gate = Gate()
     gate.go.set()
-    await offer(house, "gate", gate)
-    entry = house.catalog.entry("gate")
+    await offer(harness, "gate", gate)
+    entry = harness.catalog.entry("gate")
     assert entry is not None
     orphan = partial(a_call, tool="gate", owner="gw_dead", tool_version=entry.version)
     once = orphan()
@@ -444,28 +444,28 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(house: Harness) 
     gone = orphan(tool="no_such_tool", idempotent=True)
     changed = orphan(tool_version="another", idempotent=True)
     for call in (once, again, tired, gone, changed):
-        await house.store.write(partial(call_tx.start_call, call))
-    assert await house.executor.recover() == 5
-    repeated = await until(house, again.id, CallStatus.COMPLETED)
+        await harness.store.write(partial(call_tx.start_call, call))
+    assert await harness.executor.recover() == 5
+    repeated = await until(harness, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1
     for call in (once, tired, gone, changed):
-        kept = await house.store.read(partial(call_tx.get_call, call.id))
+        kept = await harness.store.read(partial(call_tx.get_call, call.id))
         assert kept is not None
         assert kept.error is not None
         assert kept.error.code == "interrupted"
 
 
 @requirement("SAFE-mcp-programs")
-async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(house: Harness) -> None:
+async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(harness: Harness) -> None:
     inner = {"type": "object", "properties": {"deep": {"default": 1}}, "required": ["deep"]}
     properties = {"unit": {"type": "string", "default": "C"}, "city": {"type": "string"}, "other": {"default": 5}}
     schema = {"type": "object", "properties": {**properties, "inner": inner}, "required": ["unit", "city"]}
-    house.source.offer("weather", echo, input_schema=schema)
-    await house.panel.refresh()
-    call = await house.call("weather", {"city": "Rome", "inner": {}})
+    harness.source.offer("weather", echo, input_schema=schema)
+    await harness.panel.refresh()
+    call = await harness.call("weather", {"city": "Rome", "inner": {}})
     filled = {"city": "Rome", "unit": "C", "inner": {"deep": 1}}
     assert msgspec.json.decode(call.arguments) == filled
     assert msgspec.json.decode(call.result or b"null") == filled
     with pytest.raises(InvalidArguments, match="city"):
-        await house.call("weather", {})
+        await harness.call("weather", {})

@@ -27,7 +27,7 @@ asked_aside: list[asyncio.Future[Any]] = []
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[PendingHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[PendingHarness]:
     async with pending_harness("memory:", tmp_path) as made:
 
         async def book(invocation: Invocation) -> Outcome:
@@ -65,24 +65,26 @@ async def house(tmp_path: Path) -> AsyncIterator[PendingHarness]:
         yield made
 
 
-async def asked(house: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, "asyncio.Task[Call]"]:
+async def asked(harness: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, "asyncio.Task[Call]"]:
     """The question on record, and the call that waits for its answer."""
-    async with house.pipeline.events.follow(None) as told:
-        booking = asyncio.create_task(house.call(tool, **fields))
+    async with harness.pipeline.events.follow(None) as told:
+        booking = asyncio.create_task(harness.call(tool, **fields))
         async for event in told:
             if event.tool == "elicitation":
-                return await house.record(event.call_id), booking
+                return await harness.record(event.call_id), booking
     raise AssertionError
 
 
-async def parked(house: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, Call]:
+async def parked(harness: PendingHarness, tool: str = "book", **fields: Any) -> tuple[Call, Call]:
     """The question on record, and the call as whoever made it was told: it is pending."""
-    question, booking = await asked(house, tool, takes_pending=True, **fields)
+    question, booking = await asked(harness, tool, takes_pending=True, **fields)
     return question, await within(booking)
 
 
-async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_the_answer(house: PendingHarness) -> None:
-    question, booking = await asked(house)
+async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_the_answer(
+    harness: PendingHarness,
+) -> None:
+    question, booking = await asked(harness)
     told = msgspec.json.decode(question.arguments)
     assert (question.tool, told["message"], told["schema"], told["tool"]) == (
         "elicitation",
@@ -90,75 +92,79 @@ async def test_the_question_is_a_call_that_somebody_answers_and_the_tool_gets_th
         NIGHTS,
         "book",
     )
-    listed = await house.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
+    listed = await harness.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
     assert [call.id for call in listed.calls] == [question.id]
-    await house.until_clock(question.created_at + 400)  # twice the tool's own time: what people take is not counted
-    await house.answer(question, {"action": "accept", "content": {"nights": 3}})
+    await harness.until_clock(question.created_at + 400)  # twice the tool's own time: what people take is not counted
+    await harness.answer(question, {"action": "accept", "content": {"nights": 3}})
     booked = await within(booking)
     assert (booked.status, result(booked)) == (CallStatus.COMPLETED, {"action": "accept", "content": {"nights": 3}})
     assert question.run_id == booked.run_id
 
 
 @requirement("SAFE-question-parks-the-call")
-async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(house: PendingHarness) -> None:
-    question, call = await parked(house)
+async def test_a_caller_that_can_be_told_so_is_told_that_its_call_is_pending(harness: PendingHarness) -> None:
+    question, call = await parked(harness)
     assert (call.status, call.attempt, call.delivery) == (CallStatus.PENDING, 0, None)
     assert call.expires_at is not None
-    listed = await house.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
+    listed = await harness.store.read(partial(call_page, CallFilter(status=(CallStatus.PENDING,)), limit=9))
     assert {call.id for call in listed.calls} == {call.id, question.id}
-    await house.until_clock(question.created_at + 400)
-    await house.answer(question, {"action": "accept", "content": {"nights": 3}})
-    ended = await house.ended(call.id)
+    await harness.until_clock(question.created_at + 400)
+    await harness.answer(question, {"action": "accept", "content": {"nights": 3}})
+    ended = await harness.ended(call.id)
     assert (ended.status, result(ended)["content"], ended.attempt) == (CallStatus.COMPLETED, {"nights": 3}, 2)
 
 
 @requirement("SAFE-question-parks-the-call")
-async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(house: PendingHarness) -> None:
-    question, call = await parked(house, agent="ada")
+async def test_an_agent_goes_on_and_finds_the_outcome_in_its_inbox_once(harness: PendingHarness) -> None:
+    question, call = await parked(harness, agent="ada")
     assert call.delivery is not None
     assert call.delivery.value == "inbox"
-    await house.answer(question, {"action": "decline"})
-    await house.ended(call.id)
-    assert await house.inbox("ada") == [(f"tr:{call.id}", {"action": "decline", "content": None})]
+    await harness.answer(question, {"action": "decline"})
+    await harness.ended(call.id)
+    assert await harness.inbox("ada") == [(f"tr:{call.id}", {"action": "decline", "content": None})]
 
 
-async def test_whoever_answers_the_parked_call_answers_its_question(house: PendingHarness) -> None:
-    question, call = await parked(house)
+async def test_whoever_answers_the_parked_call_answers_its_question(harness: PendingHarness) -> None:
+    question, call = await parked(harness)
     with pytest.raises(BadRequest, match="The answer does not fit the question"):
-        await house.answer(call, {"nights": 3})
-    await house.answer(call, {"action": "accept", "content": {"nights": 4}})
-    assert result(await house.ended(call.id))["content"] == {"nights": 4}
-    assert (await house.record(question.id)).status is CallStatus.COMPLETED
+        await harness.answer(call, {"nights": 3})
+    await harness.answer(call, {"action": "accept", "content": {"nights": 4}})
+    assert result(await harness.ended(call.id))["content"] == {"nights": 4}
+    assert (await harness.record(question.id)).status is CallStatus.COMPLETED
 
 
-async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(house: PendingHarness) -> None:
-    first, call = await parked(house, "book_twice")
+async def test_several_questions_at_once_and_the_last_answer_lets_the_call_go_on(harness: PendingHarness) -> None:
+    first, call = await parked(harness, "book_twice")
     async with asyncio.timeout(WITHIN):
         while (
-            len(open_now := (await house.store.read(partial(call_page, CallFilter(tool="elicitation"), limit=9))).calls)
+            len(
+                open_now := (
+                    await harness.store.read(partial(call_page, CallFilter(tool="elicitation"), limit=9))
+                ).calls
+            )
             < 2
         ):
             pass
     (second,) = (question for question in open_now if question.id != first.id)
-    await house.answer(first, {"action": "accept", "content": {}})
-    assert (await house.record(call.id)).status is CallStatus.PENDING
-    await house.answer(second, {"action": "decline"})
-    assert sorted(result(await house.ended(call.id))) == ["accept", "decline"]
+    await harness.answer(first, {"action": "accept", "content": {}})
+    assert (await harness.record(call.id)).status is CallStatus.PENDING
+    await harness.answer(second, {"action": "decline"})
+    assert sorted(result(await harness.ended(call.id))) == ["accept", "decline"]
 
 
-async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(house: PendingHarness) -> None:
-    question, call = await parked(house, "pass_on")
+async def test_a_tool_that_calls_the_tool_that_asks_is_parked_itself(harness: PendingHarness) -> None:
+    question, call = await parked(harness, "pass_on")
     assert (call.tool, call.status) == ("pass_on", CallStatus.PENDING)
-    await house.until_clock(question.created_at + 400)  # the time of neither tool is counted
-    await house.answer(question, {"action": "decline"})
-    assert result(await house.ended(call.id)) == {"action": "decline", "content": None}
+    await harness.until_clock(question.created_at + 400)  # the time of neither tool is counted
+    await harness.answer(question, {"action": "decline"})
+    assert result(await harness.ended(call.id)) == {"action": "decline", "content": None}
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: PendingHarness) -> None:
-    question, call = await parked(house, "not_wait")
-    assert result(await house.ended(call.id)) == "went on"
-    closed = await house.ended(question.id)
+async def test_a_question_ends_when_its_tool_ends_without_the_answer(harness: PendingHarness) -> None:
+    question, call = await parked(harness, "not_wait")
+    assert result(await harness.ended(call.id)) == "went on"
+    closed = await harness.ended(question.id)
     assert (closed.status, closed.error and closed.error.message) == (
         CallStatus.CANCELLED,
         "The question is closed: the call that asked it is over, or does not wait for the answer any more.",
@@ -167,66 +173,66 @@ async def test_a_question_ends_when_its_tool_ends_without_the_answer(house: Pend
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_parked_call_expires_and_so_does_its_question(house: PendingHarness) -> None:
-    question, call = await parked(house, "book_in_vain")
-    await house.until_clock(call.expires_at)
-    await house.sweep()
-    assert (await house.ended(call.id)).status is CallStatus.EXPIRED
-    assert (await house.ended(question.id)).status is CallStatus.CANCELLED
-    await until(lambda: not house.executor._running)
+async def test_a_parked_call_expires_and_so_does_its_question(harness: PendingHarness) -> None:
+    question, call = await parked(harness, "book_in_vain")
+    await harness.until_clock(call.expires_at)
+    await harness.sweep()
+    assert (await harness.ended(call.id)).status is CallStatus.EXPIRED
+    assert (await harness.ended(question.id)).status is CallStatus.CANCELLED
+    await until(lambda: not harness.executor._running)
 
 
 @requirement("SAFE-question-ends-with-its-asker")
-async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(house: PendingHarness) -> None:
-    question, call = await parked(house)
-    await house.pipeline.cancel(call.id, principal=OPS)
-    assert (await house.ended(call.id)).status is CallStatus.CANCELLED
-    assert (await house.ended(question.id)).status is CallStatus.CANCELLED
+async def test_a_parked_call_can_be_cancelled_and_its_question_is_closed(harness: PendingHarness) -> None:
+    question, call = await parked(harness)
+    await harness.pipeline.cancel(call.id, principal=OPS)
+    assert (await harness.ended(call.id)).status is CallStatus.CANCELLED
+    assert (await harness.ended(question.id)).status is CallStatus.CANCELLED
 
 
 @requirement("SAFE-question-ends-with-its-asker")
 @pytest.mark.parametrize("tool", ["book", "book_again"])
 @pytest.mark.parametrize("takes_pending", [True, False])
 async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_more(
-    house: PendingHarness, tool: str, *, takes_pending: bool
+    harness: PendingHarness, tool: str, *, takes_pending: bool
 ) -> None:
-    question, booking = await asked(house, tool, takes_pending=takes_pending)
+    question, booking = await asked(harness, tool, takes_pending=takes_pending)
     asker = msgspec.json.decode(question.arguments)["call_id"]
     if tool == "book_again" and not takes_pending:
         return  # it runs again, as every idempotent call does that ran when its gateway died
-    await house.store.write(
-        partial(gateway_tx.enter, "gw_next", is_shared=house.store.is_shared)
+    await harness.store.write(
+        partial(gateway_tx.enter, "gw_next", is_shared=harness.store.is_shared)
     )  # the first is dead by that
-    survivor = another_gateway(house, "gw_next")
+    survivor = another_gateway(harness, "gw_next")
     await survivor.executor.recover()
-    ended = await house.record(asker)
+    ended = await harness.record(asker)
     assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
-    assert (await house.record(question.id)).status is CallStatus.CANCELLED
+    assert (await harness.record(question.id)).status is CallStatus.CANCELLED
     with pytest.raises(AlreadyResolved, match="is resolved already"):
         await survivor.answer(question, {"action": "decline"})
     told = await within(booking)  # the dead one's word does not count any more
     assert told.status in (CallStatus.PENDING, CallStatus.FAILED)
-    assert (await house.record(asker)).status is CallStatus.FAILED
+    assert (await harness.record(asker)).status is CallStatus.FAILED
 
 
-async def test_a_stopping_gateway_does_not_wait_for_answers(house: PendingHarness) -> None:
-    question, call = await parked(house)
-    await within(house.pipeline.close(grace=9), seconds=5)
-    ended = await house.record(call.id)
+async def test_a_stopping_gateway_does_not_wait_for_answers(harness: PendingHarness) -> None:
+    question, call = await parked(harness)
+    await within(harness.pipeline.close(grace=9), seconds=5)
+    ended = await harness.record(call.id)
     assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
-    assert (await house.record(question.id)).status is CallStatus.CANCELLED
+    assert (await harness.record(question.id)).status is CallStatus.CANCELLED
 
 
-async def test_a_tool_server_is_not_offered_a_parked_call(house: PendingHarness) -> None:
-    _, call = await parked(house)
-    assert await house.store.read(partial(call_tx.calls_to_offer, "book")) == []
-    assert not (await house.store.write(partial(call_tx.offer, call.id, client="server", gateway=house.id))).moved
+async def test_a_tool_server_is_not_offered_a_parked_call(harness: PendingHarness) -> None:
+    _, call = await parked(harness)
+    assert await harness.store.read(partial(call_tx.calls_to_offer, "book")) == []
+    assert not (await harness.store.write(partial(call_tx.offer, call.id, client="server", gateway=harness.id))).moved
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_person_may_decline(house: PendingHarness, action: str) -> None:
-    question, booking = await asked(house)
-    await house.answer(question, {"action": action})
+async def test_a_person_may_decline(harness: PendingHarness, action: str) -> None:
+    question, booking = await asked(harness)
+    await harness.answer(question, {"action": action})
     assert result(await within(booking)) == {"action": action, "content": None}
 
 
@@ -243,21 +249,21 @@ async def test_a_person_may_decline(house: PendingHarness, action: str) -> None:
     ],
 )
 async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(
-    house: PendingHarness, answer: Any
+    harness: PendingHarness, answer: Any
 ) -> None:
-    question, booking = await asked(house)
+    question, booking = await asked(harness)
     with pytest.raises(BadRequest, match="The answer does not fit the question"):
-        await house.answer(question, answer)
-    await house.answer(question, {"action": "accept", "content": {"nights": 1}})
+        await harness.answer(question, answer)
+    await harness.answer(question, {"action": "accept", "content": {"nights": 1}})
     assert result(await within(booking))["content"] == {"nights": 1}
 
 
-async def test_a_question_of_a_cancelled_call_is_closed(house: PendingHarness) -> None:
-    question, booking = await asked(house)
-    (running,) = (call for call in house.executor._running.values() if call.call.tool == "book")
-    await house.pipeline.cancel(running.call.id, principal=OPS)
+async def test_a_question_of_a_cancelled_call_is_closed(harness: PendingHarness) -> None:
+    question, booking = await asked(harness)
+    (running,) = (call for call in harness.executor._running.values() if call.call.tool == "book")
+    await harness.pipeline.cancel(running.call.id, principal=OPS)
     assert (await within(booking)).status is CallStatus.CANCELLED
-    assert (await within(house.ended(question.id))).status is CallStatus.CANCELLED
+    assert (await within(harness.ended(question.id))).status is CallStatus.CANCELLED
 
 
 def result(call: Call) -> Any:

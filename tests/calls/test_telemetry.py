@@ -33,7 +33,7 @@ def collected() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-async def house(collected: InMemorySpanExporter, tmp_path: Path) -> AsyncIterator[Harness]:
+async def harness(collected: InMemorySpanExporter, tmp_path: Path) -> AsyncIterator[Harness]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(collected))
     source = FunctionSource()
@@ -53,12 +53,12 @@ def attributes(span: ReadableSpan) -> Mapping[str, object]:
 
 
 async def test_a_call_that_its_source_would_not_take_is_a_span_with_that_error(
-    house: Harness, collected: InMemorySpanExporter
+    harness: Harness, collected: InMemorySpanExporter
 ) -> None:
-    house.source.fault = ConnectionError("no route")
-    await house.panel.refresh()
+    harness.source.fault = ConnectionError("no route")
+    await harness.panel.refresh()
     with pytest.raises(SourceUnavailable):
-        await house.call("echo")
+        await harness.call("echo")
 
     span = only(collected)
     assert (span.name, span.status.status_code) == ("execute_tool echo", StatusCode.ERROR)
@@ -66,15 +66,15 @@ async def test_a_call_that_its_source_would_not_take_is_a_span_with_that_error(
     assert "jackfield.call.status" not in attributes(span)
 
 
-async def test_a_refused_request_is_no_span(house: Harness, collected: InMemorySpanExporter) -> None:
+async def test_a_refused_request_is_no_span(harness: Harness, collected: InMemorySpanExporter) -> None:
     with pytest.raises(InvalidArguments):
-        await house.call("echo", {"text": "x"})
+        await harness.call("echo", {"text": "x"})
 
     assert collected.get_finished_spans() == ()
 
 
 async def test_a_call_that_a_stopping_gateway_interrupted_is_a_span_with_that_error(
-    house: Harness, collected: InMemorySpanExporter
+    harness: Harness, collected: InMemorySpanExporter
 ) -> None:
     began = asyncio.Event()
 
@@ -83,18 +83,18 @@ async def test_a_call_that_a_stopping_gateway_interrupted_is_a_span_with_that_er
         await asyncio.Event().wait()
         return done(None)
 
-    house.source.offer("hold", hold)
-    await house.panel.refresh()
-    call = asyncio.create_task(house.call("hold"))
+    harness.source.offer("hold", hold)
+    await harness.panel.refresh()
+    call = asyncio.create_task(harness.call("hold"))
     await began.wait()
-    await house.pipeline.close(grace=0.01)
+    await harness.pipeline.close(grace=0.01)
     await call
 
     assert attributes(only(collected))["error.type"] == "interrupted"
 
 
 async def test_a_call_whose_caller_went_away_still_ends_its_span(
-    house: Harness, collected: InMemorySpanExporter
+    harness: Harness, collected: InMemorySpanExporter
 ) -> None:
     began, go = asyncio.Event(), asyncio.Event()
 
@@ -103,25 +103,25 @@ async def test_a_call_whose_caller_went_away_still_ends_its_span(
         await go.wait()
         return done(None)
 
-    house.source.offer("hold", hold)
-    await house.panel.refresh()
-    caller = asyncio.create_task(house.call("hold"))
+    harness.source.offer("hold", hold)
+    await harness.panel.refresh()
+    caller = asyncio.create_task(harness.call("hold"))
     await began.wait()
     caller.cancel()
     await asyncio.wait([caller])
     go.set()
-    await house.pipeline.close(grace=5)
+    await harness.pipeline.close(grace=5)
 
     assert attributes(only(collected))["jackfield.call.status"] == "completed"
 
 
 @requirement("CON-otel")
 async def test_the_trace_of_a_request_is_that_of_its_task_and_of_no_other(
-    house: Harness, collected: InMemorySpanExporter
+    harness: Harness, collected: InMemorySpanExporter
 ) -> None:
     async def request(headers: dict[bytes, bytes]) -> None:
         continue_trace(headers)
-        await house.call("echo")
+        await harness.call("echo")
 
     header = {b"traceparent": f"00-{TRACE}-{PARENT}-01".encode(), b"tracestate": b"vendor=7"}
     await asyncio.gather(request(header), request({}), request({b"traceparent": b"00-\xff-x"}))
@@ -134,11 +134,11 @@ async def test_the_trace_of_a_request_is_that_of_its_task_and_of_no_other(
 
 
 async def test_a_trace_that_is_not_sampled_gets_no_span_from_us(
-    house: Harness, collected: InMemorySpanExporter
+    harness: Harness, collected: InMemorySpanExporter
 ) -> None:
     continue_trace({b"traceparent": f"00-{TRACE}-{PARENT}-00".encode()})
 
-    await house.call("echo")
+    await harness.call("echo")
 
     assert collected.get_finished_spans() == ()
 

@@ -64,7 +64,7 @@ class ForeignSource:
         pass
 
 
-class House:
+class PinnedGateway:
     """A gateway with one foreign source, and a client with the administrator's key."""
 
     def __init__(self, gateway: Gateway, client: httpx2.AsyncClient, source: ForeignSource) -> None:
@@ -108,13 +108,13 @@ def a_gateway(folder: Path, config: str, store: str) -> Gateway:
 
 
 @asynccontextmanager
-async def a_house(
+async def foreign_source_gateway(
     folder: Path, source: ForeignSource, *, config: str = CONFIG, store: str = "sqlite:///pins.db"
-) -> AsyncIterator[House]:
+) -> AsyncIterator[PinnedGateway]:
     gateway = a_gateway(folder, config, store)
     gateway._sources.append(source)
     async with gateway, client_of(gateway) as client:
-        yield House(gateway, client, source)
+        yield PinnedGateway(gateway, client, source)
 
 
 CLIENT = {"name": "test", "version": "1"}
@@ -138,133 +138,133 @@ class McpTalk:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with a_house(tmp_path, ForeignSource(add="Adds.", mail="Mails.")) as house:
-        await house.written(2)
-        yield house
+async def api(tmp_path: Path) -> AsyncIterator[PinnedGateway]:
+    async with foreign_source_gateway(tmp_path, ForeignSource(add="Adds.", mail="Mails.")) as api:
+        await api.written(2)
+        yield api
 
 
 @requirement("CON-pin-quarantine")
-async def test_a_tool_whose_definition_changed_is_held_until_its_diff_is_accepted(house: House) -> None:
-    assert await house.call("add") == "Adds."
-    await house.change(add="Adds. Then mails what it added.", mail="Mails.")
-    assert await house.tools() == ["mail"]
+async def test_a_tool_whose_definition_changed_is_held_until_its_diff_is_accepted(api: PinnedGateway) -> None:
+    assert await api.call("add") == "Adds."
+    await api.change(add="Adds. Then mails what it added.", mail="Mails.")
+    assert await api.tools() == ["mail"]
     for path in ("/api/v1/tools/add/execute", "/api/v1/tools/add"):
         method = "POST" if path.endswith("execute") else "GET"
-        refused = await house.ask(method, path, status=403)
+        refused = await api.ask(method, path, status=403)
         assert refused["code"] == "definition_changed"
         assert "'jackfield accept add'" in refused["message"]
-    assert await house.call("mail") == "Mails."
+    assert await api.call("mail") == "Mails."
 
-    diff = await house.ask("GET", "/api/v1/tools/add/diff")
+    diff = await api.ask("GET", "/api/v1/tools/add/diff")
     assert (diff["name"], diff["source"], diff["held"]) == ("add", "acme", True)
     assert diff["pinned"]["description"] == "Adds."
     assert diff["offered"]["description"] == "Adds. Then mails what it added."
     assert '-  "description": "Adds.",' in diff["diff"]
     assert '+  "description": "Adds. Then mails what it added.",' in diff["diff"]
 
-    accepted = await house.ask("POST", "/api/v1/tools/add/accept")
+    accepted = await api.ask("POST", "/api/v1/tools/add/accept")
     assert accepted["accepted"] is True
     assert accepted["tool"]["description"] == "Adds. Then mails what it added."
-    assert await house.tools() == ["add", "mail"]
-    assert await house.call("add") == "Adds. Then mails what it added."
-    pin = await house.gateway.store.read(partial(pin_tx.get_pin, "acme", "add"))
+    assert await api.tools() == ["add", "mail"]
+    assert await api.call("add") == "Adds. Then mails what it added."
+    pin = await api.gateway.store.read(partial(pin_tx.get_pin, "acme", "add"))
     assert pin is not None
     assert pin.accepted_by == "admin"
 
 
-async def test_the_change_is_said_in_readiness_to_those_who_may_read(house: House) -> None:
-    await house.change(add="Else.", mail="Mails.")
-    body = await house.ask("GET", "/readyz")
+async def test_the_change_is_said_in_readiness_to_those_who_may_read(api: PinnedGateway) -> None:
+    await api.change(add="Else.", mail="Mails.")
+    body = await api.ask("GET", "/readyz")
     assert {source["name"]: source["held"] for source in body["sources"]}["acme"] == ["add"]
     [notice] = body["notices"]
     assert "'jackfield accept acme'" in notice["message"]
-    opened = (await house.client.get("/readyz", headers={"x-api-key": ""})).json()
+    opened = (await api.client.get("/readyz", headers={"x-api-key": ""})).json()
     assert all("held" not in source for source in opened.get("sources", []))
 
 
-async def test_only_an_administrator_sees_a_change_and_accepts_it(house: House) -> None:
-    await house.change(add="Else.", mail="Mails.")
+async def test_only_an_administrator_sees_a_change_and_accepts_it(api: PinnedGateway) -> None:
+    await api.change(add="Else.", mail="Mails.")
     for method, path in (
         ("GET", "/api/v1/tools/add/diff"),
         ("POST", "/api/v1/tools/add/accept"),
         ("GET", "/api/v1/sources/acme/diff"),
         ("POST", "/api/v1/sources/acme/accept"),
     ):
-        assert (await house.ask(method, path, key="caller-key", status=403))["code"] == "forbidden"
-    assert await house.tools(key="caller-key") == ["mail"]
+        assert (await api.ask(method, path, key="caller-key", status=403))["code"] == "forbidden"
+    assert await api.tools(key="caller-key") == ["mail"]
 
 
-async def test_a_change_that_came_after_the_one_that_was_seen_is_not_accepted(house: House) -> None:
-    await house.change(add="Second.", mail="Mails.")
-    seen = (await house.ask("GET", "/api/v1/tools/add/diff"))["digest"]
-    await house.change(add="Third.", mail="Mails.")
-    refused = await house.ask("POST", "/api/v1/tools/add/accept", json={"digest": seen}, status=409)
+async def test_a_change_that_came_after_the_one_that_was_seen_is_not_accepted(api: PinnedGateway) -> None:
+    await api.change(add="Second.", mail="Mails.")
+    seen = (await api.ask("GET", "/api/v1/tools/add/diff"))["digest"]
+    await api.change(add="Third.", mail="Mails.")
+    refused = await api.ask("POST", "/api/v1/tools/add/accept", json={"digest": seen}, status=409)
     assert "changed again" in refused["message"]
-    assert await house.tools() == ["mail"]
-    now = (await house.ask("GET", "/api/v1/tools/add/diff"))["digest"]
-    assert (await house.ask("POST", "/api/v1/tools/add/accept", json={"digest": now}))["accepted"] is True
+    assert await api.tools() == ["mail"]
+    now = (await api.ask("GET", "/api/v1/tools/add/diff"))["digest"]
+    assert (await api.ask("POST", "/api/v1/tools/add/accept", json={"digest": now}))["accepted"] is True
 
 
-async def test_a_whole_source_is_accepted_at_once_or_not_at_all(house: House) -> None:
-    await house.change(add="Two.", mail="Two.")
-    changes = (await house.ask("GET", "/api/v1/sources/acme/diff"))["tools"]
+async def test_a_whole_source_is_accepted_at_once_or_not_at_all(api: PinnedGateway) -> None:
+    await api.change(add="Two.", mail="Two.")
+    changes = (await api.ask("GET", "/api/v1/sources/acme/diff"))["tools"]
     assert [change["name"] for change in changes] == ["add", "mail"]
     digests = {change["name"]: change["digest"] for change in changes}
-    await house.change(add="Two.", mail="Three.")
-    await house.ask("POST", "/api/v1/sources/acme/accept", json={"digests": digests}, status=409)
-    assert await house.tools() == []
-    accepted = await house.ask("POST", "/api/v1/sources/acme/accept")
+    await api.change(add="Two.", mail="Three.")
+    await api.ask("POST", "/api/v1/sources/acme/accept", json={"digests": digests}, status=409)
+    assert await api.tools() == []
+    accepted = await api.ask("POST", "/api/v1/sources/acme/accept")
     assert [tool["name"] for tool in accepted["tools"]] == ["add", "mail"]
-    assert await house.tools() == ["add", "mail"]
-    assert (await house.ask("POST", "/api/v1/sources/acme/accept"))["tools"] == []
+    assert await api.tools() == ["add", "mail"]
+    assert (await api.ask("POST", "/api/v1/sources/acme/accept"))["tools"] == []
 
 
-async def test_of_a_source_only_what_was_seen_is_accepted(house: House) -> None:
-    await house.change(add="Two.", mail="Mails.")
-    digests = {"add": (await house.ask("GET", "/api/v1/tools/add/diff"))["digest"]}
-    await house.change(add="Two.", mail="Two.")
-    await house.ask("POST", "/api/v1/sources/acme/accept", json={"digests": digests})
-    assert await house.tools() == ["add"]
+async def test_of_a_source_only_what_was_seen_is_accepted(api: PinnedGateway) -> None:
+    await api.change(add="Two.", mail="Mails.")
+    digests = {"add": (await api.ask("GET", "/api/v1/tools/add/diff"))["digest"]}
+    await api.change(add="Two.", mail="Two.")
+    await api.ask("POST", "/api/v1/sources/acme/accept", json={"digests": digests})
+    assert await api.tools() == ["add"]
 
 
-async def test_what_is_not_held_or_not_foreign_or_not_there_is_said(house: House) -> None:
-    diff = await house.ask("GET", "/api/v1/tools/add/diff")
+async def test_what_is_not_held_or_not_foreign_or_not_there_is_said(api: PinnedGateway) -> None:
+    diff = await api.ask("GET", "/api/v1/tools/add/diff")
     assert (diff["held"], diff["diff"], diff["pinned"]) == (False, "", diff["offered"])
-    assert (await house.ask("POST", "/api/v1/tools/add/accept"))["accepted"] is False
-    await house.ask(
+    assert (await api.ask("POST", "/api/v1/tools/add/accept"))["accepted"] is False
+    await api.ask(
         "POST",
         "/api/v1/tools",
         status=201,
         json={"name": "own", "description": "x", "inputSchema": {}, "executionType": "internal"},
     )
     for method, word in (("GET", "diff"), ("POST", "accept")):
-        assert "not a foreign tool" in (await house.ask(method, f"/api/v1/tools/own/{word}", status=404))["message"]
-        assert (await house.ask(method, f"/api/v1/tools/none/{word}", status=404))["code"] == "tool_not_found"
-        assert "no source 'none'" in (await house.ask(method, f"/api/v1/sources/none/{word}", status=404))["message"]
+        assert "not a foreign tool" in (await api.ask(method, f"/api/v1/tools/own/{word}", status=404))["message"]
+        assert (await api.ask(method, f"/api/v1/tools/none/{word}", status=404))["code"] == "tool_not_found"
+        assert "no source 'none'" in (await api.ask(method, f"/api/v1/sources/none/{word}", status=404))["message"]
 
 
 async def test_pins_outlive_the_gateway_that_wrote_them(tmp_path: Path) -> None:
-    async with a_house(tmp_path, ForeignSource(add="Adds.")):
+    async with foreign_source_gateway(tmp_path, ForeignSource(add="Adds.")):
         pass  # what was seen is pinned before the gateway is gone
-    async with a_house(tmp_path, ForeignSource(add="Else.")) as house:
-        assert await house.tools() == []
-        await house.change(add="Adds.")
-        assert await house.tools() == ["add"]
+    async with foreign_source_gateway(tmp_path, ForeignSource(add="Else.")) as api:
+        assert await api.tools() == []
+        await api.change(add="Adds.")
+        assert await api.tools() == ["add"]
 
 
 async def test_the_operator_may_take_changes_unseen(tmp_path: Path) -> None:
     config = CONFIG + '[sources.acme]\nkind = "files"\npath = "none/*.py"\non_change = "accept"\n'
-    async with a_house(tmp_path, ForeignSource(add="Adds."), config=config) as house:
-        await house.change(add="Else.")
-        assert await house.call("add") == "Else."
+    async with foreign_source_gateway(tmp_path, ForeignSource(add="Adds."), config=config) as api:
+        await api.change(add="Else.")
+        assert await api.call("add") == "Else."
 
 
 async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ForeignSource(add="Adds.")
-    async with a_house(tmp_path, source):
+    async with foreign_source_gateway(tmp_path, source):
         pass
     may_read = asyncio.Event()
 
@@ -282,16 +282,16 @@ async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_aga
 
     monkeypatch.setattr("jackfield.catalog.pinning.FIRST_PAUSE", 0.02)
     monkeypatch.setattr(f"{__name__}.Gateway", ForgetfulGateway)
-    async with a_house(tmp_path, source) as house:
-        assert await house.tools() == []
-        assert (await house.call("add", status=503))["code"] == "unavailable"
+    async with foreign_source_gateway(tmp_path, source) as api:
+        assert await api.tools() == []
+        assert (await api.call("add", status=503))["code"] == "unavailable"
         may_read.set()
-        await eventually(lambda: _offers(house, "add"))
-        assert await house.call("add") == "Adds."
+        await eventually(lambda: _offers(api, "add"))
+        assert await api.call("add") == "Adds."
 
 
-async def _offers(house: House, tool: str) -> bool:
-    return tool in await house.tools()
+async def _offers(api: PinnedGateway, tool: str) -> bool:
+    return tool in await api.tools()
 
 
 async def test_gateways_on_one_database_share_their_pins_and_what_is_accepted(
@@ -299,13 +299,13 @@ async def test_gateways_on_one_database_share_their_pins_and_what_is_accepted(
 ) -> None:
     one, other = ForeignSource(add="Adds."), ForeignSource(add="Adds.")
     async with (
-        a_house(tmp_path / "a", one, store=postgres_url) as a,
-        a_house(tmp_path / "b", other, store=postgres_url) as b,
+        foreign_source_gateway(tmp_path / "a", one, store=postgres_url) as a,
+        foreign_source_gateway(tmp_path / "b", other, store=postgres_url) as b,
     ):
         await a.written(1)
-        for house in (a, b):
-            await house.change(add="Else.")
-            assert await house.tools() == []
+        for api in (a, b):
+            await api.change(add="Else.")
+            assert await api.tools() == []
         await a.ask("POST", "/api/v1/tools/add/accept")
         assert await a.tools() == ["add"]
         await eventually(lambda: _offers(b, "add"))
@@ -314,15 +314,15 @@ async def test_gateways_on_one_database_share_their_pins_and_what_is_accepted(
 async def test_of_two_gateways_that_saw_different_things_first_the_one_that_wrote_first_counts(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    async with a_house(tmp_path / "a", ForeignSource(add="Adds."), store=postgres_url) as a:
+    async with foreign_source_gateway(tmp_path / "a", ForeignSource(add="Adds."), store=postgres_url) as a:
         await a.written(1)
-        async with a_house(tmp_path / "b", ForeignSource(add="Else."), store=postgres_url) as b:
+        async with foreign_source_gateway(tmp_path / "b", ForeignSource(add="Else."), store=postgres_url) as b:
             assert (await b.tools(), await a.tools()) == ([], ["add"])
 
 
-async def test_the_sdk_shows_and_accepts(house: House) -> None:
-    await house.change(add="Two.", mail="Two.")
-    transport = httpx2.ASGITransport(build_app(house.gateway))
+async def test_the_sdk_shows_and_accepts(api: PinnedGateway) -> None:
+    await api.change(add="Two.", mail="Two.")
+    transport = httpx2.ASGITransport(build_app(api.gateway))
     async with Client("http://localhost:8420", KEY, transport=transport) as client:
         change = await client.tools.diff("add")
         assert change.held
@@ -337,9 +337,9 @@ async def test_the_sdk_shows_and_accepts(house: House) -> None:
             await client.tools.diff("add")
 
 
-async def test_mcp_clients_do_not_see_a_held_tool_and_are_told_why_a_call_is_refused(house: House) -> None:
-    await house.change(add="Else.", mail="Mails.")
-    client = McpTalk(house.client)
+async def test_mcp_clients_do_not_see_a_held_tool_and_are_told_why_a_call_is_refused(api: PinnedGateway) -> None:
+    await api.change(add="Else.", mail="Mails.")
+    client = McpTalk(api.client)
     await client.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT})
     listed = await client.ask("tools/list", {})
     assert [tool["name"] for tool in listed["tools"]] == ["mail"]

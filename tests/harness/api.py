@@ -1,7 +1,7 @@
 """A gateway with keys of every scope and tools of every temper, for the stories about its HTTP doors.
 
-    with open_house(tmp_path) as house:
-        house.ask("GET", "/api/v1/tools", key="reader")
+    with open_api(tmp_path) as api:
+        api.ask("GET", "/api/v1/tools", key="reader")
 
 `JACKFIELD_ADMIN_KEY` is `ADMIN_KEY`; every other key is called like its principal with `-key` behind it.
 """
@@ -188,7 +188,7 @@ def key_of(name: str) -> str:
 
 
 def config(extra: str = "") -> str:
-    """The config of the house, with a key for each kind of scope."""
+    """The config, with a key for each kind of scope."""
     keys = [f'[auth.keys.{name}]\nkey = "{name}-key"\nscopes = {_toml(scopes)}\n' for name, scopes in SCOPES.items()]
     keys += [
         f'[auth.keys.{name}]\nkey = "{name}-key"\nscopes = ["call"]\ntools = {_toml(tools)}\n'

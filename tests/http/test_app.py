@@ -1,4 +1,4 @@
-"""What the guard does when the house behind it is not as it should be."""
+"""The App when a service behind it fails."""
 
 import logging
 from pathlib import Path

@@ -74,8 +74,8 @@ class PlayedModel:
 class Stage:
     """`tool` offers one that the gateway runs, `client_tool` one that the client does; `run` plays."""
 
-    def __init__(self, house: Harness) -> None:
-        self.house = house
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self.told: list[events.LoopEvent] = []
         self.tools: list[Offered] = []
         self.started: list[str] = []
@@ -89,10 +89,10 @@ class Stage:
             return done(invocation.arguments)
 
         asks_first = fields.pop("asks_first", False)
-        self.house.source.offer(name, echo, **fields)
-        await self.house.panel.refresh()
-        self.house.catalog.update(self.house.panel.listings())
-        entry = self.house.catalog.view(OPS).get(name)
+        self.harness.source.offer(name, echo, **fields)
+        await self.harness.panel.refresh()
+        self.harness.catalog.update(self.harness.panel.listings())
+        entry = self.harness.catalog.view(OPS).get(name)
         self.tools.append(Offered(name=name, entry=entry, label="jackfield", bare_name=name, asks_first=asks_first))
 
     def client_tool(self, name: str) -> None:
@@ -111,7 +111,7 @@ class Stage:
             principal=OPS,
             **fields,
         )
-        runner = CallRunner(plan, pipeline=self.house.pipeline, store=self.house.store, emit=self.told.append)
+        runner = CallRunner(plan, pipeline=self.harness.pipeline, store=self.harness.store, emit=self.told.append)
         self.ended = await Loop(plan, actor=runner, emit=self.told.append).run()
         return self.ended
 
@@ -129,5 +129,5 @@ class Stage:
 
 @asynccontextmanager
 async def a_stage(folder: Path) -> AsyncIterator[Stage]:
-    async with pipeline_harness(FunctionSource(), folder) as house:
-        yield Stage(house)
+    async with pipeline_harness(FunctionSource(), folder) as harness:
+        yield Stage(harness)

@@ -102,7 +102,7 @@ async def test_the_model_is_told_what_its_call_came_to_and_answers(stage: Stage)
         '{"a":1}',
         "completed",
     )
-    record = await stage.house.store.read(partial(call_tx.get_call, call.id.removeprefix("mcp_")))
+    record = await stage.harness.store.read(partial(call_tx.get_call, call.id.removeprefix("mcp_")))
     assert record is not None
     assert (record.tool, record.run_id, record.status) == ("add", "resp_1", CallStatus.COMPLETED)
 
@@ -302,7 +302,7 @@ async def test_a_call_that_needs_a_person_is_asked_for_and_ends_the_run(stage: S
     (request,) = stage.output
     assert isinstance(request, McpApprovalRequest)
     assert (request.server_label, request.name, request.arguments) == ("jackfield", "pay", '{"amount":5}')
-    record = await stage.house.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
+    record = await stage.harness.store.read(partial(call_tx.get_call, request.id.removeprefix("mcpr_")))
     assert record is not None
     assert (record.status, msgspec.json.decode(record.arguments)) == (CallStatus.PENDING_APPROVAL, {"amount": 5})
     assert stage.started == []
@@ -355,11 +355,11 @@ async def test_cancelling_a_run_cancels_its_calls_on_record(stage: Stage) -> Non
     await stage.tool("hang", hang)
     running = asyncio.create_task(stage.run(PlayedModel(calls(("hang", {})))))
     await began.wait()
-    [call_id] = stage.house.executor._running
+    [call_id] = stage.harness.executor._running
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    record = await stage.house.store.read(partial(call_tx.get_call, call_id))
+    record = await stage.harness.store.read(partial(call_tx.get_call, call_id))
     assert record is not None
     assert record.status is CallStatus.CANCELLED
 
@@ -388,4 +388,4 @@ async def test_cancelling_a_run_between_two_calls_leaves_nothing_behind(stage: S
     with pytest.raises(asyncio.CancelledError):
         await running
     assert stage.started == ["hang"]
-    assert not stage.house.pipeline.events._followers
+    assert not stage.harness.pipeline.events._followers

@@ -1,6 +1,6 @@
 """The scene of the stories about calls that somebody else answers: its tools, its keys, and a desk to work at.
 
-    async with desk(house) as d:
+    async with desk(api) as d:
         call = d.begin("ext_lookup", {"q": 1}, agent="ada")      # under way
         record = await d.waiting("ext_lookup")
         await d.submit(record, result=42)
@@ -133,16 +133,16 @@ async def nested(ctx: object) -> object:
 
 
 @contextmanager
-def pending_house(folder: Path, *, extra: str = "") -> Generator[Api]:
-    with open_api(folder, extra=CONFIG + extra, files={"pending/pending.py": TOOLS}) as house:
-        yield house
+def pending_api(folder: Path, *, extra: str = "") -> Generator[Api]:
+    with open_api(folder, extra=CONFIG + extra, files={"pending/pending.py": TOOLS}) as api:
+        yield api
 
 
 class Desk:
-    """An asynchronous client of one house."""
+    """An asynchronous client of one gateway."""
 
-    def __init__(self, house: Api, client: httpx2.AsyncClient) -> None:
-        self.house = house
+    def __init__(self, api: Api, client: httpx2.AsyncClient) -> None:
+        self.api = api
         self.client = client
 
     async def ask(self, method: str, path: str, *, key: str | None = "admin", **more: Any) -> httpx2.Response:
@@ -211,10 +211,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(house: Api) -> AsyncIterator[Desk]:
+async def desk(api: Api) -> AsyncIterator[Desk]:
     limits = httpx2.Limits(max_connections=None)
-    async with httpx2.AsyncClient(base_url=house.gateway.url, timeout=30, limits=limits) as client:
-        yield Desk(house, client)
+    async with httpx2.AsyncClient(base_url=api.gateway.url, timeout=30, limits=limits) as client:
+        yield Desk(api, client)
 
 
 class Frames:
@@ -266,11 +266,11 @@ async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 @asynccontextmanager
-async def stream(house: Api, path: str, *, key: str, **params: Any) -> AsyncIterator[Frames]:
+async def stream(api: Api, path: str, *, key: str, **params: Any) -> AsyncIterator[Frames]:
     """A stream of events on a connection of its own."""
     headers = {"x-api-key": key_of(key)}
     async with (
-        httpx2.AsyncClient(base_url=house.gateway.url, timeout=60) as client,
+        httpx2.AsyncClient(base_url=api.gateway.url, timeout=60) as client,
         client.stream("GET", path, params=params, headers=headers) as answer,
     ):
         assert answer.status_code == 200, await answer.aread()
@@ -282,9 +282,9 @@ async def stream(house: Api, path: str, *, key: str, **params: Any) -> AsyncIter
 
 
 @asynccontextmanager
-async def tool_server(house: Api, *, key: str = "crm", **params: Any) -> AsyncIterator[Frames]:
+async def tool_server(api: Api, *, key: str = "crm", **params: Any) -> AsyncIterator[Frames]:
     """A connected tool server."""
-    async with stream(house, "/api/tools/stream", key=key, **params) as frames:
+    async with stream(api, "/api/tools/stream", key=key, **params) as frames:
         assert (await frames.next())["type"] == "connected"
         yield frames
 
@@ -292,9 +292,9 @@ async def tool_server(house: Api, *, key: str = "crm", **params: Any) -> AsyncIt
 eventually = waiting.eventually_async
 
 
-async def hang_up_after(house: Api, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:
+async def hang_up_after(api: Api, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:
     """Send a raw request, wait for `seen`, and close the connection without reading anything."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.gateway.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.gateway.port)
     writer.write(request)
     await writer.drain()
     try:
@@ -305,11 +305,11 @@ async def hang_up_after(house: Api, request: bytes, seen: Callable[[], Awaitable
         reader.feed_eof()
 
 
-def raw_execute(house: Api, tool: str, *, key: str = "caller", accept: str = "*/*", **body: Any) -> bytes:
+def raw_execute(api: Api, tool: str, *, key: str = "caller", accept: str = "*/*", **body: Any) -> bytes:
     """An execute request as bytes."""
     content = json.dumps({"arguments": {}, **body}).encode()
     head = (
-        f"POST /api/v1/tools/{tool}/execute HTTP/1.1\r\nHost: 127.0.0.1:{house.gateway.port}\r\n"
+        f"POST /api/v1/tools/{tool}/execute HTTP/1.1\r\nHost: 127.0.0.1:{api.gateway.port}\r\n"
         f"x-api-key: {key_of(key)}\r\nAccept: {accept}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(content)}\r\n\r\n"
     )

@@ -1,7 +1,7 @@
-"""A house with a space in it, and somebody who follows it over HTTP.
+"""A gateway with a space, and somebody who follows it over HTTP.
 
-async with open_lobby(tmp_path) as house, followed(house) as stream:
-    house.say("hello", key="caller")
+async with open_lobby(tmp_path) as api, followed(api) as stream:
+    api.say("hello", key="caller")
     assert (await stream.event("space.message"))["message"]["content"] == "hello"
 """
 
@@ -56,11 +56,11 @@ inputSchema = { type = "object" }
 
 
 class Lobby:
-    """The house, and words for what is done in one of its spaces, of which an agent is a member."""
+    """The API of a gateway, with shortcuts for a space that an agent is a member of."""
 
-    def __init__(self, house: Api, *, space: str = "lobby", agent: str = "ada") -> None:
-        self.house = house
-        self.ask = house.ask
+    def __init__(self, api: Api, *, space: str = "lobby", agent: str = "ada") -> None:
+        self.api = api
+        self.ask = api.ask
         self.space = space
         self.agent = agent
         self.made("POST", "/api/spaces", status=201, json={"id": space})
@@ -97,7 +97,7 @@ class Lobby:
         return [each["metadata"] for each in self.messages(space) if each["metadata"].get("type") == "tool_call"]
 
     def execute(self, tool: str, arguments: Any = None, *, status: int = 200, **body: Any) -> Any:
-        answer = self.house.execute(tool, arguments, body={"agent": self.agent, "space_id": self.space, **body})
+        answer = self.api.execute(tool, arguments, body={"agent": self.agent, "space_id": self.space, **body})
         assert answer.status_code == status, answer.text
         return answer.json()
 
@@ -138,9 +138,9 @@ class Followed:
 
 @contextmanager
 def open_lobby(folder: Path) -> Iterator[Lobby]:
-    """A house with the space `lobby`, in which `ada`, an agent, is a member."""
-    with open_api(folder, extra=TOOLS) as house:
-        yield Lobby(house)
+    """A gateway with the space `lobby`, in which `ada`, an agent, is a member."""
+    with open_api(folder, extra=TOOLS) as api:
+        yield Lobby(api)
 
 
 @asynccontextmanager
@@ -150,7 +150,7 @@ async def followed(
     """A stream that is connected."""
     headers = {"x-api-key": key_of(key)} | ({} if last_id is None else {"Last-Event-ID": last_id})
     async with (
-        httpx2.AsyncClient(base_url=lobby.house.gateway.url, timeout=60) as client,
+        httpx2.AsyncClient(base_url=lobby.api.gateway.url, timeout=60) as client,
         client.stream("GET", f"/api/spaces/{space or lobby.space}/stream", params=params, headers=headers) as answer,
     ):
         assert answer.status_code == 200, await answer.aread()

@@ -46,14 +46,14 @@ WITHIN = PATIENCE
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house"), extra=CONFIG, files={"mind.toml": MIND}) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway"), extra=CONFIG, files={"mind.toml": MIND}) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(house: Api) -> AsyncIterator[Client]:
-    async with Client(house.gateway.url, ADMIN_KEY) as made:
+async def client(api: Api) -> AsyncIterator[Client]:
+    async with Client(api.gateway.url, ADMIN_KEY) as made:
         yield made
 
 
@@ -73,9 +73,9 @@ async def the_rest(stream: AsyncIterator[RunEvent]) -> list[RunEvent]:
         return [event async for event in stream]
 
 
-def respond(house: Api, *, key: str = "admin") -> dict[str, Any]:
+def respond(api: Api, *, key: str = "admin") -> dict[str, Any]:
     body = {"model": "mind", "input": "Hello", "tools": []}
-    answer = house.ask("POST", "/v1/responses", key=key, json=body)
+    answer = api.ask("POST", "/v1/responses", key=key, json=body)
     assert answer.status_code == 200, answer.text
     made: dict[str, Any] = answer.json()
     return made
@@ -137,11 +137,11 @@ async def test_a_cycle_is_shown_with_its_events_steps_calls_and_usage(client: Cl
     assert 0 < step.usage["output_tokens"] < (run.output_tokens or 0)
 
 
-async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(house: Api, client: Client) -> None:
-    first = respond(house)["id"]
+async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(api: Api, client: Client) -> None:
+    first = respond(api)["id"]
     cycle = await begun(client, "anything")
     await the_rest(client.runs.stream(cycle))
-    second = respond(house)["id"]
+    second = respond(api)["id"]
     page = await client.runs.list(limit=2)
     rest = await client.runs.list(limit=2, cursor=page.next_cursor)
     assert [run.id for run in (*page.runs, *rest.runs)][:3] == [second, cycle, first]
@@ -152,47 +152,47 @@ async def test_cycles_and_responses_are_listed_together_newest_first_in_pages(ho
     assert (await client.runs.list(agent="nobody")).runs == ()
 
 
-async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(house: Api, client: Client) -> None:
-    made = respond(house)
+async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(api: Api, client: Client) -> None:
+    made = respond(api)
     run = await client.runs.get(made["id"])
     assert (run.kind, run.status, run.response) == ("response", "completed", made)
     assert [event.type for event in await the_rest(client.runs.stream(made["id"]))] == ["connected", "run.completed"]
 
-    bare = house.execute("add", {"a": 1}).json()["run_id"]
+    bare = api.execute("add", {"a": 1}).json()["run_id"]
     shown = await client.runs.get(bare)
     assert (shown.kind, shown.status, [call.result for call in shown.calls]) == ("calls", "completed", [2])
-    failed = house.execute("boom").json()["run_id"]
+    failed = api.execute("boom").json()["run_id"]
     events = await the_rest(client.runs.stream(failed))
     assert [event.type for event in events] == ["connected", "tool.started", "tool.ready", "tool.error", "run.failed"]
 
 
-async def test_a_key_sees_its_own_runs_and_nobody_elses(house: Api, client: Client) -> None:
-    mine = respond(house, key="caller")["id"]
-    call = house.execute("add", {"a": 1}, key="caller").json()["run_id"]
+async def test_a_key_sees_its_own_runs_and_nobody_elses(api: Api, client: Client) -> None:
+    mine = respond(api, key="caller")["id"]
+    call = api.execute("add", {"a": 1}, key="caller").json()["run_id"]
     cycle = await begun(client, "anything")
     for run_id, who in ((mine, {"admin", "caller"}), (call, {"admin", "caller"}), (cycle, {"admin", "ada"})):
         for key in ("admin", "caller", "rival", "ada", "reader"):
             for path in (f"/api/runs/{run_id}", f"/api/runs/{run_id}/stream"):
-                assert _status(house, path, key=key) == (200 if key in who else 404), (run_id, key)
-    listed = house.ask("GET", "/api/runs", key="caller").json()["runs"]
+                assert _status(api, path, key=key) == (200 if key in who else 404), (run_id, key)
+    listed = api.ask("GET", "/api/runs", key="caller").json()["runs"]
     assert [run["id"] for run in listed] == [mine]
-    listed = house.ask("GET", "/api/runs?limit=200", key="ada").json()["runs"]
+    listed = api.ask("GET", "/api/runs?limit=200", key="ada").json()["runs"]
     assert {run["agentEntityId"] for run in listed} == {"ada"}
-    assert house.ask("GET", "/api/runs?agent=ada", key="rival").json()["runs"] == []
+    assert api.ask("GET", "/api/runs?agent=ada", key="rival").json()["runs"] == []
     with pytest.raises(RunNotFound):
         await client.runs.get("cycle_0")
     with pytest.raises(RunNotFound):
         await client.runs.get("run_0")
 
 
-def _status(house: Api, path: str, *, key: str) -> int:
+def _status(api: Api, path: str, *, key: str) -> int:
     headers = {"x-api-key": key_of(key)}
-    with httpx2.stream("GET", f"{house.gateway.url}{path}", headers=headers, timeout=WITHIN) as answer:
+    with httpx2.stream("GET", f"{api.gateway.url}{path}", headers=headers, timeout=WITHIN) as answer:
         return answer.status_code
 
 
-def test_the_blocking_client_makes_agents_and_knows_their_minds_and_runs(house: Api) -> None:
-    with SyncClient(house.gateway.url, ADMIN_KEY) as client:
+def test_the_blocking_client_makes_agents_and_knows_their_minds_and_runs(api: Api) -> None:
+    with SyncClient(api.gateway.url, ADMIN_KEY) as client:
         made = client.agents.create("fay", model="mind", name="Fay", max_steps=4)
         assert (made.id, made.name, made.max_steps, made.origin, made.is_awake) == ("fay", "Fay", 4, "api", False)
         assert client.agents.update("fay", description="New here.").description == "New here."

@@ -80,14 +80,14 @@ async def _all_list(clients: list[httpx2.AsyncClient], wanted: list[str]) -> boo
 
 async def test_a_call_that_comes_back_or_has_come_too_far_is_refused_in_words(tmp_path: Path) -> None:
     async with served(tmp_path / "here", tool_file(tmp_path / "here", "greet")) as here:
-        house = here.gateway.house
+        cluster = here.gateway.house
         path = f"{TOOLS}/greet/execute"
 
         async def via(*houses: str) -> httpx2.Response:
             return await here.client.post(path, json={"arguments": {}}, headers={"jackfield-via": ", ".join(houses)})
 
         assert (await via("house_a", "house_b")).json()["result"] == "greet"
-        back = await via("house_a", house, "house_b")
+        back = await via("house_a", cluster, "house_b")
         assert (back.status_code, back.json()["error"]["code"]) == (409, "loop")
         assert "The call of 'greet' came back to this gateway" in back.json()["error"]["message"]
         far = await via(*(f"house_{number}" for number in range(9)))

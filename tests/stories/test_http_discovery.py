@@ -80,14 +80,14 @@ SEED_MANIFEST: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def manifest(house: Api) -> dict[str, Any]:
-    found: dict[str, Any] = house.ask("GET", "/api/v1/tools", key="reader").json()
+def manifest(api: Api) -> dict[str, Any]:
+    found: dict[str, Any] = api.ask("GET", "/api/v1/tools", key="reader").json()
     return found
 
 
@@ -97,8 +97,8 @@ def tool_in(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @requirement("DISC-get-tools", "DISC-error-200", "DISC-provider-handler-json", "DISC-cache-control")
-def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: Api) -> None:
-    answer = house.ask("GET", "/api/v1/tools", key="reader")
+def test_the_manifest_is_json_that_may_be_kept_for_a_minute(api: Api) -> None:
+    answer = api.ask("GET", "/api/v1/tools", key="reader")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "public, max-age=60"
@@ -108,18 +108,18 @@ def test_the_manifest_is_json_that_may_be_kept_for_a_minute(house: Api) -> None:
 
 @requirement("SAFE-manifest-cache")
 @pytest.mark.parametrize("header", ["Authorization", "X-Api-Key", "X-Secret-Key", "Cookie"])
-def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(house: Api, header: str) -> None:
+def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(api: Api, header: str) -> None:
     def sent(key: str) -> dict[str, str]:
         if header != "Cookie":
             return {header: f"Bearer {key}-key" if header == "Authorization" else f"{key}-key"}
-        signed_in = httpx2.post(f"{house.gateway.url}/api/login", headers={"x-api-key": f"{key}-key"})
+        signed_in = httpx2.post(f"{api.gateway.url}/api/login", headers={"x-api-key": f"{key}-key"})
         return {"Cookie": f"jackfield={signed_in.cookies['jackfield']}"}
 
-    answers = [house.ask("GET", "/api/v1/tools", key=None, headers=sent(key)) for key in ("reader", "limited")]
-    again = house.ask(
+    answers = [api.ask("GET", "/api/v1/tools", key=None, headers=sent(key)) for key in ("reader", "limited")]
+    again = api.ask(
         "GET", "/api/v1/tools", key=None, headers={**sent("reader"), "If-None-Match": answers[0].headers["etag"]}
     )
-    head = house.ask("HEAD", "/api/v1/tools", key=None, headers=sent("reader"))
+    head = api.ask("HEAD", "/api/v1/tools", key=None, headers=sent("reader"))
     assert [answer.status_code for answer in (*answers, again, head)] == [200, 200, 304, 200]
     assert answers[0].content != answers[1].content
     assert answers[0].headers["etag"] != answers[1].headers["etag"]
@@ -127,18 +127,18 @@ def test_a_shared_cache_keeps_the_manifests_of_keys_apart_however_they_are_sent(
         assert header in answer.headers["vary"].split(", ")
     wrong = {"Authorization": "Bearer wrong", "Cookie": "jackfield=wrong"}.get(header, "wrong")
     for refused in (
-        house.ask("GET", "/api/v1/tools", key=None, headers={header: wrong}),
-        house.ask("GET", "/api/v1/tools", key=None),
-        house.ask("GET", "/api/v1/tools", key=None, headers=sent("sandbox")),
+        api.ask("GET", "/api/v1/tools", key=None, headers={header: wrong}),
+        api.ask("GET", "/api/v1/tools", key=None),
+        api.ask("GET", "/api/v1/tools", key=None, headers=sent("sandbox")),
     ):
         assert refused.status_code in (401, 403)
         assert refused.headers["cache-control"] == "no-store"
 
 
 @requirement("SAFE-manifest-cache")
-def test_only_the_manifest_and_the_consoles_files_may_be_kept_by_shared_caches(house: Api) -> None:
+def test_only_the_manifest_and_the_consoles_files_may_be_kept_by_shared_caches(api: Api) -> None:
     for path in ("/api/v1/tools/echo", "/api/v1/tools/search?q=x", "/api/v1/calls", "/v1/models", "/openapi.json"):
-        answer = house.ask("GET", path, key="admin")
+        answer = api.ask("GET", path, key="admin")
         assert answer.status_code == 200
         assert answer.headers["cache-control"] == "no-store"
 
@@ -220,7 +220,7 @@ def test_a_category_has_all_its_fields(manifest: dict[str, Any]) -> None:
     "DISC-meta-tags",
     "DISC-meta-examples",
 )
-def test_metadata_is_published_whatever_its_value(house: Api, manifest: dict[str, Any]) -> None:
+def test_metadata_is_published_whatever_its_value(api: Api, manifest: dict[str, Any]) -> None:
     assert tool_in(manifest, "add")["metadata"] == {
         "enabled_by_default": True,
         "requires_approval": False,
@@ -234,48 +234,48 @@ def test_metadata_is_published_whatever_its_value(house: Api, manifest: dict[str
     }
     assert tool_in(manifest, "asleep")["metadata"]["enabled_by_default"] is False
     assert tool_in(manifest, "guarded")["metadata"]["requires_approval"] is True
-    found = house.ask("GET", "/api/v1/tools/search?q=arithmetic", key="reader").json()["tools"]
+    found = api.ask("GET", "/api/v1/tools/search?q=arithmetic", key="reader").json()["tools"]
     assert [tool["name"] for tool in found] == ["add"]
 
 
 @requirement("DISC-get-tool")
-def test_one_tool_is_its_entry_of_the_manifest(house: Api, manifest: dict[str, Any]) -> None:
-    answer = house.ask("GET", "/api/v1/tools/add", key="reader")
+def test_one_tool_is_its_entry_of_the_manifest(api: Api, manifest: dict[str, Any]) -> None:
+    answer = api.ask("GET", "/api/v1/tools/add", key="reader")
     assert answer.status_code == 200
     assert answer.json() == tool_in(manifest, "add")
 
 
 @requirement("DISC-get-tool-404", "DISC-error-404")
-def test_an_unknown_tool_is_404_with_the_nearest_name(house: Api) -> None:
-    answer = house.ask("GET", "/api/v1/tools/ecko", key="reader")
+def test_an_unknown_tool_is_404_with_the_nearest_name(api: Api) -> None:
+    answer = api.ask("GET", "/api/v1/tools/ecko", key="reader")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "tool_not_found")
     assert "Did you mean 'echo'?" in error_of(answer)["message"]
 
 
 @requirement("CON-disc-stable-etag")
-def test_the_manifest_is_stable_and_304_for_whoever_has_it(house: Api) -> None:
-    first, second = (house.ask("GET", "/api/v1/tools", key="reader") for _ in range(2))
+def test_the_manifest_is_stable_and_304_for_whoever_has_it(api: Api) -> None:
+    first, second = (api.ask("GET", "/api/v1/tools", key="reader") for _ in range(2))
     assert first.content == second.content
     etag = first.headers["etag"]
     assert re.fullmatch(r'"[0-9a-f]+"', etag)
     for given in (etag, f"W/{etag}", f'"other", {etag}', "*"):
-        answer = house.ask("GET", "/api/v1/tools", key="reader", headers={"if-none-match": given})
+        answer = api.ask("GET", "/api/v1/tools", key="reader", headers={"if-none-match": given})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
         assert answer.headers["cache-control"] == "public, max-age=60"
-    other = house.ask("GET", "/api/v1/tools", key="reader", headers={"if-none-match": '"other"'})
+    other = api.ask("GET", "/api/v1/tools", key="reader", headers={"if-none-match": '"other"'})
     assert (other.status_code, other.content) == (200, first.content)
-    assert house.ask("GET", "/api/v1/tools", key="limited").headers["etag"] != etag
+    assert api.ask("GET", "/api/v1/tools", key="limited").headers["etag"] != etag
 
 
 @requirement("CON-disc-search")
-def test_search_gives_the_best_matches_up_to_the_limit(house: Api) -> None:
-    answer = house.ask("GET", "/api/v1/tools/search", params={"q": "add numbers"}, key="reader").json()
+def test_search_gives_the_best_matches_up_to_the_limit(api: Api) -> None:
+    answer = api.ask("GET", "/api/v1/tools/search", params={"q": "add numbers"}, key="reader").json()
     assert set(answer) == {"tools", "query"}
     assert answer["query"] == "add numbers"
-    assert answer["tools"][0] == house.ask("GET", "/api/v1/tools/add", key="reader").json()
-    few = house.ask("GET", "/api/v1/tools/search", params={"q": "", "limit": 2}, key="reader").json()["tools"]
+    assert answer["tools"][0] == api.ask("GET", "/api/v1/tools/add", key="reader").json()
+    few = api.ask("GET", "/api/v1/tools/search", params={"q": "", "limit": 2}, key="reader").json()["tools"]
     assert len(few) == 2
-    assert house.ask("GET", "/api/v1/tools/search", params={"q": "zzzzzz"}, key="reader").json()["tools"] == []
+    assert api.ask("GET", "/api/v1/tools/search", params={"q": "zzzzzz"}, key="reader").json()["tools"] == []
 
 
 @requirement("DISC-seed-example")

@@ -15,8 +15,8 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
@@ -45,22 +45,22 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     ],
 )
 def test_every_error_has_the_shape_and_the_right_status(
-    house: Api, method: str, path: str, status: int, code: str
+    api: Api, method: str, path: str, status: int, code: str
 ) -> None:
-    answer = house.ask(method, path)
+    answer = api.ask(method, path)
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
 
 
-def test_a_405_and_an_options_say_what_is_allowed(house: Api) -> None:
-    assert house.ask("DELETE", EXECUTE).headers["allow"] == "POST, OPTIONS"
-    options = house.ask("OPTIONS", "/api/v1/calls", key=None)
+def test_a_405_and_an_options_say_what_is_allowed(api: Api) -> None:
+    assert api.ask("DELETE", EXECUTE).headers["allow"] == "POST, OPTIONS"
+    options = api.ask("OPTIONS", "/api/v1/calls", key=None)
     assert (options.status_code, options.content, options.headers["allow"]) == (204, b"", "GET, HEAD, OPTIONS")
     assert not [name for name in options.headers if name.lower().startswith("access-control")]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools", "/readyz", "/", "/api/v1/tools/changes"])
-def test_head_answers_like_get_without_a_body(house: Api, path: str) -> None:
-    answer = house.ask("HEAD", path)
+def test_head_answers_like_get_without_a_body(api: Api, path: str) -> None:
+    answer = api.ask("HEAD", path)
     assert (answer.status_code, answer.content) == (200, b"")
 
 
@@ -92,8 +92,8 @@ def test_head_answers_like_get_without_a_body(house: Api, path: str) -> None:
         (b'{"a`b": 1}', "unknown key"),
     ],
 )
-def test_a_malformed_body_is_400_with_what_is_wrong(house: Api, body: bytes, says: str | None) -> None:
-    answer = house.ask("POST", EXECUTE, content=body, headers=JSON)
+def test_a_malformed_body_is_400_with_what_is_wrong(api: Api, body: bytes, says: str | None) -> None:
+    answer = api.ask("POST", EXECUTE, content=body, headers=JSON)
     if says is None:
         assert answer.status_code == 200
         return
@@ -104,19 +104,19 @@ def test_a_malformed_body_is_400_with_what_is_wrong(house: Api, body: bytes, say
 @requirement("CON-error-malformed")
 @pytest.mark.parametrize("depth", [201, 900, 5_000, 90_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_a_body_that_is_nested_too_deep_is_400(house: Api, depth: int, opening: bytes, closing: bytes) -> None:
+def test_a_body_that_is_nested_too_deep_is_400(api: Api, depth: int, opening: bytes, closing: bytes) -> None:
     depth = min(depth, 190_000 // (len(opening) + 1))
     inner = opening * depth + b"1" + closing * depth
-    answer = house.ask("POST", EXECUTE, content=b'{"arguments": {"value": ' + inner + b"}}", headers=JSON)
+    answer = api.ask("POST", EXECUTE, content=b'{"arguments": {"value": ' + inner + b"}}", headers=JSON)
     assert (answer.status_code, error_of(answer)["code"]) == (400, "invalid_request")
     assert "deep" in error_of(answer)["message"]
 
 
-def test_a_body_as_deep_as_may_be_comes_back_whole(house: Api) -> None:
+def test_a_body_as_deep_as_may_be_comes_back_whole(api: Api) -> None:
     value: object = 1
     for _ in range(198):
         value = [value]
-    answer = house.execute("echo", {"value": value})
+    answer = api.execute("echo", {"value": value})
     assert answer.status_code == 200
     assert answer.json()["result"] == value
 
@@ -125,38 +125,38 @@ def test_a_body_as_deep_as_may_be_comes_back_whole(house: Api) -> None:
 @pytest.mark.parametrize(
     "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "json", "multipart/json"]
 )
-def test_a_body_that_is_not_declared_as_json_is_415(house: Api, content_type: str | None) -> None:
+def test_a_body_that_is_not_declared_as_json_is_415(api: Api, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
-    answer = house.ask("POST", EXECUTE, content=b"{}", headers=headers)
+    answer = api.ask("POST", EXECUTE, content=b"{}", headers=headers)
     assert (answer.status_code, error_of(answer)["code"]) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/vnd.x+json"]
 )
-def test_json_under_its_other_names_is_taken(house: Api, content_type: str) -> None:
-    assert house.ask("POST", EXECUTE, content=b"{}", headers={"content-type": content_type}).status_code == 200
+def test_json_under_its_other_names_is_taken(api: Api, content_type: str) -> None:
+    assert api.ask("POST", EXECUTE, content=b"{}", headers={"content-type": content_type}).status_code == 200
 
 
 @requirement("CON-error-malformed")
-def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(house: Api) -> None:
+def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(api: Api) -> None:
     body = b'{"arguments": {"value": "' + b"x" * 300_000 + b'"}}'
-    told = house.ask("POST", EXECUTE, content=body, headers=JSON)
-    untold = house.ask("POST", EXECUTE, content=iter([body[:1000], body[1000:]]), headers=JSON)
+    told = api.ask("POST", EXECUTE, content=body, headers=JSON)
+    untold = api.ask("POST", EXECUTE, content=iter([body[:1000], body[1000:]]), headers=JSON)
     for answer in (told, untold):
         assert (answer.status_code, error_of(answer)["code"]) == (413, "too_large")
         assert "max_body" in error_of(answer)["message"]
 
 
-def test_a_body_in_pieces_is_read_whole(house: Api) -> None:
+def test_a_body_in_pieces_is_read_whole(api: Api) -> None:
     pieces = [b'{"arguments": ', b'{"value": "', b"x" * 150_000, b'"}}']
-    answer = house.ask("POST", EXECUTE, content=iter(pieces), headers=JSON)
+    answer = api.ask("POST", EXECUTE, content=iter(pieces), headers=JSON)
     assert answer.json()["result"] == "x" * 150_000
 
 
-def raw_request(house: Api, request: bytes) -> int:
+def raw_request(api: Api, request: bytes) -> int:
     """The status of the answer to these bytes."""
-    with socket.create_connection(("127.0.0.1", house.gateway.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", api.gateway.port), timeout=10) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         response = http.client.HTTPResponse(connection)
@@ -183,54 +183,54 @@ HEAD = b" HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\n"
         b"nonsense\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_honest_request_get_a_4xx(house: Api, request_bytes: bytes) -> None:
-    assert 400 <= raw_request(house, request_bytes.replace(b"KEY", ADMIN_KEY.encode())) < 500
+def test_bytes_that_are_no_honest_request_get_a_4xx(api: Api, request_bytes: bytes) -> None:
+    assert 400 <= raw_request(api, request_bytes.replace(b"KEY", ADMIN_KEY.encode())) < 500
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "with space", "ümlaut", "tab\there"])
-def test_an_idempotency_key_of_the_wrong_form_is_400(house: Api, key: str) -> None:
-    answer = house.ask("POST", EXECUTE, json={}, headers={"idempotency-key": key.encode("latin-1")})  # type: ignore[dict-item]
+def test_an_idempotency_key_of_the_wrong_form_is_400(api: Api, key: str) -> None:
+    answer = api.ask("POST", EXECUTE, json={}, headers={"idempotency-key": key.encode("latin-1")})  # type: ignore[dict-item]
     assert (answer.status_code, error_of(answer)["param"]) == (400, "Idempotency-Key")
 
 
 @requirement("CON-error-no-leak")
-def test_no_error_shows_a_trace_a_secret_or_a_path(house: Api) -> None:
+def test_no_error_shows_a_trace_a_secret_or_a_path(api: Api) -> None:
     answers = [
-        house.ask("GET", "/nowhere"),
-        house.ask("GET", "/api/v1/tools/..%2F..%2Fetc%2Fpasswd"),
-        house.execute("boom", {"reason": "told"}),
-        house.ask("POST", EXECUTE, content=b"{", headers=JSON),
-        house.ask("GET", "/readyz"),
-        house.ask("GET", "/readyz", key=None),
-        house.ask("GET", "/metrics"),
+        api.ask("GET", "/nowhere"),
+        api.ask("GET", "/api/v1/tools/..%2F..%2Fetc%2Fpasswd"),
+        api.execute("boom", {"reason": "told"}),
+        api.ask("POST", EXECUTE, content=b"{", headers=JSON),
+        api.ask("GET", "/readyz"),
+        api.ask("GET", "/readyz", key=None),
+        api.ask("GET", "/metrics"),
     ]
     for answer in answers:
         assert "Traceback" not in answer.text
-        assert str(house.gateway.folder) not in answer.text
+        assert str(api.gateway.folder) not in answer.text
         assert "site-packages" not in answer.text
         assert ADMIN_KEY not in answer.text
 
 
-def test_every_answer_tells_browsers_to_be_careful(house: Api) -> None:
+def test_every_answer_tells_browsers_to_be_careful(api: Api) -> None:
     for path in ("/", "/api/v1/tools", "/nowhere", "/healthz"):
-        answer = house.ask("GET", path)
+        answer = api.ask("GET", path)
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert "server" not in answer.headers
-    assert house.ask("GET", "/api/v1/calls").headers["cache-control"] == "no-store"
-    assert house.ask("GET", "/nowhere").headers["cache-control"] == "no-store"
+    assert api.ask("GET", "/api/v1/calls").headers["cache-control"] == "no-store"
+    assert api.ask("GET", "/nowhere").headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(
     "path", ["/api/spaces/lobby/messages?beforeSeq=null", "/api/spaces/lobby/messages?afterSeq=NULL"]
 )
-def test_the_word_null_is_no_number(house: Api, path: str) -> None:
-    house.ask("POST", "/api/spaces", json={"id": "lobby", "name": "Lobby"})
-    answer = house.ask("GET", path)
+def test_the_word_null_is_no_number(api: Api, path: str) -> None:
+    api.ask("POST", "/api/spaces", json={"id": "lobby", "name": "Lobby"})
+    answer = api.ask("GET", path)
     assert (answer.status_code, error_of(answer)["param"]) == (400, path.partition("?")[2].partition("=")[0])
 
 
-def test_nothing_here_was_a_fault_of_the_gateway(house: Api) -> None:
-    log = [line for line in house.gateway.log.splitlines() if " error " in line]
+def test_nothing_here_was_a_fault_of_the_gateway(api: Api) -> None:
+    log = [line for line in api.gateway.log.splitlines() if " error " in line]
     assert log == []
-    assert json.loads(house.ask("GET", "/healthz").text) == {"status": "ok"}
+    assert json.loads(api.ask("GET", "/healthz").text) == {"status": "ok"}

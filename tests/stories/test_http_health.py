@@ -16,22 +16,22 @@ BROKEN = 'def half(:\n    """Never parsed."""\n'
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
     extra = '[sources.second]\nkind = "files"\npath = "second/*.py"\n'
     files = {"tools/broken.py": BROKEN, "second/more.py": 'def echo() -> str:\n    """Another."""\n    return "2"\n'}
-    with open_api(tmp_path_factory.mktemp("house"), extra=extra, files=files) as opened:
+    with open_api(tmp_path_factory.mktemp("gateway"), extra=extra, files=files) as opened:
         yield opened
 
 
 @requirement("CON-health")
-def test_the_process_says_that_it_lives(house: Api) -> None:
-    answer = house.ask("GET", "/healthz", key=None)
+def test_the_process_says_that_it_lives(api: Api) -> None:
+    answer = api.ask("GET", "/healthz", key=None)
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 @requirement("CON-health")
-def test_readiness_lists_each_source_with_its_state(house: Api) -> None:
-    answer = house.ask("GET", "/readyz", key="answerer")
+def test_readiness_lists_each_source_with_its_state(api: Api) -> None:
+    answer = api.ask("GET", "/readyz", key="answerer")
     body = answer.json()
     assert answer.status_code == 200
     assert (body["status"], body["store"]) == ("ready", "ok")
@@ -48,27 +48,27 @@ def test_readiness_lists_each_source_with_its_state(house: Api) -> None:
 
 
 @requirement("SAFE-readyz-without-key")
-def test_without_a_key_readiness_is_status_and_store_only(house: Api) -> None:
+def test_without_a_key_readiness_is_status_and_store_only(api: Api) -> None:
     for key in (None, "sandbox"):
-        answer = house.ask("GET", "/readyz", key=key)
+        answer = api.ask("GET", "/readyz", key=key)
         assert (answer.status_code, answer.json()) == (200, {"status": "ready", "store": "ok"})
 
 
-def test_readiness_says_whose_name_had_to_change_and_how_to_cure_it(house: Api) -> None:
-    [notice] = house.ask("GET", "/readyz", key="reader").json()["notices"]
+def test_readiness_says_whose_name_had_to_change_and_how_to_cure_it(api: Api) -> None:
+    [notice] = api.ask("GET", "/readyz", key="reader").json()["notices"]
     assert set(notice["sources"]) == {"local", "second"}
     assert "echo" in notice["message"]
 
 
-def test_faults_of_tool_files_are_told_to_those_who_may_read(house: Api) -> None:
+def test_faults_of_tool_files_are_told_to_those_who_may_read(api: Api) -> None:
     def faults(key: str) -> list[list[str] | None]:
-        sources = house.ask("GET", "/readyz", key=key).json()["sources"]
+        sources = api.ask("GET", "/readyz", key=key).json()["sources"]
         return [source.get("faults") for source in sources if source["name"] == "local"]
 
     [told] = faults("reader")
     assert told is not None
     assert "broken.py" in told[0]
-    assert str(house.gateway.folder) not in told[0]
+    assert str(api.gateway.folder) not in told[0]
     assert faults("answerer") == [None]
 
 
@@ -86,11 +86,11 @@ def samples(text: str) -> dict[str, float]:
 
 
 @requirement("CON-health")
-def test_metrics_count_calls_by_tool_and_status(house: Api) -> None:
-    before = samples(house.ask("GET", "/metrics", key="reader").text)
-    house.execute("add", {"a": 1})
-    house.execute("boom")
-    answer = house.ask("GET", "/metrics", key="reader")
+def test_metrics_count_calls_by_tool_and_status(api: Api) -> None:
+    before = samples(api.ask("GET", "/metrics", key="reader").text)
+    api.execute("add", {"a": 1})
+    api.execute("boom")
+    answer = api.ask("GET", "/metrics", key="reader")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     after = samples(answer.text)
     completed = 'jackfield_calls_total{tool="add",source="local",status="completed"}'
@@ -103,16 +103,16 @@ def test_metrics_count_calls_by_tool_and_status(house: Api) -> None:
     assert after[everything] == after['jackfield_call_duration_seconds_count{tool="add",source="local"}']
 
 
-def test_a_key_that_sees_few_tools_gets_the_figures_of_those(house: Api) -> None:
-    house.execute("boom")
-    house.execute("echo")
-    text = house.ask("GET", "/metrics", key="limited").text
+def test_a_key_that_sees_few_tools_gets_the_figures_of_those(api: Api) -> None:
+    api.execute("boom")
+    api.execute("echo")
+    text = api.ask("GET", "/metrics", key="limited").text
     assert 'tool="echo"' in text
     assert 'tool="boom"' not in text
 
 
-def test_the_openapi_document_names_every_door_and_where_its_key_goes(house: Api) -> None:
-    document: dict[str, Any] = house.ask("GET", "/openapi.json", key="reader").json()
+def test_the_openapi_document_names_every_door_and_where_its_key_goes(api: Api) -> None:
+    document: dict[str, Any] = api.ask("GET", "/openapi.json", key="reader").json()
     assert document["openapi"] == "3.1.0"
     assert {
         "/api/v1/tools",
@@ -154,8 +154,8 @@ class Links(HTMLParser):
         self.files += [given[name] or "" for name in ("src", "href") if name in given]
 
 
-def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: Api) -> None:
-    answer = house.ask("GET", "/", key=None)
+def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(api: Api) -> None:
+    answer = api.ask("GET", "/", key=None)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     assert answer.headers["x-frame-options"] == "DENY"
@@ -166,7 +166,7 @@ def test_the_page_loads_only_its_own_open_files_and_runs_nothing_inline(house: A
         assert links.inline == []
         for file in set(links.files) - {"/openapi.json"}:
             assert file.startswith("/"), file
-            assert house.ask("GET", file, key=None).status_code == 200, file
+            assert api.ask("GET", file, key=None).status_code == 200, file
 
 
 def test_the_pages_script_never_makes_html_from_text() -> None:
@@ -175,5 +175,5 @@ def test_the_pages_script_never_makes_html_from_text() -> None:
         assert danger not in script
 
 
-def test_the_page_is_not_cached_beyond_a_new_version(house: Api) -> None:
-    assert httpx2.get(house.gateway.url).headers["cache-control"] == "no-cache"
+def test_the_page_is_not_cached_beyond_a_new_version(api: Api) -> None:
+    assert httpx2.get(api.gateway.url).headers["cache-control"] == "no-cache"

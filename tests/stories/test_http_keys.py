@@ -21,8 +21,8 @@ SIGNED = "/api/v1/callbacks/{token}"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
@@ -37,26 +37,26 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
         {"x-api-key": ADMIN_KEY, "Authorization": f"Bearer {ADMIN_KEY}"},
     ],
 )
-def test_a_key_is_taken_from_each_of_the_three_headers(house: Api, headers: dict[str, str]) -> None:
-    assert house.ask("GET", "/api/v1/tools", key=None, headers=headers).status_code == 200
+def test_a_key_is_taken_from_each_of_the_three_headers(api: Api, headers: dict[str, str]) -> None:
+    assert api.ask("GET", "/api/v1/tools", key=None, headers=headers).status_code == 200
 
 
-def test_two_different_keys_in_one_request_are_refused(house: Api) -> None:
-    answer = house.ask("GET", "/api/v1/tools", key="reader", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
+def test_two_different_keys_in_one_request_are_refused(api: Api) -> None:
+    answer = api.ask("GET", "/api/v1/tools", key="reader", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
     assert answer.status_code == 400
     assert "two different keys" in error_of(answer)["message"]
 
 
-def test_the_same_header_twice_is_refused(house: Api) -> None:
+def test_the_same_header_twice_is_refused(api: Api) -> None:
     headers = [("x-api-key", ADMIN_KEY), ("x-api-key", "other")]
-    answer = house.client.get("/api/v1/tools", headers=headers)
+    answer = api.client.get("/api/v1/tools", headers=headers)
     assert (answer.status_code, error_of(answer)["code"]) == (400, "invalid_request")
 
 
 @requirement("CON-key-open-doors")
 @pytest.mark.parametrize("door", ROUTES, ids=lambda door: f"{door.method} {door.path}")
-def test_without_a_key_only_health_page_login_and_signed_urls_are_open(house: Api, door: Route) -> None:
-    answer = house.ask(door.method, re.sub(r"\{\w+\}", "some", door.path), key=None)
+def test_without_a_key_only_health_page_login_and_signed_urls_are_open(api: Api, door: Route) -> None:
+    answer = api.ask(door.method, re.sub(r"\{\w+\}", "some", door.path), key=None)
     if door.path == ASSETS:
         assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
     elif door.path in OPEN and (door.method, door.path) != ("GET", "/api/login"):
@@ -74,18 +74,18 @@ def test_without_a_key_only_health_page_login_and_signed_urls_are_open(house: Ap
     "headers",
     [{"x-api-key": "wrong"}, {"x-api-key": ""}, {"Authorization": "Basic abc"}, {"Authorization": "Bearer"}],
 )
-def test_a_wrong_key_is_401(house: Api, headers: dict[str, str]) -> None:
-    answer = house.ask("GET", "/api/v1/tools", key=None, headers=headers)
+def test_a_wrong_key_is_401(api: Api, headers: dict[str, str]) -> None:
+    answer = api.ask("GET", "/api/v1/tools", key=None, headers=headers)
     assert (answer.status_code, error_of(answer)["type"]) == (401, "authentication_error")
 
 
-def test_a_wrong_key_is_401_at_the_open_readiness_door_too(house: Api) -> None:
-    assert house.ask("GET", "/readyz", key=None, headers={"x-api-key": "wrong"}).status_code == 401
+def test_a_wrong_key_is_401_at_the_open_readiness_door_too(api: Api) -> None:
+    assert api.ask("GET", "/readyz", key=None, headers={"x-api-key": "wrong"}).status_code == 401
 
 
 @requirement("CON-key-401-403")
-def test_a_key_without_the_scope_is_403_and_told_which(house: Api) -> None:
-    answer = house.execute("echo", key="reader")
+def test_a_key_without_the_scope_is_403_and_told_which(api: Api) -> None:
+    answer = api.execute("echo", key="reader")
     error = error_of(answer)
     assert (answer.status_code, error["code"]) == (403, "forbidden")
     assert "lacks the scope 'call'" in error["message"]
@@ -105,12 +105,12 @@ ALLOWED = {
 
 @requirement("CON-key-scopes")
 @pytest.mark.parametrize("name", ALLOWED)
-def test_each_scope_opens_what_it_names_and_nothing_more(house: Api, name: str) -> None:
+def test_each_scope_opens_what_it_names_and_nothing_more(api: Api, name: str) -> None:
     answers = {
-        "list": house.ask("GET", "/api/v1/tools", key=name),
-        "call": house.execute("echo", {"value": 1}, key=name),
-        "records": house.ask("GET", "/api/v1/calls", key=name),
-        "metrics": house.ask("GET", "/metrics", key=name),
+        "list": api.ask("GET", "/api/v1/tools", key=name),
+        "call": api.execute("echo", {"value": 1}, key=name),
+        "records": api.ask("GET", "/api/v1/calls", key=name),
+        "metrics": api.ask("GET", "/metrics", key=name),
     }
     assert {what: answer.status_code for what, answer in answers.items()} == {
         what: 200 if what in ALLOWED[name] else 403 for what in answers
@@ -118,89 +118,89 @@ def test_each_scope_opens_what_it_names_and_nothing_more(house: Api, name: str) 
 
 
 @requirement("CON-key-scopes")
-def test_a_tool_servers_key_sees_only_the_tools_it_serves(house: Api) -> None:
-    tools = house.ask("GET", "/api/v1/tools", key="server").json()["tools"]
+def test_a_tool_servers_key_sees_only_the_tools_it_serves(api: Api) -> None:
+    tools = api.ask("GET", "/api/v1/tools", key="server").json()["tools"]
     assert [tool["name"] for tool in tools] == ["echo"]
-    assert house.ask("GET", "/api/v1/tools/add", key="server").status_code == 404
+    assert api.ask("GET", "/api/v1/tools/add", key="server").status_code == 404
 
 
 @requirement("CON-key-scopes")
-def test_an_agents_key_acts_as_that_agent_and_nobody_else(house: Api) -> None:
-    as_itself = house.execute("echo", {"value": 1}, key="ada", body={"agent": "ada"})
+def test_an_agents_key_acts_as_that_agent_and_nobody_else(api: Api) -> None:
+    as_itself = api.execute("echo", {"value": 1}, key="ada", body={"agent": "ada"})
     assert as_itself.status_code == 200
-    record = house.ask("GET", f"/api/v1/calls/{as_itself.json()['call_id']}", key="ada").json()["call"]
+    record = api.ask("GET", f"/api/v1/calls/{as_itself.json()['call_id']}", key="ada").json()["call"]
     assert (record["agent"], record["principal"]) == ("ada", "ada")
-    as_another = house.execute("echo", {"value": 1}, key="ada", body={"agent": "bob"})
+    as_another = api.execute("echo", {"value": 1}, key="ada", body={"agent": "bob"})
     assert (as_another.status_code, error_of(as_another)["code"]) == (403, "forbidden")
 
 
 @requirement("DISC-future-authentication")
-def test_each_key_discovers_only_its_own_tools(house: Api) -> None:
+def test_each_key_discovers_only_its_own_tools(api: Api) -> None:
     def names(key: str) -> list[str]:
-        return [tool["name"] for tool in house.ask("GET", "/api/v1/tools", key=key).json()["tools"]]
+        return [tool["name"] for tool in api.ask("GET", "/api/v1/tools", key=key).json()["tools"]]
 
     assert names("limited") == ["add", "echo"]
     assert set(names("caller")) > {"add", "echo", "boom"}
-    assert house.ask("GET", "/api/v1/tools/boom", key="limited").status_code == 404
-    assert house.execute("boom", key="limited").status_code == 404
-    found = house.ask("GET", "/api/v1/tools/search?q=fail", key="limited").json()["tools"]
+    assert api.ask("GET", "/api/v1/tools/boom", key="limited").status_code == 404
+    assert api.execute("boom", key="limited").status_code == 404
+    found = api.ask("GET", "/api/v1/tools/search?q=fail", key="limited").json()["tools"]
     assert [tool["name"] for tool in found if tool["name"] == "boom"] == []
-    assert house.ask("GET", "/api/v1/tools", key=None).status_code == 401
+    assert api.ask("GET", "/api/v1/tools", key=None).status_code == 401
 
 
 @requirement("CON-host-origin")
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "localhost:80:80"])
-def test_a_foreign_host_is_refused_with_the_setting_that_would_allow_it(house: Api, host: str) -> None:
-    answer = house.ask("GET", "/api/v1/tools", headers={"Host": host})
+def test_a_foreign_host_is_refused_with_the_setting_that_would_allow_it(api: Api, host: str) -> None:
+    answer = api.ask("GET", "/api/v1/tools", headers={"Host": host})
     assert (answer.status_code, error_of(answer)["code"]) == (421, "misdirected")
     assert "allowed_hosts" in error_of(answer)["message"]
-    assert house.ask("GET", "/", key=None, headers={"Host": host}).status_code == 421
+    assert api.ask("GET", "/", key=None, headers={"Host": host}).status_code == 421
 
 
 @requirement("CON-host-origin")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example"])
-def test_a_foreign_page_is_refused_even_with_a_key(house: Api, origin: str) -> None:
-    answer = house.execute("echo", headers={"Origin": origin})
+def test_a_foreign_page_is_refused_even_with_a_key(api: Api, origin: str) -> None:
+    answer = api.execute("echo", headers={"Origin": origin})
     assert (answer.status_code, error_of(answer)["code"]) == (403, "forbidden")
     assert "allowed_hosts" in error_of(answer)["message"]
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
 @requirement("CON-host-origin")
-def test_our_own_host_and_pages_are_let_in(house: Api) -> None:
-    local = {"Host": f"localhost:{house.gateway.port}", "Origin": f"http://localhost:{house.gateway.port}"}
-    assert house.ask("GET", "/api/v1/tools", headers=local).status_code == 200
+def test_our_own_host_and_pages_are_let_in(api: Api) -> None:
+    local = {"Host": f"localhost:{api.gateway.port}", "Origin": f"http://localhost:{api.gateway.port}"}
+    assert api.ask("GET", "/api/v1/tools", headers=local).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_probes_come_by_any_host(house: Api, path: str) -> None:
-    assert house.ask("GET", path, key=None, headers={"Host": "10.1.2.3"}).status_code == 200
+def test_probes_come_by_any_host(api: Api, path: str) -> None:
+    assert api.ask("GET", path, key=None, headers={"Host": "10.1.2.3"}).status_code == 200
 
 
 @contextmanager
-def log_in(house: Api, key: str) -> Generator[httpx2.Client]:
+def log_in(api: Api, key: str) -> Generator[httpx2.Client]:
     """A browser that signed in with that key."""
-    with httpx2.Client(base_url=house.gateway.url, timeout=20) as browser:
+    with httpx2.Client(base_url=api.gateway.url, timeout=20) as browser:
         assert browser.post("/api/login", headers={"x-api-key": key}).status_code == 200
         yield browser
 
 
-def test_a_key_becomes_a_cookie_that_is_not_the_key(house: Api) -> None:
-    answer = house.client.post("/api/login", headers={"x-api-key": "caller-key"})
+def test_a_key_becomes_a_cookie_that_is_not_the_key(api: Api) -> None:
+    answer = api.client.post("/api/login", headers={"x-api-key": "caller-key"})
     assert answer.json() == {"principal": "caller", "scopes": ["call"]}
     cookie = answer.headers["set-cookie"]
-    house.client.cookies.clear()
+    api.client.cookies.clear()
     assert re.match(r"jackfield=[\w-]{40,}; ", cookie)
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     assert "caller-key" not in cookie
 
 
-def test_a_login_has_the_rights_of_its_key(house: Api) -> None:
-    own_page = {"Origin": house.gateway.url}
-    with log_in(house, "reader-key") as browser:
+def test_a_login_has_the_rights_of_its_key(api: Api) -> None:
+    own_page = {"Origin": api.gateway.url}
+    with log_in(api, "reader-key") as browser:
         assert browser.get("/api/v1/tools").status_code == 200
         assert browser.post("/api/v1/tools/echo/execute", json={}, headers=own_page).status_code == 403
-    with log_in(house, "caller-key") as browser:
+    with log_in(api, "caller-key") as browser:
         assert browser.post("/api/v1/tools/echo/execute", json={}, headers=own_page).status_code == 200
 
 
@@ -216,15 +216,15 @@ def test_a_login_has_the_rights_of_its_key(house: Api) -> None:
     ],
 )
 def test_with_a_cookie_only_the_gateways_own_page_may_change_something(
-    house: Api, headers: dict[str, str], status: int
+    api: Api, headers: dict[str, str], status: int
 ) -> None:
-    with log_in(house, "caller-key") as browser:
+    with log_in(api, "caller-key") as browser:
         answer = browser.post("/api/v1/tools/echo/execute", json={}, headers=headers)
     assert answer.status_code == status
 
 
-def test_logging_out_makes_the_cookie_worthless(house: Api) -> None:
-    with log_in(house, "caller-key") as browser:
+def test_logging_out_makes_the_cookie_worthless(api: Api) -> None:
+    with log_in(api, "caller-key") as browser:
         kept = browser.cookies["jackfield"]
         out = browser.post("/api/logout")
         assert (out.status_code, "Max-Age=0" in out.headers["set-cookie"]) == (204, True)
@@ -232,8 +232,8 @@ def test_logging_out_makes_the_cookie_worthless(house: Api) -> None:
     assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
 
 
-def test_an_invented_cookie_is_401(house: Api) -> None:
-    answer = house.ask("GET", "/api/v1/tools", key=None, headers={"Cookie": "jackfield=invented"})
+def test_an_invented_cookie_is_401(api: Api) -> None:
+    answer = api.ask("GET", "/api/v1/tools", key=None, headers={"Cookie": "jackfield=invented"})
     assert answer.status_code == 401
 
 
@@ -248,8 +248,8 @@ def test_an_invented_cookie_is_401(house: Api) -> None:
         ({"headers": {"x-api-key": "wrong"}}, 401),
     ],
 )
-def test_a_login_without_a_good_code_or_key_fails(house: Api, sent: dict[str, dict[str, str]], status: int) -> None:
-    answer = house.client.post("/api/login", **sent)  # type: ignore[arg-type]
+def test_a_login_without_a_good_code_or_key_fails(api: Api, sent: dict[str, dict[str, str]], status: int) -> None:
+    answer = api.client.post("/api/login", **sent)  # type: ignore[arg-type]
     assert answer.status_code == status
     assert error_of(answer)["message"]
 

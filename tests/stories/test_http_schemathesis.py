@@ -66,23 +66,23 @@ def map_path_parameters(_context: Any, parameters: dict[str, Any] | None) -> dic
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house"), extra=ANYTHING) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway"), extra=ANYTHING) as opened:
         yield opened
 
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], house: Api) -> None:
+def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[Any], api: Api) -> None:
     unsaid = [positive_data_acceptance] if case.operation.path in DOCUMENTED_IN_PART else []
     headers = {"x-api-key": ADMIN_KEY}
-    case.call_and_validate(base_url=house.gateway.url, headers=headers, timeout=30, excluded_checks=unsaid)
+    case.call_and_validate(base_url=api.gateway.url, headers=headers, timeout=30, excluded_checks=unsaid)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools/changes", "/api/v1/calls/stream", "/api/tools/stream"])
-def test_the_refusals_of_endless_doors_are_as_promised_too(house: Api, path: str) -> None:
+def test_the_refusals_of_endless_doors_are_as_promised_too(api: Api, path: str) -> None:
     operation = document[path]["GET"]
     for headers, status in (({}, 401), ({"x-api-key": "sandbox-key"}, 403), ({"host": "evil.example"}, 421)):
-        answer = operation.Case().call(base_url=house.gateway.url, headers=headers, timeout=30)
+        answer = operation.Case().call(base_url=api.gateway.url, headers=headers, timeout=30)
         assert answer.status_code == status
         operation.validate_response(answer)

@@ -23,8 +23,8 @@ NEW_TOOL = 'def {name}() -> str:\n    """New here."""\n    return "{name}"\n'
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with open_api(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
@@ -35,14 +35,14 @@ def events_of(answer: httpx2.Response) -> Iterator[ServerEvent]:
 
 
 @requirement("CON-disc-changes-sse")
-def test_changes_of_the_catalog_arrive_as_events(house: Api) -> None:
-    file = house.gateway.folder / "tools" / "fresh.py"
-    with house.client.stream("GET", "/api/v1/tools/changes", headers={"x-api-key": "reader-key"}) as answer:
+def test_changes_of_the_catalog_arrive_as_events(api: Api) -> None:
+    file = api.gateway.folder / "tools" / "fresh.py"
+    with api.client.stream("GET", "/api/v1/tools/changes", headers={"x-api-key": "reader-key"}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
         events = events_of(answer)
         connected = next(events)
-        version = house.ask("GET", "/api/v1/tools/add").json()["version"]
+        version = api.ask("GET", "/api/v1/tools/add").json()["version"]
         assert (connected.type, json.loads(connected.data)["type"]) == ("connected", "connected")
         told = []
         for text in (NEW_TOOL.format(name="fresh"), NEW_TOOL.format(name="fresh").replace("New", "Newer"), None):
@@ -58,12 +58,12 @@ def test_changes_of_the_catalog_arrive_as_events(house: Api) -> None:
     ]
     assert {tuple(one) for one in told} == {("type", "added", "removed", "changed", "version")}
     assert told[-1]["version"] == json.loads(connected.data)["version"]
-    assert house.ask("GET", "/api/v1/tools/add").json()["version"] == version
+    assert api.ask("GET", "/api/v1/tools/add").json()["version"] == version
 
 
 @asynccontextmanager
-async def socket_to(house: Api, **headers: str) -> AsyncIterator[ClientConnection]:
-    url = house.gateway.url.replace("http", "ws") + "/api/v1/tools/changes"
+async def socket_to(api: Api, **headers: str) -> AsyncIterator[ClientConnection]:
+    url = api.gateway.url.replace("http", "ws") + "/api/v1/tools/changes"
     async with connect(url, additional_headers=headers, proxy=None) as connection:
         yield connection
 
@@ -74,9 +74,9 @@ async def receive(connection: ClientConnection) -> dict[str, Any]:
 
 
 @requirement("DISC-future-websocket")
-async def test_changes_of_the_catalog_arrive_over_websocket(house: Api) -> None:
-    file = house.gateway.folder / "tools" / "socket.py"
-    async with socket_to(house, Authorization="Bearer reader-key") as connection:
+async def test_changes_of_the_catalog_arrive_over_websocket(api: Api) -> None:
+    file = api.gateway.folder / "tools" / "socket.py"
+    async with socket_to(api, Authorization="Bearer reader-key") as connection:
         connected = await receive(connection)
         assert connected == {"type": "connected", "version": connected["version"]}
         file.write_text(NEW_TOOL.format(name="plugged"))
@@ -86,9 +86,9 @@ async def test_changes_of_the_catalog_arrive_over_websocket(house: Api) -> None:
         assert (await receive(connection))["removed"] == ["plugged"]
 
 
-async def test_a_key_hears_only_of_tools_it_may_see(house: Api) -> None:
-    folder = house.gateway.folder / "tools"
-    async with socket_to(house, **{"x-api-key": "server-key"}) as connection:
+async def test_a_key_hears_only_of_tools_it_may_see(api: Api) -> None:
+    folder = api.gateway.folder / "tools"
+    async with socket_to(api, **{"x-api-key": "server-key"}) as connection:
         await receive(connection)
         (folder / "hidden.py").write_text(NEW_TOOL.format(name="hidden"))
         (folder / "shown.py").write_text(NEW_TOOL.format(name="echoes"))
@@ -106,54 +106,54 @@ async def test_a_key_hears_only_of_tools_it_may_see(house: Api) -> None:
         ({"x-api-key": ADMIN_KEY, "Origin": "http://evil.example"}, 403),
     ],
 )
-async def test_a_websocket_is_refused_like_a_request(house: Api, headers: dict[str, str], status: int) -> None:
+async def test_a_websocket_is_refused_like_a_request(api: Api, headers: dict[str, str], status: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        async with socket_to(house, **headers):
+        async with socket_to(api, **headers):
             pass
     answer = refused.value.response
     assert answer.status_code == status
     assert set(json.loads(answer.body or b"")["error"]) == {"type", "code", "message", "param"}
 
 
-async def test_a_websocket_by_cookie_opens_for_the_gateways_own_page_only(house: Api) -> None:
-    login = httpx2.post(f"{house.gateway.url}/api/login", headers={"x-api-key": "reader-key"}).cookies["jackfield"]
+async def test_a_websocket_by_cookie_opens_for_the_gateways_own_page_only(api: Api) -> None:
+    login = httpx2.post(f"{api.gateway.url}/api/login", headers={"x-api-key": "reader-key"}).cookies["jackfield"]
     cookie = f"jackfield={login}"
-    async with socket_to(house, Cookie=cookie, Origin=house.gateway.url) as connection:
+    async with socket_to(api, Cookie=cookie, Origin=api.gateway.url) as connection:
         assert (await receive(connection))["type"] == "connected"
     for origin in ({}, {"Origin": "http://localhost:1"}):
         with pytest.raises(InvalidStatus) as refused:
-            async with socket_to(house, Cookie=cookie, **origin):
+            async with socket_to(api, Cookie=cookie, **origin):
                 pass
         assert refused.value.response.status_code == 403
 
 
-async def test_a_websocket_to_a_foreign_host_is_refused(house: Api) -> None:
-    url = f"ws://evil.example:{house.gateway.port}/api/v1/tools/changes"
+async def test_a_websocket_to_a_foreign_host_is_refused(api: Api) -> None:
+    url = f"ws://evil.example:{api.gateway.port}/api/v1/tools/changes"
     with pytest.raises(InvalidStatus) as refused:
         async with connect(url, host="127.0.0.1", additional_headers={"x-api-key": ADMIN_KEY}, proxy=None):
             pass
     assert refused.value.response.status_code == 421
 
 
-async def test_an_unknown_websocket_path_is_404(house: Api) -> None:
+async def test_an_unknown_websocket_path_is_404(api: Api) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        async with connect(house.gateway.url.replace("http", "ws") + "/nowhere", proxy=None):
+        async with connect(api.gateway.url.replace("http", "ws") + "/nowhere", proxy=None):
             pass
     assert refused.value.response.status_code == 404
 
 
 async def test_open_streams_end_promptly_when_the_gateway_stops(tmp_path: Path) -> None:
-    with open_api(tmp_path) as house:
-        async with socket_to(house, **{"x-api-key": ADMIN_KEY}) as connection, httpx2.AsyncClient() as client:
+    with open_api(tmp_path) as api:
+        async with socket_to(api, **{"x-api-key": ADMIN_KEY}) as connection, httpx2.AsyncClient() as client:
             await receive(connection)
             headers = {"x-api-key": ADMIN_KEY}
             async with (
-                client.stream("GET", f"{house.gateway.url}/api/v1/tools/changes", headers=headers) as changes,
-                client.stream("GET", f"{house.gateway.url}/api/v1/calls/stream", headers=headers) as calls,
+                client.stream("GET", f"{api.gateway.url}/api/v1/tools/changes", headers=headers) as changes,
+                client.stream("GET", f"{api.gateway.url}/api/v1/calls/stream", headers=headers) as calls,
             ):
                 assert (changes.status_code, calls.status_code) == (200, 200)
                 began = time.monotonic()
-                assert await asyncio.to_thread(house.gateway.stop) == 0
+                assert await asyncio.to_thread(api.gateway.stop) == 0
                 assert time.monotonic() - began < 5
                 assert b"event: connected" in await changes.aread()
                 assert (await calls.aread()).startswith(b": connected")
@@ -162,14 +162,14 @@ async def test_open_streams_end_promptly_when_the_gateway_stops(tmp_path: Path) 
 
 
 def test_a_call_that_runs_when_the_gateway_stops_is_answered_and_on_record(tmp_path: Path) -> None:
-    with open_api(tmp_path) as house, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(house.execute, "slow", {"gate": str(tmp_path / "gate")})
-        eventually(lambda: house.ask("GET", "/api/v1/calls?status=running").json()["calls"])
+    with open_api(tmp_path) as api, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(api.execute, "slow", {"gate": str(tmp_path / "gate")})
+        eventually(lambda: api.ask("GET", "/api/v1/calls?status=running").json()["calls"])
         began = time.monotonic()
-        assert house.gateway.stop() == 0
+        assert api.gateway.stop() == 0
         assert time.monotonic() - began < 10
         told = answer.result(1).json()
         assert (told["status"], told["error"]["code"]) == ("failed", "interrupted")
-    with open_api(tmp_path) as house:
-        record = house.ask("GET", f"/api/v1/calls/{told['call_id']}").json()["call"]
+    with open_api(tmp_path) as api:
+        record = api.ask("GET", f"/api/v1/calls/{told['call_id']}").json()["call"]
         assert (record["status"], record["error"]) == ("failed", told["error"])

@@ -15,15 +15,15 @@ from tests.stories.mcp_clients import ERAS, LATER, change_until, http_client, te
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with open_api(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with open_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @requirement("CON-mcp-revisions", "CON-mcp-per-key")
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_lists_and_calls_what_its_key_may_see(house: Api, mode: str) -> None:
-    url = house.gateway.url
+async def test_a_client_lists_and_calls_what_its_key_may_see(api: Api, mode: str) -> None:
+    url = api.gateway.url
     async with http_client(url, key_of("limited"), mode=mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "echo"]
         assert text_of(await client.call_tool("add", {"a": 2, "b": 3})) == "5"
@@ -36,8 +36,8 @@ async def test_a_client_lists_and_calls_what_its_key_may_see(house: Api, mode: s
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_goes_wrong_is_told_to_the_model(house: Api, mode: str) -> None:
-    async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
+async def test_what_goes_wrong_is_told_to_the_model(api: Api, mode: str) -> None:
+    async with http_client(api.gateway.url, key_of("caller"), mode=mode) as client:
         failed = await client.call_tool("boom", {"reason": "out of luck"})
         assert (failed.is_error, text_of(failed)) == (True, "ValueError: out of luck")
         wrong = await client.call_tool("add", {"a": "two"})
@@ -52,44 +52,44 @@ async def test_what_goes_wrong_is_told_to_the_model(house: Api, mode: str) -> No
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_every_call_is_on_record_as_any_other(house: Api, mode: str) -> None:
-    async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
+async def test_every_call_is_on_record_as_any_other(api: Api, mode: str) -> None:
+    async with http_client(api.gateway.url, key_of("caller"), mode=mode) as client:
         result = await client.call_tool("echo", {"value": [1, None, "x"]})
     assert result.meta is not None
-    record = house.ask("GET", f"/api/v1/calls/{result.meta['jackfield/callId']}").json()["call"]
+    record = api.ask("GET", f"/api/v1/calls/{result.meta['jackfield/callId']}").json()["call"]
     assert (record["status"], record["principal"], record["result"]) == ("completed", "caller", [1, None, "x"])
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_call_that_waits_for_a_person_says_so_and_can_be_followed(house: Api, mode: str) -> None:
-    async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
+async def test_a_call_that_waits_for_a_person_says_so_and_can_be_followed(api: Api, mode: str) -> None:
+    async with http_client(api.gateway.url, key_of("caller"), mode=mode) as client:
         result = await client.call_tool("guarded", {"amount": 5})
     waits = result.structured_content
     assert waits is not None
     assert waits["status"] == "pending_approval"
     call_id = waits["pendingToolCallId"]
-    assert house.ask("POST", f"/api/v1/calls/{call_id}/approve").status_code == 200
-    record = house.ask("GET", f"/api/v1/calls/{call_id}?wait=10", key="caller").json()["call"]
+    assert api.ask("POST", f"/api/v1/calls/{call_id}/approve").status_code == 200
+    record = api.ask("GET", f"/api/v1/calls/{call_id}?wait=10", key="caller").json()["call"]
     assert (record["status"], record["result"]) == ("completed", 5)
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_call_that_is_given_up_is_cancelled_and_its_progress_was_told(house: Api, mode: str) -> None:
+async def test_a_call_that_is_given_up_is_cancelled_and_its_progress_was_told(api: Api, mode: str) -> None:
     told: list[str | None] = []
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
 
-    async with http_client(house.gateway.url, key_of("caller"), mode=mode) as client:
+    async with http_client(api.gateway.url, key_of("caller"), mode=mode) as client:
         assert text_of(await client.call_tool("stepping", {}, progress_callback=tell)) == "there"
         assert told == ["half", "whole"]
         with pytest.raises(MCPError):
             await client.call_tool("slow", {"gate": "/nowhere/at/all"}, read_timeout_seconds=0.3)
-    eventually(lambda: _last_status(house, "slow") == "cancelled")
+    eventually(lambda: _last_status(api, "slow") == "cancelled")
 
 
-def _last_status(house: Api, tool: str) -> str:
-    return str(house.ask("GET", f"/api/v1/calls?tool={tool}&limit=1").json()["calls"][0]["status"])
+def _last_status(api: Api, tool: str) -> str:
+    return str(api.ask("GET", f"/api/v1/calls?tool={tool}&limit=1").json()["calls"][0]["status"])
 
 
 @requirement("CON-mcp-list-changed")

@@ -42,7 +42,7 @@ connect_timeout = 1
 """
 
 
-class House:
+class McpGateway:
     def __init__(self, gateway: RunningGateway, server: HttpServer) -> None:
         self.gateway = gateway
         self.server = server
@@ -69,66 +69,66 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpGateway]:
     folder = tmp_path_factory.mktemp("gateway")
     with http_server(tmp_path_factory.mktemp("server")) as server:
         config = CONFIG.format(url=server.url, python=sys.executable, plain=PLAIN)
         with running_gateway(folder, config) as gateway:
-            yield House(gateway, server)
+            yield McpGateway(gateway, server)
 
 
 @requirement("TOOL-mcp-executes", "SPACE-mcp-like-gateway", "SPACE-mcp-executes-remote", "SPACE-mcp-invisible-default")
-def test_tools_of_mcp_servers_are_called_like_any_other(house: House) -> None:
-    assert {"far_echo", "far_weather", "far_picture", "echo", "hang"} <= house.names()
-    called = house.execute("far_echo", text="hello")
+def test_tools_of_mcp_servers_are_called_like_any_other(api: McpGateway) -> None:
+    assert {"far_echo", "far_weather", "far_picture", "echo", "hang"} <= api.names()
+    called = api.execute("far_echo", text="hello")
     assert (called["status"], called["result"]) == ("completed", "hello")
-    assert house.execute("far_weather", city="Zürich")["result"] == {"celsius": 21.5}
-    assert house.execute("echo", text="from stdio")["result"] == "from stdio"
-    assert house.execute("far_picture")["result"]["content"][0]["mimeType"] == "image/png"
-    chart = house.execute("far_chart")["result"]
+    assert api.execute("far_weather", city="Zürich")["result"] == {"celsius": 21.5}
+    assert api.execute("echo", text="from stdio")["result"] == "from stdio"
+    assert api.execute("far_picture")["result"]["content"][0]["mimeType"] == "image/png"
+    chart = api.execute("far_chart")["result"]
     assert (chart["structuredContent"], chart["content"][0]["type"]) == ({"celsius": 3}, "image")
     # Not visible, so an agent may call it outside any space.
     answer = httpx2.post(
-        f"{house.gateway.url}/api/v1/tools/far_echo/execute",
+        f"{api.gateway.url}/api/v1/tools/far_echo/execute",
         json={"arguments": {"text": "agent"}, "agent": "concierge"},
-        headers=house.gateway.headers,
+        headers=api.gateway.headers,
     )
     assert answer.json()["result"] == "agent"
 
 
-def test_a_failing_tool_is_an_outcome_and_wrong_arguments_never_reach_the_server(house: House) -> None:
-    failed = house.execute("far_fail")
+def test_a_failing_tool_is_an_outcome_and_wrong_arguments_never_reach_the_server(api: McpGateway) -> None:
+    failed = api.execute("far_fail")
     assert (failed["status"], failed["error"]) == ("failed", {"code": "tool_error", "message": "no luck"})
-    assert house.execute("far_echo", status=400, text=5)["error"]["code"] == "invalid_arguments"
+    assert api.execute("far_echo", status=400, text=5)["error"]["code"] == "invalid_arguments"
 
 
-def test_the_operators_word_on_a_tool_holds(house: House) -> None:
-    assert house.execute("far_count", status=202)["status"] == "pending_approval"
+def test_the_operators_word_on_a_tool_holds(api: McpGateway) -> None:
+    assert api.execute("far_count", status=202)["status"] == "pending_approval"
 
 
 @requirement("CON-mcp-call-timeout")
-def test_a_call_that_takes_longer_than_call_timeout_fails_and_is_cancelled_at_the_server(house: House) -> None:
-    timed_out = house.execute("hang")
+def test_a_call_that_takes_longer_than_call_timeout_fails_and_is_cancelled_at_the_server(api: McpGateway) -> None:
+    timed_out = api.execute("hang")
     assert (timed_out["status"], timed_out["error"]) == (
         "failed",
         {"code": "timeout", "message": "Tool timed out after 400ms"},
     )
-    eventually((house.gateway.folder / "cancelled").exists)
+    eventually((api.gateway.folder / "cancelled").exists)
 
 
 @requirement("SPACE-dynamic-mcp")
-def test_a_tool_that_a_server_adds_while_it_runs_is_usable_without_a_restart(house: House) -> None:
-    house.execute("far_grow", name="fresh_one")
-    eventually(lambda: "far_fresh_one" in house.names())
-    assert house.execute("far_fresh_one", text="new")["result"] == "new"
+def test_a_tool_that_a_server_adds_while_it_runs_is_usable_without_a_restart(api: McpGateway) -> None:
+    api.execute("far_grow", name="fresh_one")
+    eventually(lambda: "far_fresh_one" in api.names())
+    assert api.execute("far_fresh_one", text="new")["result"] == "new"
 
 
-def test_a_server_that_cannot_be_reached_or_says_nothing_is_shown_and_slows_nobody(house: House) -> None:
-    gone, silent = house.status("gone"), house.status("silent")
+def test_a_server_that_cannot_be_reached_or_says_nothing_is_shown_and_slows_nobody(api: McpGateway) -> None:
+    gone, silent = api.status("gone"), api.status("silent")
     assert (gone["kind"], gone["status"], gone["tools"]) == ("mcp", "down", 0)
     assert "127.0.0.1" in gone["error"]
     assert (silent["status"], silent["error"]) == ("down", "The server did not answer within 1 s.")
-    assert house.status("far")["status"] == "up"
+    assert api.status("far")["status"] == "up"
 
 
 @requirement("TOOL-mcp-transport-close")
@@ -165,13 +165,13 @@ connect_timeout = 60
 
 
 @pytest.fixture(scope="module")
-def every_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def every_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpGateway]:
     """A gateway with the same server behind it three times, each time by another transport."""
     folder = tmp_path_factory.mktemp("gateway")
     with http_server(tmp_path_factory.mktemp("server")) as server:
         names = {"url": server.url, "sse_url": server.sse_url, "python": sys.executable, "everything": EVERYTHING}
         with running_gateway(folder, EVERY_TRANSPORT.format(**names, folder=folder)) as gateway:
-            yield House(gateway, server)
+            yield McpGateway(gateway, server)
 
 
 @pytest.mark.parametrize(
@@ -182,20 +182,20 @@ def every_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]
         pytest.param("streamable", marks=requirement("TOOL-mcp-transport-streamable")),
     ],
 )
-def test_a_server_is_listed_called_and_heard_over_each_transport(every_transport: House, transport: str) -> None:
-    house = every_transport
-    eventually(lambda: house.status(transport)["status"] == "up", within=30)
-    assert house.execute(f"{transport}_echo", text="grüezi")["result"] == "grüezi"
-    assert house.execute(f"{transport}_weather", city="Zürich")["result"] == {"celsius": 21.5}
-    assert house.execute(f"{transport}_fail")["error"] == {"code": "tool_error", "message": "no luck"}
-    house.execute(f"{transport}_grow", name=f"late_{transport}")
-    eventually(lambda: f"{transport}_late_{transport}" in house.names())
+def test_a_server_is_listed_called_and_heard_over_each_transport(every_transport: McpGateway, transport: str) -> None:
+    api = every_transport
+    eventually(lambda: api.status(transport)["status"] == "up", within=30)
+    assert api.execute(f"{transport}_echo", text="grüezi")["result"] == "grüezi"
+    assert api.execute(f"{transport}_weather", city="Zürich")["result"] == {"celsius": 21.5}
+    assert api.execute(f"{transport}_fail")["error"] == {"code": "tool_error", "message": "no luck"}
+    api.execute(f"{transport}_grow", name=f"late_{transport}")
+    eventually(lambda: f"{transport}_late_{transport}" in api.names())
 
 
 @requirement("CON-mcp-elicitation")
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_servers_question_goes_to_the_client_that_called_and_its_answer_goes_back(
-    every_transport: House, mode: str
+    every_transport: McpGateway, mode: str
 ) -> None:
     asked: list[str] = []
 
@@ -211,7 +211,7 @@ async def test_a_servers_question_goes_to_the_client_that_called_and_its_answer_
 
 @requirement("CON-mcp-elicitation")
 async def test_a_servers_question_is_a_call_that_somebody_answers_where_the_client_cannot_be_asked(
-    every_transport: House,
+    every_transport: McpGateway,
 ) -> None:
     gateway = every_transport.gateway
 

@@ -9,18 +9,18 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_house, tool_server
+from tests.stories.pending import Desk, desk, eventually, pending_api, tool_server
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
@@ -132,8 +132,8 @@ async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: D
     assert taken(till) == ""
 
 
-async def test_a_call_whose_tool_changed_meanwhile_is_not_run(house: Api, at: Desk, till: Path) -> None:
-    file = house.gateway.folder / "pending" / "changing.py"
+async def test_a_call_whose_tool_changed_meanwhile_is_not_run(api: Api, at: Desk, till: Path) -> None:
+    file = api.gateway.folder / "pending" / "changing.py"
     file.write_text('def changing(path: str) -> str:\n    """One thing."""\n    return open(path, "w").write("x")\n')
     await eventually(lambda: _has_tool(at, "changing", "One thing."))
     await at.ask("POST", "/api/v1/tools/config/approval", json=_require("changing"))
@@ -158,8 +158,8 @@ async def _has_tool(at: Desk, name: str, description: str) -> bool:
     return answer.status_code == 200 and answer.json()["description"] == description
 
 
-async def test_an_approved_call_of_a_tool_server_is_offered_then(house: Api, at: Desk) -> None:
-    async with tool_server(house, tools="ext_guarded") as server:
+async def test_an_approved_call_of_a_tool_server_is_offered_then(api: Api, at: Desk) -> None:
+    async with tool_server(api, tools="ext_guarded") as server:
         call = (await at.execute("ext_guarded", {"n": 1}, agent="offered")).json()
         await server.nothing(within=1.2)
         approved = await decide(at, call["call_id"], "approve", arguments={"n": 2})

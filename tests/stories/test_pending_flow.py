@@ -12,20 +12,20 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, hang_up_after, pending_house, raw_execute
+from tests.stories.pending import Desk, desk, eventually, hang_up_after, pending_api, raw_execute
 
 PENDING_TEXT = "Waiting for result. It will arrive in your inbox when ready."
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
@@ -176,19 +176,19 @@ def _until_deadline(record: dict[str, Any]) -> float:
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inbox_once(
-    house: Api, at: Desk, accept: str
+    api: Api, at: Desk, accept: str
 ) -> None:
     agent = f"gone-{len(accept)}"
-    request = raw_execute(house, "ext_lookup", agent=agent, accept=accept)
-    record = await hang_up_after(house, request, lambda: at.waiting("ext_lookup"))
+    request = raw_execute(api, "ext_lookup", agent=agent, accept=accept)
+    record = await hang_up_after(api, request, lambda: at.waiting("ext_lookup"))
     pending = await eventually(lambda: _in_status(at, record["call_id"], "pending"))
     assert (pending["delivery"], pending["agent"]) == ("inbox", agent)
     assert (await at.submit(record, result="for the inbox")).json()["delivery"] == "inbox"
     assert [event["data"]["result"] for event in await at.inbox(agent)] == ["for the inbox"]
 
 
-async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(house: Api, at: Desk) -> None:
-    record = await hang_up_after(house, raw_execute(house, "ext_lookup"), lambda: at.waiting("ext_lookup"))
+async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(api: Api, at: Desk) -> None:
+    record = await hang_up_after(api, raw_execute(api, "ext_lookup"), lambda: at.waiting("ext_lookup"))
     await eventually(lambda: _in_status(at, record["call_id"], "pending"))
     await at.submit(record, result="kept")
     assert (await at.record(record["call_id"]))["result"] == "kept"
@@ -197,11 +197,11 @@ async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_the_inbox_once(
-    house: Api, at: Desk, accept: str, tmp_path: object
+    api: Api, at: Desk, accept: str, tmp_path: object
 ) -> None:
     agent, gate = f"left-{len(accept)}", f"{tmp_path}/gate"
-    request = raw_execute(house, "slow", agent=agent, accept=accept, arguments={"gate": gate})
-    running = await hang_up_after(house, request, lambda: at.waiting("slow", status="running"))
+    request = raw_execute(api, "slow", agent=agent, accept=accept, arguments={"gate": gate})
+    running = await hang_up_after(api, request, lambda: at.waiting("slow", status="running"))
     with open(gate, "w"):  # noqa: ASYNC230, PTH123 - an empty file on a local disk
         pass
     events = await eventually(lambda: at.inbox(agent))
@@ -263,18 +263,18 @@ async def test_a_stopping_gateway_leaves_a_waiting_call_to_the_next_one(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("restart")
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             call = at.begin("ext_lookup", agent="survivor")
             record = await at.waiting("ext_lookup")
             began = time.monotonic()
-            assert await asyncio.to_thread(house.gateway.stop) == 0
+            assert await asyncio.to_thread(api.gateway.stop) == 0
             assert time.monotonic() - began < 5
             told = await call
             assert (told.status_code, told.json()["status"]) == (202, "pending")
             assert told.json()["call_id"] == record["call_id"]
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             assert (await at.submit(record, result="after the restart")).status_code == 200
             events = await eventually(lambda: at.inbox("survivor"))
             assert [event["data"]["result"] for event in events] == ["after the restart"]

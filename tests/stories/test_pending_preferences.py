@@ -9,20 +9,20 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, pending_house
+from tests.stories.pending import Desk, desk, pending_api
 
 ADD = {"scenario": "local", "tool_name": "add"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
         for key, tool, chat in product(("caller", "boss", "ada"), ("add", "guarded", "asleep"), ("", "c1", "c2")):
             reset = {"scenario": "local", "tool_name": tool, "chat_id": chat, "key": key}
@@ -259,12 +259,12 @@ async def test_a_tool_that_the_key_may_not_see_has_no_preference(at: Desk) -> No
 
 async def test_preferences_outlive_the_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             await enable(at, "add", on=False)
             await override(at, "echo", "require")
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             assert (await at.execute("add", {"a": 1})).status_code == 403
             assert (await at.execute("echo")).json()["status"] == "pending_approval"
 
@@ -280,7 +280,7 @@ async def test_scenarios_say_how_each_source_is(at: Desk) -> None:
     assert "builtin" not in found
 
 
-async def test_a_refresh_reads_every_source_anew(house: Api, at: Desk) -> None:
+async def test_a_refresh_reads_every_source_anew(api: Api, at: Desk) -> None:
     before = {one["scenario"]: one for one in (await at.ask("GET", "/api/v1/tools/scenarios")).json()}
     answer = await at.ask("POST", "/api/v1/tools/refresh", key="caller")
     tools = len((await at.ask("GET", "/api/v1/tools", key="caller")).json()["tools"])

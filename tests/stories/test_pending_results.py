@@ -11,20 +11,20 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_house, stream
+from tests.stories.pending import Desk, desk, eventually, pending_api, stream
 
 FALSY: list[Any] = [None, False, 0, "", [], {}, 0.0]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
@@ -228,7 +228,7 @@ async def test_a_call_that_nobody_outside_answers_takes_no_result(at: Desk) -> N
 async def test_a_callback_url_answers_its_call_once_and_needs_no_key(at: Desk) -> None:
     call = (await at.execute("ext_job", agent="webhook")).json()
     url = (await at.record(call["call_id"], key="crm"))["callback_url"]
-    assert url.startswith(f"{at.house.gateway.url}/api/v1/callbacks/")
+    assert url.startswith(f"{at.api.gateway.url}/api/v1/callbacks/")
     answer = await at.ask("POST", url, key=None, json={"paid": True})
     assert answer.status_code == 200
     assert answer.json() == {
@@ -287,11 +287,11 @@ async def test_a_callback_url_of_an_expired_call_is_gone(at: Desk) -> None:
     assert (answer.status_code, error_of(answer)["code"]) == (410, "expired")
 
 
-async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: Desk, house: Api) -> None:
+async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: Desk, api: Api) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     deadlines = [record["deadline"]]
-    async with stream(house, "/api/v1/calls/stream", key="crm", tool="ext_lookup") as frames:
+    async with stream(api, "/api/v1/calls/stream", key="crm", tool="ext_lookup") as frames:
         for step in range(1, 9):
             path = f"/api/v1/calls/{record['call_id']}/progress"
             body = {"progress": step, "total": 8, "message": f"step {step}"}

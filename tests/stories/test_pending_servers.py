@@ -10,28 +10,28 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, Frames, desk, pending_house, stream, tool_server
+from tests.stories.pending import Desk, Frames, desk, pending_api, stream, tool_server
 from tests.waiting import Stopwatch
 
 FIELDS = ["type", "toolCallId", "toolName", "args", "runId", "agentEntityId", "deadline", "ts", "attempt"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
 @requirement("CON-stream-tool-call", "SPACE-example-external-detects", "SPACE-principle-sdk-driven")
 @requirement("SPACE-sync-flow-inline")
-async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(house: Api, at: Desk) -> None:
-    async with stream(house, "/api/tools/stream", key="crm", tools="ext_lookup", client="s1") as server:
+async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(api: Api, at: Desk) -> None:
+    async with stream(api, "/api/tools/stream", key="crm", tools="ext_lookup", client="s1") as server:
         assert server.answer.headers["content-type"].startswith("text/event-stream")
         connected = await server.next_event()
         assert connected.type == "message", "frames have no event line"
@@ -53,8 +53,8 @@ async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(house:
         assert (await call).json()["result"] == "served"
 
 
-async def test_async_calls_are_offered_too(house: Api, at: Desk) -> None:
-    async with tool_server(house, tools="ext_job") as server:
+async def test_async_calls_are_offered_too(api: Api, at: Desk) -> None:
+    async with tool_server(api, tools="ext_job") as server:
         call = (await at.execute("ext_job", agent="job")).json()
         offer = await server.next()
         assert (offer["toolCallId"], offer["deadline"]) == (
@@ -66,8 +66,8 @@ async def test_async_calls_are_offered_too(house: Api, at: Desk) -> None:
 
 
 @requirement("CON-stream-one-server")
-async def test_a_call_goes_to_one_of_several_servers(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="a") as first, tool_server(house, key="crm2", client="b") as second:
+async def test_a_call_goes_to_one_of_several_servers(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="a") as first, tool_server(api, key="crm2", client="b") as second:
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(10)]
         offers: list[str] = []
         takers = [asyncio.ensure_future(_take(at, server, offers)) for server in (first, second)]
@@ -89,11 +89,11 @@ async def _take(at: Desk, server: Frames, offers: list[str]) -> None:
     await at.submit(offer, result=1)
 
 
-async def test_calls_that_wait_go_to_the_first_server_that_connects(house: Api, at: Desk) -> None:
+async def test_calls_that_wait_go_to_the_first_server_that_connects(api: Api, at: Desk) -> None:
     sync = at.begin("ext_lookup", agent="patient")
     await at.waiting("ext_lookup")
     job = (await at.execute("ext_job")).json()
-    async with tool_server(house) as server:
+    async with tool_server(api) as server:
         offers = {offer["toolName"]: offer for offer in [await server.next(), await server.next()]}
         assert offers["ext_job"]["toolCallId"] == job["call_id"]
         for offer in offers.values():
@@ -102,14 +102,14 @@ async def test_calls_that_wait_go_to_the_first_server_that_connects(house: Api, 
 
 
 @requirement("CON-stream-one-server")
-async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="returning") as server:
+async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="returning") as server:
         call = at.begin("ext_lookup", {"n": 1})
         first = await server.next()
         assert first["attempt"] == 1
-    async with tool_server(house, client="another") as other:
+    async with tool_server(api, client="another") as other:
         await other.nothing(within=1.5)  # longer than a sweep: it may not run twice, so it stays with its server
-        async with tool_server(house, client="returning") as server:
+        async with tool_server(api, client="returning") as server:
             again = await server.next()
             assert (again["toolCallId"], again["attempt"]) == (first["toolCallId"], 2)
             assert again["args"] == {"n": 1}
@@ -117,19 +117,19 @@ async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(ho
     assert (await call).json()["result"] == "second time"
 
 
-async def test_anybody_who_may_answers_though_the_server_is_gone(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="leaver"):
+async def test_anybody_who_may_answers_though_the_server_is_gone(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="leaver"):
         call = at.begin("ext_lookup")
         record = await at.waiting("ext_lookup")
     assert (await at.submit(record, key="answerer", result="by hand")).status_code == 200
     assert (await call).json()["result"] == "by hand"
 
 
-async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="doomed", tools="ext_repeat") as doomed:
+async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="doomed", tools="ext_repeat") as doomed:
         call = at.begin("ext_repeat")
         first = await doomed.next()
-        async with tool_server(house, key="crm2", client="heir", tools="ext_repeat") as heir:
+        async with tool_server(api, key="crm2", client="heir", tools="ext_repeat") as heir:
             await doomed.answer.aclose()
             second = await heir.next(within=5)
             assert (second["toolCallId"], second["attempt"]) == (first["toolCallId"], 2)
@@ -139,13 +139,13 @@ async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(house: A
 
 @requirement("SAFE-reoffer-after-gone", "SAFE-reoffer-begun-once")
 async def test_a_call_that_may_not_run_twice_goes_on_to_the_next_server_when_an_anonymous_one_stays_away(
-    house: Api, at: Desk
+    api: Api, at: Desk
 ) -> None:
-    async with tool_server(house, tools="ext_job") as anonymous:
+    async with tool_server(api, tools="ext_job") as anonymous:
         await at.execute("ext_job", {"n": 1})
         first = await anonymous.next()
     path = f"/api/v1/calls/{first['toolCallId']}/progress"
-    async with tool_server(house, key="crm2", tools="ext_job") as another:
+    async with tool_server(api, key="crm2", tools="ext_job") as another:
         again = await another.next(within=30)
         assert (again["toolCallId"], again["attempt"], again["args"]) == (first["toolCallId"], 2, {"n": 1})
         late = await at.ask("POST", path, key="crm", json={"progress": 0})
@@ -155,8 +155,8 @@ async def test_a_call_that_may_not_run_twice_goes_on_to_the_next_server_when_an_
         assert (await at.submit(again, key="crm2", result="done")).status_code == 200
 
 
-async def test_a_second_connection_of_a_client_takes_the_first_ones_place(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="same") as first, tool_server(house, client="same") as second:
+async def test_a_second_connection_of_a_client_takes_the_first_ones_place(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="same") as first, tool_server(api, client="same") as second:
         with pytest.raises(EOFError):
             await first.next()
         call = (await at.execute("ext_job")).json()
@@ -164,17 +164,17 @@ async def test_a_second_connection_of_a_client_takes_the_first_ones_place(house:
         await at.submit(call, result=1)
 
 
-async def test_another_key_with_the_same_client_id_gets_none_of_its_calls(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="shared") as mine:
+async def test_another_key_with_the_same_client_id_gets_none_of_its_calls(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="shared") as mine:
         call = (await at.execute("ext_job")).json()
         assert (await mine.next())["toolCallId"] == call["call_id"]
-        async with tool_server(house, key="crm2", client="shared") as theirs:
+        async with tool_server(api, key="crm2", client="shared") as theirs:
             await theirs.nothing(within=1.5)
             await at.submit(call, result=1)
 
 
-async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="narrow", tools="ext_job", limit=1) as server:
+async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="narrow", tools="ext_job", limit=1) as server:
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(5)]
         took = []
         watch = Stopwatch()
@@ -186,10 +186,10 @@ async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(house: Ap
         assert watch.seconds() < 3, "each call came with a sweep and not with the answer before it"
 
 
-async def test_a_server_without_room_does_not_hold_up_calls_for_another(house: Api, at: Desk) -> None:
+async def test_a_server_without_room_does_not_hold_up_calls_for_another(api: Api, at: Desk) -> None:
     async with (
-        tool_server(house, client="full", tools="ext_job", limit=1) as full,
-        tool_server(house, client="free", tools="ext_job") as free,
+        tool_server(api, client="full", tools="ext_job", limit=1) as full,
+        tool_server(api, client="free", tools="ext_job") as free,
     ):
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(6)]
         offers = [await full.next(), *[await free.next() for _ in range(5)]]
@@ -198,8 +198,8 @@ async def test_a_server_without_room_does_not_hold_up_calls_for_another(house: A
             await at.submit(offer, result=1)
 
 
-async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="single", tools="ext_job", limit=1) as server:
+async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="single", tools="ext_job", limit=1) as server:
         for number in range(2):
             await at.execute("ext_job", {"n": number})
         first = await server.next()
@@ -209,8 +209,8 @@ async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(ho
         await at.submit(second, result=1)
 
 
-async def test_a_server_gets_calls_of_the_tools_it_names_only(house: Api, at: Desk) -> None:
-    async with tool_server(house, tools="ext_repeat,ext_exact") as server:
+async def test_a_server_gets_calls_of_the_tools_it_names_only(api: Api, at: Desk) -> None:
+    async with tool_server(api, tools="ext_repeat,ext_exact") as server:
         job = (await at.execute("ext_job")).json()
         call = at.begin("ext_exact")
         offer = await server.next()
@@ -243,8 +243,8 @@ async def test_the_stream_refuses_what_cannot_be_served(
     error_of(answer)
 
 
-async def test_a_server_may_wait_for_tools_that_are_declared_later(house: Api, at: Desk) -> None:
-    async with tool_server(house, tools="ext_later") as server:
+async def test_a_server_may_wait_for_tools_that_are_declared_later(api: Api, at: Desk) -> None:
+    async with tool_server(api, tools="ext_later") as server:
         tool = {"name": "ext_later", "description": "Later.", "inputSchema": {"type": "object"}, "isAsync": True}
         declared = await at.ask("PUT", "/api/v1/sources/later/tools", key="crm", json={"tools": [tool]})
         assert declared.status_code == 200
@@ -256,20 +256,20 @@ async def test_a_server_may_wait_for_tools_that_are_declared_later(house: Api, a
 async def test_the_streams_of_tool_servers_end_when_the_gateway_stops(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    with pending_house(tmp_path_factory.mktemp("house")) as house:
-        async with tool_server(house) as server:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as api:
+        async with tool_server(api) as server:
             began = time.monotonic()
-            assert await asyncio.to_thread(house.gateway.stop) == 0
+            assert await asyncio.to_thread(api.gateway.stop) == 0
             assert time.monotonic() - began < 5
             with pytest.raises(EOFError):
                 await server.next()
 
 
 @requirement("CON-stream-tool-call")
-async def test_a_silent_stream_pings_every_thirty_seconds(house: Api) -> None:
+async def test_a_silent_stream_pings_every_thirty_seconds(api: Api) -> None:
     headers = {"x-api-key": "crm-key"}
     async with (
-        httpx2.AsyncClient(base_url=house.gateway.url, timeout=60) as client,
+        httpx2.AsyncClient(base_url=api.gateway.url, timeout=60) as client,
         client.stream("GET", "/api/tools/stream?tools=ext_exact", headers=headers) as answer,
     ):
         chunks = answer.aiter_bytes()

@@ -10,20 +10,20 @@ import pytest
 from jackfield.settings.parsing import snake_case
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_house, tool_server
+from tests.stories.pending import Desk, desk, eventually, pending_api, tool_server
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
@@ -211,8 +211,8 @@ async def test_only_an_administrator_makes_tools(at: Desk, key: str) -> None:
     assert (await at.ask("DELETE", "/api/v1/tools/x", key=key)).status_code == 403
 
 
-async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(house: Api, at: Desk) -> None:
-    async with tool_server(house, client="watcher", tools="ext_a,ext_b,ext_c") as server:
+async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(api: Api, at: Desk) -> None:
+    async with tool_server(api, client="watcher", tools="ext_a,ext_b,ext_c") as server:
         first = [declared("ext_a"), declared("ext_b", isAsync=True)]
         answer = await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": first})
         body = answer.json()
@@ -256,7 +256,7 @@ async def test_a_source_belongs_to_the_key_that_declared_it(at: Desk) -> None:
     assert await names_of(at, "owned") == ["ext_o"]
 
 
-async def test_a_declared_source_is_shown_with_its_state(house: Api, at: Desk) -> None:
+async def test_a_declared_source_is_shown_with_its_state(api: Api, at: Desk) -> None:
     await at.ask("PUT", "/api/v1/sources/stated/tools", key="crm", json={"tools": [declared("ext_stated")]})
 
     async def source() -> dict[str, Any]:
@@ -267,7 +267,7 @@ async def test_a_declared_source_is_shown_with_its_state(house: Api, at: Desk) -
     without = await source()
     assert (without["kind"], without["status"], without["tools"]) == ("external", "down", 1)
     assert "No tool server" in without["error"]
-    async with tool_server(house, tools="ext_stated"):
+    async with tool_server(api, tools="ext_stated"):
         assert (await source()) | {"status": "up", "error": None} == await source()
 
     async def unavailable() -> dict[str, Any] | None:
@@ -282,13 +282,13 @@ async def test_a_declared_source_is_shown_with_its_state(house: Api, at: Desk) -
 
 async def test_made_and_declared_tools_outlive_the_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             await at.ask("POST", "/api/v1/tools", json=tool("lasting"))
             await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": [declared("ext_lasting")]})
             before = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
-    with pending_house(folder) as house:
-        async with desk(house) as at:
+    with pending_api(folder) as api:
+        async with desk(api) as at:
             after = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
             assert after == before
             assert (await at.ask("DELETE", "/api/v1/tools/lasting")).status_code == 204

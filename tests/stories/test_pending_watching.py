@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from tests.harness.api import Api, error_of
-from tests.stories.pending import Desk, Frames, desk, pending_house, stream
+from tests.stories.pending import Desk, Frames, desk, pending_api, stream
 from tests.waiting import PATIENCE, Stopwatch
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
-    with pending_house(tmp_path_factory.mktemp("house")) as opened:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
 
 @pytest.fixture
-async def at(house: Api) -> AsyncIterator[Desk]:
-    async with desk(house) as opened:
+async def at(api: Api) -> AsyncIterator[Desk]:
+    async with desk(api) as opened:
         yield opened
 
 
@@ -61,12 +61,12 @@ async def test_waiting_is_for_a_minute_at_most_and_for_calls_that_one_may_see(at
 
 
 async def test_whoever_waits_is_answered_when_the_gateway_stops(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pending_house(tmp_path_factory.mktemp("house")) as house:
-        async with desk(house) as at:
+    with pending_api(tmp_path_factory.mktemp("gateway")) as api:
+        async with desk(api) as at:
             call = (await at.execute("ext_job")).json()
             waiting = wait_for(at, call["call_id"], 60)
             await asyncio.wait([waiting], timeout=0.3)
-            assert await asyncio.to_thread(house.gateway.stop) == 0
+            assert await asyncio.to_thread(api.gateway.stop) == 0
             assert (await waiting).json()["call"]["status"] == "pending"
 
 
@@ -77,10 +77,10 @@ async def told(frames: Frames, *, within: float = 10) -> tuple[str, str, str]:
     return found["type"], found["call_id"], found["status"]
 
 
-async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(house: Api, at: Desk) -> None:
+async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(api: Api, at: Desk) -> None:
     tool = {"tool": "ext_brief"}
     early = (await at.execute("ext_guarded")).json()["call_id"]
-    async with stream(house, "/api/v1/calls/stream", key="answerer", status="pending", tool="ext_guarded") as frames:
+    async with stream(api, "/api/v1/calls/stream", key="answerer", status="pending", tool="ext_guarded") as frames:
         assert await told(frames) == ("call.pending", early, "pending_approval")
         late = (await at.execute("ext_guarded")).json()["call_id"]
         assert await told(frames) == ("call.pending", late, "pending_approval")
@@ -91,14 +91,14 @@ async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when
         await at.submit({"call_id": late, "run_id": (await at.record(late))["run_id"]}, result=1)
         assert await told(frames) == ("call.settled", late, "completed")
         await frames.nothing(within=0.3)
-    async with stream(house, "/api/v1/calls/stream", key="answerer", status="pending", **tool) as frames:
+    async with stream(api, "/api/v1/calls/stream", key="answerer", status="pending", **tool) as frames:
         brief = (await at.execute("ext_brief")).json()["call_id"]
         assert await told(frames) == ("call.pending", brief, "pending")
         assert await told(frames) == ("call.settled", brief, "expired")
 
 
-async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(house: Api, at: Desk) -> None:
-    async with stream(house, "/api/v1/calls/stream", key="admin", status="pending") as frames:
+async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(api: Api, at: Desk) -> None:
+    async with stream(api, "/api/v1/calls/stream", key="admin", status="pending") as frames:
         while True:  # what other tests left waiting
             try:
                 await frames.next_event(within=0.3)
@@ -143,10 +143,10 @@ async def test_a_call_stays_visible_to_those_who_answered_it(at: Desk) -> None:
         assert (await at.record(call["call_id"], key=key))["status"] == "completed"
 
 
-async def test_a_stream_shows_a_key_only_what_it_may_see(house: Api, at: Desk) -> None:
+async def test_a_stream_shows_a_key_only_what_it_may_see(api: Api, at: Desk) -> None:
     async with (
-        stream(house, "/api/v1/calls/stream", key="server", status="pending") as blind,
-        stream(house, "/api/v1/calls/stream", key="crm", status="pending", tool="ext_exact") as sees,
+        stream(api, "/api/v1/calls/stream", key="server", status="pending") as blind,
+        stream(api, "/api/v1/calls/stream", key="crm", status="pending", tool="ext_exact") as sees,
     ):
         call = at.begin("ext_exact")
         record = await at.waiting("ext_exact")

@@ -25,7 +25,7 @@ def lobby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lobby]:
 
 
 def client_of(lobby: Lobby, key: str = "admin") -> Client:
-    return Client(lobby.house.gateway.url, key_of(key))
+    return Client(lobby.api.gateway.url, key_of(key))
 
 
 async def test_spaces_members_and_messages(lobby: Lobby) -> None:
@@ -83,7 +83,7 @@ async def _see_it_go_on(lobby: Lobby, folder: Path) -> None:
     async with client_of(lobby) as client, aclosing(client.spaces.follow("lobby")) as events:
         assert (await anext(events)).type == "connected"
         # Broken before the first durable event: what comes meanwhile is not lost.
-        lobby.house.gateway.kill()
+        lobby.api.gateway.kill()
         again = start_gateway(folder, env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY})
         try:
             for number in range(3):
@@ -134,7 +134,7 @@ async def test_a_visible_call_is_a_message_that_knows_its_call(lobby: Lobby) -> 
 
 
 def test_the_blocking_client_does_the_same(lobby: Lobby) -> None:
-    with SyncClient(lobby.house.gateway.url, ADMIN_KEY) as client:
+    with SyncClient(lobby.api.gateway.url, ADMIN_KEY) as client:
         assert client.spaces.create("Trip", id="trip").id == "trip"
         assert client.spaces.update("trip", description="far").description == "far"
         assert client.spaces.get("trip").description == "far"

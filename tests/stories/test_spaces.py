@@ -232,7 +232,7 @@ def test_each_key_does_what_its_scopes_say(lobby: Lobby, space: str, key: str, r
 async def test_the_stream_is_plain_data_with_ids_for_what_lasts(lobby: Lobby, space: str) -> None:
     headers = {"x-api-key": key_of("reader")}
     async with (
-        httpx2.AsyncClient(base_url=lobby.house.gateway.url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=lobby.api.gateway.url, timeout=20) as client,
         client.stream("GET", f"/api/smart-spaces/{space}/stream", headers=headers) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -325,7 +325,7 @@ async def test_a_stream_goes_on_after_the_gateway_was_killed(tmp_path: Path) -> 
             await stream.until(kept["seq"])
             last = stream.last_id
             also = lobby.say("also kept")
-            lobby.house.gateway.kill()
+            lobby.api.gateway.kill()
         again = start_gateway(tmp_path, env={"JACKFIELD_ADMIN_KEY": ADMIN_KEY})
         try:
             assert lobby.messages() == [kept, also]

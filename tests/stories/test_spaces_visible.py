@@ -15,16 +15,16 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with open_lobby(tmp_path_factory.mktemp("visible")) as opened:
-        yield opened.house
+        yield opened.api
 
 
 @pytest.fixture
-def lobby(house: Api, request: pytest.FixtureRequest) -> Lobby:
+def lobby(api: Api, request: pytest.FixtureRequest) -> Lobby:
     """A space and an agent of the test's own."""
     number = len(request.session.items) + request.session.items.index(request.node)
-    return Lobby(house, space=f"lobby_{number}", agent=f"ada_{number}")
+    return Lobby(api, space=f"lobby_{number}", agent=f"ada_{number}")
 
 
 def answer(lobby: Lobby, call: dict[str, Any], result: Any) -> None:
@@ -118,7 +118,7 @@ async def test_a_question_to_the_user_stays_open_until_the_user_answers(lobby: L
 async def test_what_the_user_enters_is_the_result_of_the_call_that_waits(lobby: Lobby) -> None:
     async with (
         followed(lobby) as stream,
-        httpx2.AsyncClient(base_url=lobby.house.gateway.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=lobby.api.gateway.url, timeout=30) as client,
     ):
         body = {"arguments": {}, "agent": lobby.agent, "space_id": lobby.space}
         path, headers = "/api/v1/tools/pickColour/execute", {"x-api-key": key_of("admin")}
