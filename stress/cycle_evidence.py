@@ -7,14 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import InboxEvent, cycles_of_agent, get_consciousness, inbox_page, read_journal
 from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.cycle import Cycle, CycleStatus
+from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store, open_store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.inboxes import InboxEvent
 from stress.report import Report
 
 ALL = 1_000_000
@@ -46,13 +44,13 @@ async def gather(store_url: str, folder: Path, agents: Sequence[str]) -> list[Li
 
 
 async def _life(store: Store, agent: str) -> Life:
-    events, _ = await store.read(partial(inbox_tx.inbox_page, agent, limit=ALL))
-    cycles = await store.read(partial(cycle_tx.cycles_of_agent, agent, limit=ALL))
+    events, _ = await store.read(partial(inbox_page, agent, limit=ALL))
+    cycles = await store.read(partial(cycles_of_agent, agent, limit=ALL))
     calls = {}
     for cycle in cycles:
-        journal = await store.read(partial(cycle_tx.read_journal, cycle.id))
+        journal = await store.read(partial(read_journal, cycle.id))
         calls[cycle.id] = [] if journal is None else [call for step in journal.steps for call in step.calls]
-    mind = await store.read(partial(cycle_tx.get_consciousness, agent))
+    mind = await store.read(partial(get_consciousness, agent))
     messages = await store.read(partial(space_tx.messages, f"room_{agent}", limit=ALL))
     return Life(
         agent=agent,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from jackfield.agents.cycle_transactions import inbox_page
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.waiting import slot_of
 from jackfield.errors import Refused
@@ -21,7 +22,6 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
-from jackfield.store import inboxes as inbox_tx
 from stress.report import Report, progress_of
 from stress.stores import external, gateways_on
 
@@ -105,7 +105,7 @@ async def _race(caller: Gateway, submitter: Gateway, number: int, aim: Aim) -> T
     aim.learn(came_in_time=in_time)
     if in_time:
         await caller.pipeline.sent(call)
-    events, _ = await submitter.store.read(partial(inbox_tx.inbox_page, agent))
+    events, _ = await submitter.store.read(partial(inbox_page, agent))
     return Trial(call=call, accepted=accepted, events=tuple(bytes(event.data).decode() for event in events))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.space import Sender
 from jackfield.sdk import Client, GatewayUnreachable, SpaceEvent
-from jackfield.store import space_moves as space_tx
+from jackfield.spaces import transactions as space_tx
 from stress.report import Report, progress_of
 from stress.stores import gateways_on
 from tests.harness.in_process import serve_on_port

@@ -16,11 +16,11 @@ from bench.budget import Bench
 from bench.figures import RATE, Figure, Line, Sample, take_turns
 from bench.inprocess import cost, open_store, runner
 from bench.subjects import ECHO
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import identity_values, outcome_values
+from jackfield.calls.transactions import final_status
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
-from jackfield.store import moves as call_tx
-from jackfield.store.moves import final_status
-from jackfield.store.rows import identity_values, outcome_values
 from jackfield.store.sqlite import SETUP, SqliteStore
 from jackfield.store.sqlite_words import WORDS
 from jackfield.store.statements import load_statements

@@ -12,10 +12,10 @@ from msgspec import Raw
 from bench.budget import Bench
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, percentile, take_turns
 from bench.inprocess import open_store, runner
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.waiting import slot_of, start_and_wait
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
-from jackfield.store import moves as call_tx
 from jackfield.store.bus import Bus
 from jackfield.store.sqlite import SqliteStore
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.agents.inbox import LONGEST, MOST, ROOM, hops_of, in_order, inbox_message, line_of, weight_of
 from jackfield.model.items import text_of
-from jackfield.store.inboxes import InboxEvent
 
 NOW = 1_767_225_600_000
 A_RESULT = re.compile(r"\[Tool Result: \w{1,64}\] \(callId: ")

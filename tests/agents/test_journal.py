@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import Step
 from jackfield.agents.journal import replayed
 from jackfield.agents.steps import StepMessage, told_in_cycle, whereabouts_after
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, FirstReply
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, OutputText, Usage
-from jackfield.store.cycle_moves import Step
 from tests.requirement import requirement
 
 NO = CallError(code="no", message="No.")

@@ -7,10 +7,10 @@ from msgspec import Raw
 
 from bench.durability import written
 from bench.rows.growth import fill, forget
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import CallFilter, call_page
 from jackfield.store.sqlite import SqliteStore
 
 

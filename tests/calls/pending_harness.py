@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from jackfield.agents.cycle_transactions import inbox_page
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.events import CallEvent
 from jackfield.calls.executor import Executor
@@ -36,8 +38,6 @@ from jackfield.sources.external import OthersSource
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store, open_store, scripts
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import moves as call_tx
 from jackfield.store.scripts import Sql
 from tests import waiting
 from tests.calls.harness import OPS, FunctionSource
@@ -108,7 +108,7 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
 
     async def inbox(self, agent: str) -> list[tuple[str, Any]]:
         """The agent's events: id, and what it is told as the tool's result."""
-        events, _ = await self.store.read(partial(inbox_tx.inbox_page, agent))
+        events, _ = await self.store.read(partial(inbox_page, agent))
         return [(event.event_id, msgspec.json.decode(event.data)["result"]) for event in events]
 
     async def sweep(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import outcome_of
 from jackfield.errors import (
     AlreadyResolved,
@@ -23,7 +24,6 @@ from jackfield.errors import (
 from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
-from jackfield.store import moves as call_tx
 from tests.calls.harness import OPS
 from tests.calls.pending_harness import APPROVAL, PendingHarness, external, pending_harness, status_of, within
 from tests.requirement import requirement

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from jackfield.calls import cluster as elsewhere
 from jackfield.calls import events as events_module
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.cluster import RemoteCalls
 from jackfield.calls.events import (
     APPROVED,
@@ -25,7 +26,6 @@ from jackfield.calls.events import (
 )
 from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.sources.base import Progress
-from jackfield.store import moves as call_tx
 from jackfield.store.memory import MemoryStore
 from jackfield.store.scripts import Script
 from tests.requirement import requirement

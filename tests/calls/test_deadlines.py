@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
-from jackfield.store import moves as call_tx
 from tests.calls.harness import FunctionSource, Harness, pipeline_harness
 
 TIMEOUT_MS = 300

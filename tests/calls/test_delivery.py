@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from jackfield.agents.cycle_transactions import inbox_page
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
-from jackfield.store import CallFilter
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.harness.in_process import KEY, make_gateway
 from tests.stories.pending import eventually
 
@@ -79,7 +78,7 @@ async def _for_ever() -> Any:
 
 async def told(gateway: Gateway) -> list[Any]:
     """What is in the inbox of `ada`: the results of calls."""
-    events, _ = await gateway.store.read(partial(inbox_tx.inbox_page, "ada"))
+    events, _ = await gateway.store.read(partial(inbox_page, "ada"))
     return [json.loads(bytes(event.data))["result"] for event in events]
 
 

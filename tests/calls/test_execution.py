@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.transactions import SettledCall
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
-from jackfield.store import moves as call_tx
-from jackfield.store.moves import SettledCall
 from tests.calls.harness import OPS, FunctionSource, Harness, pipeline_harness
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.requests import CallRequest
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import (
     AlreadyResolved,
     CallNotFound,
@@ -24,9 +26,6 @@ from jackfield.errors import (
 from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, done
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
-from jackfield.store import CallFilter
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness
 from tests.requirement import requirement
 from tests.store.calls import a_call

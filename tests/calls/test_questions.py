@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import AlreadyResolved, BadRequest
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.sources.base import ElicitRequest, Invocation
-from jackfield.store import CallFilter
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.calls.harness import OPS
 from tests.calls.pending_harness import AGAIN, WITHIN, PendingHarness, another_gateway, pending_harness, until, within
 from tests.requirement import requirement

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.agents.cycle_transactions import push_event
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.messages import interrupted, timed_out
 from jackfield.errors import Unavailable
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import moves as call_tx
 from tests.calls.harness import OPS
 from tests.calls.pending_harness import (
     HOUR_MS,
@@ -295,7 +295,7 @@ async def test_one_row_that_cannot_be_settled_does_not_keep_the_others_from_it(h
     """Its event is there already, which is a fault; the fault is logged and everything else goes on."""
     bad, good = [await harness.call("ask_in_vain", agent="ada") for _ in range(2)]
     await harness.store.write(
-        partial(inbox_tx.push_event, "ada", event_id=f"tr:{bad.id}", type="tool_result", data='{"result": "forged"}')
+        partial(push_event, "ada", event_id=f"tr:{bad.id}", type="tool_result", data='{"result": "forged"}')
     )
     unsent = await made(harness, a_waiting_call(agent="bob", waiter=GONE))
     await harness.answer(unsent, "unsent")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.tool_servers import Offer, ToolServer
 from jackfield.errors import AlreadyResolved, Conflict, Unavailable
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Progress
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
 from jackfield.store import scripts
 from jackfield.store.scripts import Sql
 from tests.calls.harness import OPS

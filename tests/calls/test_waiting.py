@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.messages import timed_out
+from jackfield.calls.transactions import Moved, Started
 from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.sources.base import Progress
-from jackfield.store import Moved, Started
-from jackfield.store import moves as call_tx
 from tests.calls.harness import OPS
 from tests.calls.pending_harness import HOUR_MS, PendingHarness, change, pending_harness, status_of, until, within
 from tests.requirement import requirement

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from jackfield.catalog.transactions import tool_names
 from jackfield.model.tool import SESSION_TOOLS
-from jackfield.store import pins as pin_tx
 from tests.catalog.test_pins_api import (
     CONFIG,
     ForeignSource,
@@ -47,7 +47,7 @@ async def status_of(api: PinnedGateway, source: str) -> dict[str, Any]:
 
 async def kept(api: PinnedGateway) -> dict[str, str]:
     """The stored names, by the tool's source and its own name."""
-    return {f"{one.source}:{one.tool}": one.name for one in await api.gateway.store.read(pin_tx.tool_names)}
+    return {f"{one.source}:{one.tool}": one.name for one in await api.gateway.store.read(tool_names)}
 
 
 async def stored(api: PinnedGateway, **names: str) -> None:

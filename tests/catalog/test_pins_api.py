@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.catalog.transactions import get_pin, pin_digests
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.model.call import Outcome, done
@@ -19,7 +20,6 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sdk import Client, Conflict, Forbidden
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
-from jackfield.store import pins as pin_tx
 from tests import waiting
 from tests.harness.api import error_of
 from tests.harness.in_process import KEY, client_of
@@ -94,7 +94,7 @@ class PinnedGateway:
         await eventually(lambda: self._count(count))
 
     async def _count(self, count: int) -> bool:
-        return len(await self.gateway.store.read(pin_tx.pin_digests)) == count
+        return len(await self.gateway.store.read(pin_digests)) == count
 
 
 eventually = waiting.eventually_async
@@ -168,7 +168,7 @@ async def test_a_tool_whose_definition_changed_is_held_until_its_diff_is_accepte
     assert accepted["tool"]["description"] == "Adds. Then mails what it added."
     assert await api.tools() == ["add", "mail"]
     assert await api.call("add") == "Adds. Then mails what it added."
-    pin = await api.gateway.store.read(partial(pin_tx.get_pin, "acme", "add"))
+    pin = await api.gateway.store.read(partial(get_pin, "acme", "add"))
     assert pin is not None
     assert pin.accepted_by == "admin"
 
@@ -276,9 +276,9 @@ async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_aga
             async def digests() -> dict[tuple[str, str], str]:
                 if not may_read.is_set():
                     raise OSError("the disk is gone")
-                return await read(pin_tx.pin_digests)
+                return await read(pin_digests)
 
-            intercept(monkeypatch, self.store, pin_tx.pin_digests, digests)
+            intercept(monkeypatch, self.store, pin_digests, digests)
 
     monkeypatch.setattr("jackfield.catalog.pinning.FIRST_PAUSE", 0.02)
     monkeypatch.setattr(f"{__name__}.Gateway", ForgetfulGateway)

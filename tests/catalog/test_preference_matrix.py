@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jackfield.catalog.preferences import REQUIRE, SKIP, PreferenceBook
+from jackfield.catalog.transactions import Preference
 from jackfield.model.tool import Metadata
-from jackfield.store.preferences import Preference
 from tests.catalog.given import entry
 from tests.requirement import requirement
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackfield.catalog.preferences import REQUIRE, SKIP, Effective, Origin, PreferenceBook, effective
+from jackfield.catalog.transactions import Preference
 from jackfield.errors import Unavailable
 from jackfield.model.tool import Metadata
-from jackfield.store.preferences import Preference
 from tests.catalog.given import entry
 from tests.requirement import requirement
 

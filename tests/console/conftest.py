@@ -11,8 +11,8 @@ from playwright.sync_api import Browser
 
 from jackfield.console.api import is_built
 from jackfield.model.space import Sender
+from jackfield.spaces import transactions as space_tx
 from jackfield.store import open_store
-from jackfield.store import space_moves as space_tx
 from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
 from tests.harness.process import RunningGateway, running_gateway

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import inbox_page
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import result_page, whole_result
+from jackfield.gateway.retention import prune
 from jackfield.model.call import Call, Delivery, Done, Failed, done
 from jackfield.model.large_result import LARGE_RESULT
 from jackfield.store import Store, open_store, scripts
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.large_results import result_page, whole_result
-from jackfield.store.pruning import prune
 from jackfield.store.scripts import Sql
 from tests.contracts.stores import KINDS, a_store
 from tests.store.calls import a_call, a_pending_call, a_waiting_call, decoded
@@ -138,7 +138,7 @@ async def test_the_inbox_gets_the_small_object(store: Store) -> None:
     )
     assert moved.call is not None
     assert moved.call.delivery is Delivery.INBOX
-    [event], _ = await store.read(partial(inbox_tx.inbox_page, "ada"))
+    [event], _ = await store.read(partial(inbox_page, "ada"))
     assert decoded(event.data)["result"] == told(moved.call)
     assert len(event.data) < 3_000
 

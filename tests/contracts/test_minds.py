@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import StepCall, commit, get_consciousness, inbox_page, open_cycle, push_event
 from jackfield.model.agent_state import GoalDraft, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.times import iso_time
-from jackfield.store import Store, mind_moves
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import StepCall
+from jackfield.spaces import transactions as space_tx
+from jackfield.store import Store
 from jackfield.store.scripts import Script
 from tests.store.calls import a_call
 from tests.store.cycles import RECORD, data_of, events_of, inbox_of, known, stepped, woken
@@ -66,18 +64,18 @@ async def test_an_agent_that_is_removed_is_forgotten_whole_and_leaves_its_spaces
         await store.write(partial(agent_tx.set_memories, agent, [("k", "v")]))
         await store.write(partial(agent_tx.set_goals, agent, [GoalDraft(description="g")]))
         await store.write(partial(agent_tx.set_plans, agent, [PlanDraft(name="p")]))
-    first = await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+    first = await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert first is not None
-    await store.write(partial(cycle_tx.commit, first.cycle, consciousness="c", record=RECORD))
+    await store.write(partial(commit, first.cycle, consciousness="c", record=RECORD))
     await said(store, "hi again")
-    second = await store.write(partial(cycle_tx.open_cycle, "cycle_2", agent="ada", owner="gw_a"))
+    second = await store.write(partial(open_cycle, "cycle_2", agent="ada", owner="gw_a"))
     assert second is not None
     assert await store.write(partial(agent_tx.remove_agent, "ada"))
-    assert await store.write(partial(cycle_tx.commit, second.cycle, consciousness="c", record=RECORD)) is None
+    assert await store.write(partial(commit, second.cycle, consciousness="c", record=RECORD)) is None
     assert not await store.write(partial(agent_tx.remove_agent, "ada"))
     assert await mind_of(store, "ada") == ([], [], [])
     assert await mind_of(store, "bob") == (["k"], ["g"], ["p"])
-    assert await store.read(partial(cycle_tx.get_consciousness, "ada")) is None
+    assert await store.read(partial(get_consciousness, "ada")) is None
     assert await store.read(partial(space_tx.list_spaces, member="ada")) == []
     assert (await kinds(store))[-2:] == ["member.left", "agent.inactive"]
     assert await kinds(store, "hall") == ["member.left"]
@@ -127,7 +125,7 @@ async def test_what_is_made_at_once_is_listed_in_the_order_it_was_given(store: S
 
 
 async def test_of_plans_that_are_over_the_last_ones_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mind_moves, "DONE_PLANS_KEPT", 2)
+    monkeypatch.setattr(agent_tx, "DONE_PLANS_KEPT", 2)
     await known(store, "ada")
     await store.write(partial(agent_tx.set_plans, "ada", [PlanDraft(name=f"{n}", next_run_at=n + 1) for n in range(5)]))
     await store.write(partial(agent_tx.set_plans, "ada", [PlanDraft(name="daily", cron="0 9 * * *", next_run_at=6)]))
@@ -293,7 +291,7 @@ async def test_what_a_built_in_keeps_in_mind_is_written_with_its_step_or_not_at_
     cycle = (await woken(store)).cycle
 
     def remembering(key: str) -> Script[Done | Failed]:
-        return done({"count": (yield from mind_moves.set_memories("ada", [(key, "v")]))})
+        return done({"count": (yield from agent_tx.set_memories("ada", [(key, "v")]))})
 
     await stepped(store, cycle, StepCall(a_call(), lambda: remembering("first")))
     clash = a_call()
@@ -310,8 +308,8 @@ async def test_what_a_built_in_keeps_in_mind_is_written_with_its_step_or_not_at_
 
 async def test_what_was_to_be_told_to_a_removed_agent_wakes_no_namesake(store: Store) -> None:
     await store.write(partial(agent_tx.put_agent, "ada", definition="{}", origin="api"))
-    await store.write(partial(inbox_tx.push_event, "ada", event_id="e1", type="service", data="{}"))
-    await store.write(partial(inbox_tx.push_event, "bob", event_id="e2", type="service", data="{}"))
+    await store.write(partial(push_event, "ada", event_id="e1", type="service", data="{}"))
+    await store.write(partial(push_event, "bob", event_id="e2", type="service", data="{}"))
     assert await store.write(partial(agent_tx.remove_agent, "ada"))
-    assert (await store.read(partial(inbox_tx.inbox_page, "ada")))[0] == []
-    assert [event.event_id for event in (await store.read(partial(inbox_tx.inbox_page, "bob")))[0]] == ["e2"]
+    assert (await store.read(partial(inbox_page, "ada")))[0] == []
+    assert [event.event_id for event in (await store.read(partial(inbox_page, "bob")))[0]] == ["e2"]

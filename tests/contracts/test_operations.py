@@ -6,12 +6,12 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
+from jackfield.calls import operation_transactions as operation_tx
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.operation_transactions import Operation
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.ids import new_id
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
-from jackfield.store import operations as operation_tx
-from jackfield.store.operations import Operation
 
 LEASE = 60_000
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.gateway.retention import prune
 from jackfield.model.ids import new_id
+from jackfield.responses import transactions as response_tx
+from jackfield.responses.transactions import EventChunk, KeptResponse, Turn, stop_topic
 from jackfield.store import Store
-from jackfield.store import responses as response_tx
-from jackfield.store.pruning import prune
-from jackfield.store.responses import EventChunk, KeptResponse, Turn, stop_topic
 from tests.contracts.stores import KINDS, a_store
 from tests.requirement import requirement
 

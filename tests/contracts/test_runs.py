@@ -5,24 +5,22 @@ from functools import partial
 
 import msgspec
 
+from jackfield.agents import run_transactions as run_tx
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import Cycle, CycleRecord, abandon, commit, open_cycle, push_event, take_step
 from jackfield.model.ids import new_id
+from jackfield.responses import transactions as response_tx
+from jackfield.responses.transactions import KeptResponse
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import responses as response_tx
-from jackfield.store import runs as run_tx
-from jackfield.store.cycle_moves import Cycle, CycleRecord
-from jackfield.store.responses import KeptResponse
 from jackfield.store.scripts import RUN_TOPIC
 
 
 async def a_cycle(store: Store, agent: str) -> Cycle:
-    await store.write(partial(inbox_tx.push_event, agent, event_id=new_id("e"), type="service", data="{}"))
-    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
+    await store.write(partial(push_event, agent, event_id=new_id("e"), type="service", data="{}"))
+    opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
     assert opened is not None
     committed = await store.write(
-        partial(cycle_tx.commit, opened.cycle, consciousness="{}", record=CycleRecord(summary="Done."))
+        partial(commit, opened.cycle, consciousness="{}", record=CycleRecord(summary="Done."))
     )
     assert committed is not None
     return committed
@@ -85,14 +83,14 @@ async def test_the_last_cycle_of_every_agent_is_told_at_once(store: Store) -> No
 
 async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: Store) -> None:
     for end in ("commit", "abandon"):
-        await store.write(partial(inbox_tx.push_event, "ada", event_id=new_id("e"), type="service", data="{}"))
-        opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
+        await store.write(partial(push_event, "ada", event_id=new_id("e"), type="service", data="{}"))
+        opened = await store.write(partial(open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
         assert opened is not None
         cycle = opened.cycle
         with store.bus.listen(RUN_TOPIC + cycle.id) as woken:
             await store.write(
                 partial(
-                    cycle_tx.take_step,
+                    take_step,
                     cycle,
                     n=1,
                     message=msgspec.json.encode({"items": []}).decode(),
@@ -103,8 +101,8 @@ async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: S
                 await woken.wait()
             woken.clear()
             if end == "commit":
-                await store.write(partial(cycle_tx.commit, cycle, consciousness="{}", record=CycleRecord()))
+                await store.write(partial(commit, cycle, consciousness="{}", record=CycleRecord()))
             else:
-                await store.write(partial(cycle_tx.abandon, cycle, reason="no", backoff_ms=0))
+                await store.write(partial(abandon, cycle, reason="no", backoff_ms=0))
             async with asyncio.timeout(5):
                 await woken.wait()

@@ -7,17 +7,16 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import StepCall, abandon, commit, open_cycle
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
 from jackfield.model.cycle import Cycle
 from jackfield.model.space import SpaceMessage, call_message_id
+from jackfield.spaces import transactions as space_tx
+from jackfield.spaces.rows import HIDDEN_ERROR
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import StepCall
 from jackfield.store.scripts import WAKE
-from jackfield.store.space_rows import HIDDEN_ERROR
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 from tests.store.cycles import RECORD, as_if_of, events_of, run, stepped, taken_over
 from tests.store.spaces import a_space, kinds, metadata_of, said, told
@@ -257,7 +256,7 @@ async def awake(store: Store) -> Cycle:
     """An agent's cycle, in a space where it was spoken to."""
     await a_space(store)
     await said(store, "hi")
-    opened = await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+    opened = await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert opened is not None
     return opened.cycle
 
@@ -280,7 +279,7 @@ async def test_a_call_that_the_model_begins_to_write_is_there_and_becomes_the_st
     await store.write(
         partial(call_tx.settle_submitted, call.id, done({"confirmed": True}), large_result=store.large_result)
     )
-    assert await store.write(partial(cycle_tx.commit, cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, cycle, consciousness="c", record=RECORD)) is not None
     expected = ["tool.started", "space.message", "tool.done", "agent.inactive"]
     assert (await kinds(store))[2:] == expected
 
@@ -313,9 +312,9 @@ async def test_whatever_ends_what_the_model_was_writing_ends_its_unfinished_call
     if ending == "step":
         await stepped(store, cycle, n=2)
     elif ending == "commit":
-        await store.write(partial(cycle_tx.commit, cycle, consciousness="c", record=RECORD))
+        await store.write(partial(commit, cycle, consciousness="c", record=RECORD))
     elif ending == "abandon":
-        await store.write(partial(cycle_tx.abandon, cycle, reason="r", backoff_ms=0))
+        await store.write(partial(abandon, cycle, reason="r", backoff_ms=0))
     else:
         await store.write(partial(gateway_tx.enter, "gw_b", is_shared=store.is_shared))
         await taken_over(store, cycle)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import abandon, commit, open_cycle
 from jackfield.errors import BadRequest, Conflict
+from jackfield.gateway.retention import MESSAGES_KEPT, prune
 from jackfield.model.space import LiveStream, Presence, Sender, message_fields
+from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.pruning import MESSAGES_KEPT, prune
 from tests.requirement import requirement
 from tests.store.cycles import RECORD, data_of, events_of, run
 from tests.store.spaces import ADA, HUSAM, a_space, kinds, metadata_of, said, told
@@ -233,7 +233,7 @@ async def test_an_agent_that_wakes_for_messages_is_active_in_their_spaces_until_
     await said(store, "again")
     await store.write(partial(space_tx.remove_member, "left", "ada"))
     await store.write(partial(space_tx.delete_space, "gone"))
-    opened = await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+    opened = await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert opened is not None
     there = {"agentEntityId": "ada", "agentName": "Ada", "runId": "cycle_1"}
     assert (await told(store))[-1] == ("agent.active", there)
@@ -241,7 +241,7 @@ async def test_an_agent_that_wakes_for_messages_is_active_in_their_spaces_until_
         assert await store.read(partial(space_tx.presence_in, space_id)) == present
     assert (await told(store, "hall"))[-1] == ("agent.active", there)
     assert "agent.active" not in await kinds(store, "left")
-    assert await store.write(partial(cycle_tx.commit, opened.cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, opened.cycle, consciousness="c", record=RECORD)) is not None
     for space_id in ("lobby", "hall"):
         assert (await told(store, space_id))[-1] == ("agent.inactive", there)
         assert await store.read(partial(space_tx.presence_in, space_id)) == []
@@ -252,11 +252,11 @@ async def test_an_agent_that_gives_up_or_loses_its_place_is_active_no_longer(sto
     await a_space(store, "hall")
     await said(store, "hi")
     await said(store, "hi", space_id="hall")
-    opened = await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+    opened = await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert opened is not None
     assert await store.write(partial(space_tx.remove_member, "hall", "ada"))
     assert (await kinds(store, "hall"))[-2:] == ["member.left", "agent.inactive"]
-    assert await store.write(partial(cycle_tx.abandon, opened.cycle, reason="r", backoff_ms=0)) is not None
+    assert await store.write(partial(abandon, opened.cycle, reason="r", backoff_ms=0)) is not None
     assert await kinds(store) == ["space.message", "agent.active", "agent.inactive"]
     assert (await kinds(store, "hall"))[-2:] == ["member.left", "agent.inactive"]
 
@@ -266,7 +266,7 @@ async def test_a_space_that_is_forgotten_takes_everything_in_it_along_and_nothin
         await a_space(store, space_id)
         await said(store, "hi", space_id=space_id)
         await store.write(partial(space_tx.put_live, a_stream(space_id)))
-    await store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+    await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     with store.bus.listen("space:lobby") as woken:
         assert await store.write(partial(space_tx.delete_space, "lobby"))
         assert woken.is_set()

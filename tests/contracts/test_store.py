@@ -8,14 +8,15 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
+from jackfield.calls.transactions import Claim, Moved
+from jackfield.gateway.retention import prune
+from jackfield.identity import transactions as login_tx
+from jackfield.identity.transactions import Login
 from jackfield.model.call import MOVES, Call, CallStatus, Decision, Delivery, Done, Failed, done
-from jackfield.store import CallFilter, Login, Moved, Store, scripts
+from jackfield.store import Store, scripts
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import logins as login_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
-from jackfield.store.moves import Claim
-from jackfield.store.pruning import prune
 from jackfield.store.scripts import Sql
 from tests.requirement import requirement
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call, decoded

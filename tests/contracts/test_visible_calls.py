@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.call import Call, CallStatus
-from jackfield.store import CallFilter, Store, open_store
+from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
 CALLS = {

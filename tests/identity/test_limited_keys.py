@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from jackfield.agents.cycle_transactions import inbox_page
 from jackfield.agents.own_servers import source_name
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import space_moves as space_tx
+from jackfield.spaces import transactions as space_tx
 from tests.harness.api import error_of
 from tests.harness.in_process import in_process_gateway
 from tests.requirement import requirement
@@ -108,7 +108,7 @@ async def test_a_limited_key_has_no_agent_act_that_uses_other_tools(
         assert said.status_code == (200 if allowed else 403)
         if not allowed:
             assert f"agent '{agent}' has tools that the key may not use" in error_of(said)["message"]
-            assert (await gateway.store.read(partial(inbox_tx.inbox_page, agent)))[0] == []
+            assert (await gateway.store.read(partial(inbox_page, agent)))[0] == []
         if key == "looker":
             called = await ask(client, "POST", "/api/v1/tools/look/execute", key, {"arguments": {}, "agent": agent})
             assert called.status_code == (200 if allowed else 403)

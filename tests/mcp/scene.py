@@ -17,6 +17,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.cli.in_process import StreamingTransport
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
@@ -28,8 +29,6 @@ from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.model.trace_context import incoming_trace
 from jackfield.settings import load_settings
 from jackfield.sources.base import About, ElicitRequest, Invocation, Listing, LogNote, Progress
-from jackfield.store import CallFilter
-from jackfield.store.call_list import call_page
 
 KEY = "key-of-the-scene"
 VERSION = "2026-07-28"

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.mcp.api import accepts_events
 from jackfield.mcp.wire import RpcError
-from jackfield.store import CallFilter
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.mcp.scene import BOTH, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
 

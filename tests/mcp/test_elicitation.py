@@ -10,9 +10,8 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.call import Call, CallStatus
-from jackfield.store import CallFilter
-from jackfield.store.call_list import call_page
 from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.requirement import requirement
 

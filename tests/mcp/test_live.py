@@ -11,9 +11,8 @@ import pytest
 from mcp import MCPError
 from mcp.types import LoggingMessageNotificationParams, ToolListChangedNotification
 
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.tool import Tool
-from jackfield.store import CallFilter
-from jackfield.store.call_list import call_page
 from tests.mcp.scene import BOTH, KEY, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
 

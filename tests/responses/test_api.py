@@ -10,7 +10,7 @@ import pytest
 
 from jackfield.errors import BadRequest, RateLimited
 from jackfield.model.items import FunctionCall, FunctionCallOutput, McpCall, Message, text_of
-from jackfield.store import responses as response_tx
+from jackfield.responses import transactions as response_tx
 from tests.requirement import requirement
 from tests.responses.conformity import check_resource
 from tests.responses.scene import ADMIN_KEY, WITHIN, Scene, function_call, held, message, refuses, says, scene, tells

@@ -13,12 +13,12 @@ from jackfield.errors import StoreBusy
 from jackfield.http.response import encode
 from jackfield.model.ids import new_id
 from jackfield.model.response_request import CreateResponse
+from jackfield.responses import transactions as response_tx
 from jackfield.responses.resource import new_resource
 from jackfield.responses.storage import chunk_of
+from jackfield.responses.transactions import KeptResponse
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Begun, Emit, Ended, TextDelta
-from jackfield.store import responses as response_tx
-from jackfield.store.responses import KeptResponse
 from tests.requirement import requirement
 from tests.responses.conformity import check_resource, check_stream
 from tests.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene

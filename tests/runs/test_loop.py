@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
 from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.llm.chat_request import chat_messages
@@ -26,7 +27,6 @@ from jackfield.runs import events
 from jackfield.runs.plan import Choice
 from jackfield.runs.step import MOST_CALLS
 from jackfield.sources.base import Invocation, Progress
-from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.runs.stage import USAGE, PlayedModel, Stage, a_stage, calls, says
 

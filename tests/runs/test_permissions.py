@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.requests import CallRequest
 from jackfield.errors import BadRequest, Conflict
 from jackfield.model.call import CallStatus, Outcome
@@ -19,7 +20,6 @@ from jackfield.model.response_request import McpTool
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation
 from jackfield.sources.registry import Registry, RegistrySource
-from jackfield.store import moves as call_tx
 from tests.runs.stage import PlayedModel, calls, says
 from tests.runs.test_runs import CALLER, CATALOG, Conversation, a_gateway
 

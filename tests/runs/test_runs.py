@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import BadRequest, Forbidden, NotFound, Refused
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
@@ -39,9 +41,6 @@ from jackfield.runs import events
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation
 from jackfield.sources.registry import Registry, RegistrySource
-from jackfield.store import CallFilter
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
 from tests.requirement import requirement
 from tests.runs.stage import PlayedModel, calls, says
 from tests.sources.mcp.scene import HttpServer, http_server

@@ -10,9 +10,9 @@ import msgspec
 
 from jackfield.model.space import Sender
 from jackfield.protocol.sse import EventParser
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
-from jackfield.store import space_moves as space_tx
 from tests.waiting import PATIENCE
 
 WITHIN = PATIENCE

@@ -9,11 +9,11 @@ import pytest
 
 from jackfield.model.space import LiveStream
 from jackfield.spaces import feed, sharing
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.frames import MessageFailed, MessageStreaming
 from jackfield.spaces.service import SpaceService
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import space_moves as space_tx
 from jackfield.store.postgres import PostgresStore
 from tests.requirement import requirement
 from tests.spaces.follower import WITHIN, begin, following, say

@@ -10,10 +10,10 @@ import pytest
 
 from jackfield.model.space import SpaceEvent
 from jackfield.spaces import live, subscription
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import space_moves as space_tx
 from jackfield.store.memory import MemoryStore
 from tests.requirement import requirement
 from tests.spaces.follower import Follower, begin, following, say

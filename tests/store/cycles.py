@@ -6,14 +6,23 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import (
+    Builtin,
+    Cycle,
+    CycleRecord,
+    InboxEvent,
+    Opened,
+    StepCall,
+    inbox_page,
+    open_cycle,
+    push_event,
+    take_over,
+    take_step,
+)
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.ids import new_id
 from jackfield.store import Store, scripts
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store.cycle_moves import Builtin, Cycle, CycleRecord, Opened, StepCall
-from jackfield.store.inboxes import InboxEvent
 from jackfield.store.scripts import Script, Sql
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
@@ -24,14 +33,14 @@ async def tell(store: Store, agent: str, *event_ids: str) -> None:
     """Put events into an inbox."""
     for event_id in event_ids:
         assert await store.write(
-            partial(inbox_tx.push_event, agent, event_id=event_id, type="space_message", data='{"text":"hi"}')
+            partial(push_event, agent, event_id=event_id, type="space_message", data='{"text":"hi"}')
         )
 
 
 async def woken(store: Store, agent: str = "ada", *, owner: str = "gw_a", events: tuple[str, ...] = ("e1",)) -> Opened:
     """An agent that has just woken for these events."""
     await tell(store, agent, *events)
-    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=owner))
+    opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner=owner))
     assert opened is not None
     return opened
 
@@ -66,7 +75,7 @@ async def known(store: Store, *agents: str) -> None:
 async def stepped(store: Store, cycle: Cycle, *calls: StepCall, n: int = 1) -> list[str]:
     """The ids of a step's calls."""
     written = await store.write(
-        partial(cycle_tx.take_step, cycle, n=n, message=f'{{"step":{n}}}', calls=calls, large_result=store.large_result)
+        partial(take_step, cycle, n=n, message=f'{{"step":{n}}}', calls=calls, large_result=store.large_result)
     )
     assert written is not None
     return [call.id for call in written]
@@ -75,7 +84,7 @@ async def stepped(store: Store, cycle: Cycle, *calls: StepCall, n: int = 1) -> l
 async def taken_over(store: Store, cycle: Cycle, *, owner: str = "gw_b") -> Cycle:
     """The cycle as a second gateway has it after the first was found dead. The first does not know."""
     await run(store, "UPDATE gateways SET dead = 1 WHERE id = :id", id=cycle.owner)
-    taken = await store.write(partial(cycle_tx.take_over, cycle, owner=owner))
+    taken = await store.write(partial(take_over, cycle, owner=owner))
     assert taken is not None
     return taken
 
@@ -86,7 +95,7 @@ async def inbox_of(store: Store, agent: str = "ada") -> dict[str, str]:
 
 
 async def events_of(store: Store, agent: str = "ada") -> list[InboxEvent]:
-    events, _ = await store.read(partial(inbox_tx.inbox_page, agent, limit=1_000))
+    events, _ = await store.read(partial(inbox_page, agent, limit=1_000))
     return events
 
 

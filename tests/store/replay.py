@@ -17,15 +17,15 @@ from hypothesis import Phase, settings
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from jackfield.agents.cycle_transactions import agents_to_wake, cycle_from, orphaned_cycles
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import call_from
+from jackfield.calls.transactions import Moved, Report
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.model.space import call_message_id
-from jackfield.store import Moved, Report, Store, moves, open_store, postgres_server, scripts, sqlite_words
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import moves as call_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import cycle_from
-from jackfield.store.rows import call_from
+from jackfield.spaces import transactions as space_tx
+from jackfield.store import Store, open_store, postgres_server, scripts, sqlite_words
 from jackfield.store.scripts import Row as StoredRow
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
@@ -101,8 +101,8 @@ class Bench:
         found["settled_among"] = set(
             await store.read(partial(call_tx.settled_among, [*(row["id"] for row in stored), "tools", "offer:x"]))
         )
-        found["orphaned_cycles"] = {cycle.id for cycle in await store.read(cycle_tx.orphaned_cycles)}
-        found["agents_to_wake"] = set(await store.read(cycle_tx.agents_to_wake))
+        found["orphaned_cycles"] = {cycle.id for cycle in await store.read(orphaned_cycles)}
+        found["agents_to_wake"] = set(await store.read(agents_to_wake))
         for tool in tools:
             found[f"to offer: {tool}"] = _ids(await store.read(partial(call_tx.calls_to_offer, tool)))
         for client in clients:
@@ -233,7 +233,7 @@ PLAYERS: dict[str, Player] = {
 
 async def _parked(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
     """T13 without the question's own row, which the machine knows nothing of."""
-    return await store.write(partial(moves._shown_move, "park", call_id, attempt=attempt, owner=owner))
+    return await store.write(partial(call_tx._shown_move, "park", call_id, attempt=attempt, owner=owner))
 
 
 async def _resumed(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:

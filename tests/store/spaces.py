@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from jackfield.model.space import Sender, SpaceMessage
+from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
-from jackfield.store import space_moves as space_tx
 from tests.store.cycles import known
 
 HUSAM = Sender("husam", "Husam", "person")

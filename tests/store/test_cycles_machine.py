@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store.cycle_moves import Cycle as StoredCycle
-from jackfield.store.cycle_moves import CycleRecord, StepCall, cycle_from
+from jackfield.agents import cycle_transactions as cycle_tx
+from jackfield.agents.cycle_transactions import Cycle as StoredCycle
+from jackfield.agents.cycle_transactions import CycleRecord, StepCall, cycle_from, push_event
 from tests.store import cycle_protocol
 from tests.store.cycles import over
 from tests.store.protocol import FINAL, Cycle, Row
@@ -62,7 +61,7 @@ class CycleMoves(Moves):
     @rule(agent=LIVING, via=VIA)
     def an_event_comes(self, agent: str, via: int) -> None:
         event_id = f"e{len(self.world.events):03}"
-        pushed = partial(inbox_tx.push_event, agent, event_id=event_id, type="space_message", data="{}")
+        pushed = partial(push_event, agent, event_id=event_id, type="space_message", data="{}")
         assert self.bench.write(self.store(via), pushed)
         self.world = cycle_protocol.push(self.world, event_id, agent=agent)
 

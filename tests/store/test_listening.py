@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import CallStatus, done
 from jackfield.store import listening
-from jackfield.store import moves as call_tx
 from jackfield.store.postgres import PostgresStore
 from tests.store.calls import a_waiting_call
 from tests.store.shared_postgres import listening_pids

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
+from jackfield.calls import transactions as call_tx
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.store import cycle_protocol, protocol
 from tests.store.protocol import CALL_MOVES, FINAL, Row, World

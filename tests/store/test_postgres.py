@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.errors import StoreBusy, Unavailable
 from jackfield.model.call import Failed, done
-from jackfield.store import moves, postgres, postgres_server
-from jackfield.store import moves as call_tx
+from jackfield.store import postgres, postgres_server
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script
 from tests.postgres import PostgresServer
@@ -104,7 +104,7 @@ async def test_a_script_that_fails_half_way_leaves_nothing_behind(store: Postgre
     call = a_call()
 
     def half() -> Script[None]:
-        yield "insert_call", moves.insert_values(call, age_ms=0)
+        yield "insert_call", call_tx.insert_values(call, age_ms=0)
         raise RuntimeError("half way")
 
     neighbour = store.write(partial(call_tx.start_call, a_call()))

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jackfield.agents.cycle_transactions import (
+    StepCall,
+    abandon,
+    commit,
+    get_consciousness,
+    get_cycle,
+    open_cycle,
+    take_over,
+)
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.transactions import Moved
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.ids import new_id
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.cycle_moves import StepCall
-from jackfield.store.moves import Moved
 from jackfield.store.postgres import PostgresStore
 from tests.store.calls import a_call, a_waiting_call
 from tests.store.cycles import RECORD, inbox_of, run, stepped, tell, woken
@@ -30,7 +37,7 @@ async def test_of_two_gateways_that_wake_an_agent_one_does(store: PostgresStore,
     for agent in agents:
         await tell(store, agent, f"{agent}_1", f"{agent}_2")
     tries = [
-        gateway.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=owner))
+        gateway.write(partial(open_cycle, new_id("cycle"), agent=agent, owner=owner))
         for agent in agents
         for gateway, owner in ((store, "gw_a"), (other, "gw_b"))
     ]
@@ -45,11 +52,11 @@ async def test_of_two_gateways_that_take_a_cycle_over_one_does(store: PostgresSt
     for n in range(ROUNDS):
         cycle = (await woken(store, f"agent_{n:02}", owner="gw_gone", events=(f"e{n}",))).cycle
         both = await asyncio.gather(
-            store.write(partial(cycle_tx.take_over, cycle, owner="gw_a")),
-            other.write(partial(cycle_tx.take_over, cycle, owner="gw_b")),
+            store.write(partial(take_over, cycle, owner="gw_a")),
+            other.write(partial(take_over, cycle, owner="gw_b")),
         )
         [taken] = [one for one in both if one is not None]
-        assert await other.read(partial(cycle_tx.get_cycle, cycle.id)) == taken
+        assert await other.read(partial(get_cycle, cycle.id)) == taken
         assert (taken.epoch, taken.tries) == (2, 2)
 
 
@@ -61,11 +68,11 @@ async def test_a_commit_and_a_take_over_at_once_are_one_or_the_other(
         agent = f"agent_{n:02}"
         cycle = (await woken(store, agent, owner="gw_paused", events=(f"e{n}",))).cycle
         committed, taken = await asyncio.gather(
-            store.write(partial(cycle_tx.commit, cycle, consciousness="mine", record=RECORD)),
-            other.write(partial(cycle_tx.take_over, cycle, owner="gw_b")),
+            store.write(partial(commit, cycle, consciousness="mine", record=RECORD)),
+            other.write(partial(take_over, cycle, owner="gw_b")),
         )
         assert (committed is None) != (taken is None)
-        assert (await store.read(partial(cycle_tx.get_consciousness, agent)) is None) == (committed is None)
+        assert (await store.read(partial(get_consciousness, agent)) is None) == (committed is None)
         expected = "processing" if committed is None else "processed"
         assert await inbox_of(store, agent) == {f"e{n}": expected}
 
@@ -79,7 +86,7 @@ async def test_a_gateway_that_looked_before_anothers_whole_cycle_opens_none(
             "INSERT INTO cycles (id, agent, status, owner, epoch, tries, number, created_at) "
             "VALUES ('cycle_0', 'ada', 'open', 'gw_b', 1, 1, 7, 0)"
         )
-        late = store.write(partial(cycle_tx.open_cycle, "cycle_1", agent="ada", owner="gw_a"))
+        late = store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
         await until_waiting(outside)
         await outside.execute("UPDATE inbox SET status = 'processed', cycle_id = 'cycle_0'")
         await outside.execute("UPDATE cycles SET status = 'done'")
@@ -96,7 +103,7 @@ async def test_a_step_under_way_is_in_the_failure_that_comes_after_it(
         await outside.execute("LOCK TABLE steps IN ACCESS EXCLUSIVE MODE")
         step = asyncio.create_task(stepped(store, cycle, StepCall(a_waiting_call())))
         await until_waiting(outside)
-        giving_up = other.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
+        giving_up = other.write(partial(abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside, count=2)
     [call_id] = await step
     assert await giving_up is not None
@@ -135,7 +142,7 @@ async def test_an_answer_that_comes_while_a_cycle_is_given_up_waits_and_reaches_
     [call_id] = await stepped(store, cycle, StepCall(make()))
     async with outside.transaction():
         await outside.execute("SELECT 1 FROM inbox FOR UPDATE")
-        giving_up = store.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
+        giving_up = store.write(partial(abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside)
         settling = asyncio.ensure_future(settle(other, call_id))
         await until_waiting(outside, count=2)
@@ -156,7 +163,7 @@ async def test_an_answer_under_way_when_a_cycle_is_given_up_reaches_the_inbox(
         await outside.execute(
             "UPDATE calls SET status = 'completed', delivery = 'inline', result = '1' WHERE id = $1", call_id
         )
-        giving_up = store.write(partial(cycle_tx.abandon, cycle, reason="removed", backoff_ms=0))
+        giving_up = store.write(partial(abandon, cycle, reason="removed", backoff_ms=0))
         await until_waiting(outside)
     assert await giving_up is not None
     assert sorted(await inbox_of(store)) == sorted(["e1", f"cf:{cycle.id}", f"tr:{call_id}"])

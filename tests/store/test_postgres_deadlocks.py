@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import (
+    Builtin,
+    Cycle,
+    CycleStatus,
+    Notice,
+    StepCall,
+    abandon,
+    commit,
+    get_cycle,
+    open_cycle,
+    take_step,
+)
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import moves as call_tx
-from jackfield.store import space_moves
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import Builtin, Cycle, CycleStatus, Notice, StepCall
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script, Sql
 from tests.postgres import PostgresServer
@@ -151,14 +160,14 @@ async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_c
         for gateway in (store, other)
     ]
     endings = [
-        gateway.write(partial(cycle_tx.abandon, cycle, reason="rush", backoff_ms=0))
+        gateway.write(partial(abandon, cycle, reason="rush", backoff_ms=0))
         for cycle in cycles
         for gateway in (store, other)
     ]
     more = [
         store.write(
             partial(
-                cycle_tx.take_step,
+                take_step,
                 cycle,
                 n=2,
                 message="{}",
@@ -174,7 +183,7 @@ async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_c
     for n, cycle in enumerate(cycles):
         told = await inbox_of(store, cycle.agent)
         assert sorted(told) == sorted([f"e{n}", f"cf:{cycle.id}", *(f"tr:{call_id}" for call_id in calls[cycle.id])])
-        kept = await store.read(partial(cycle_tx.get_cycle, cycle.id))
+        kept = await store.read(partial(get_cycle, cycle.id))
         assert kept is not None
         assert kept.status is CycleStatus.FAILED
     assert await deadlocks(outside, of=[store, other]) == 0
@@ -221,7 +230,7 @@ async def test_a_whole_life_in_spaces_in_one_rush_never_waits_in_a_circle(
     await asyncio.gather(*(said(store, "hi", space_id=space_id) for space_id in spaces))
 
     async def live(gateway: PostgresStore, agent: str) -> None:
-        opened = await gateway.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
+        opened = await gateway.write(partial(open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
         assert opened is not None
         shown = [a_waiting_call(space_id=spaces[n % 4], shown="whole") for n in range(2)]
         await gateway.write(
@@ -240,7 +249,7 @@ async def test_a_whole_life_in_spaces_in_one_rush_never_waits_in_a_circle(
                 other.write(partial(call_tx.settle_submitted, call_id, done(1), large_result=other.large_result))
                 for call_id in ids
             ),
-            store.write(partial(cycle_tx.abandon, opened.cycle, reason="rush", backoff_ms=0)),
+            store.write(partial(abandon, opened.cycle, reason="rush", backoff_ms=0)),
         )
         await other.write(partial(agent_tx.remove_agent, agent))
 
@@ -282,29 +291,27 @@ async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_i
 
         async def end(gateway: PostgresStore, cycle: Cycle, places: list[str]) -> object:
             if ending == "commit":
-                return await gateway.write(partial(cycle_tx.commit, cycle, consciousness="{}", record=RECORD))
+                return await gateway.write(partial(commit, cycle, consciousness="{}", record=RECORD))
             if ending == "abandon":
                 notices = [Notice(space_id, "No.") for space_id in places]
-                return await gateway.write(
-                    partial(cycle_tx.abandon, cycle, reason="rush", backoff_ms=0, notices=notices)
-                )
+                return await gateway.write(partial(abandon, cycle, reason="rush", backoff_ms=0, notices=notices))
             shown = [StepCall(a_waiting_call(space_id=space_id, shown="whole")) for space_id in places]
             return await gateway.write(
-                partial(cycle_tx.take_step, cycle, n=2, message="{}", calls=shown, large_result=gateway.large_result)
+                partial(take_step, cycle, n=2, message="{}", calls=shown, large_result=gateway.large_result)
             )
 
         done_with = await asyncio.gather(end(store, cycles[0], spaces), end(other, cycles[1], spaces[::-1]))
         assert None not in done_with
         if ending == "step":
             await asyncio.gather(
-                *(store.write(partial(cycle_tx.commit, one, consciousness="{}", record=RECORD)) for one in cycles)
+                *(store.write(partial(commit, one, consciousness="{}", record=RECORD)) for one in cycles)
             )
     assert await deadlocks(outside, of=[store, other]) == 0
 
 
 def _arriving(cycle: Cycle, space_id: str) -> Builtin:
     def arrive() -> Script[Done | Failed]:
-        yield from space_moves.arrive(space_id, agent=cycle.agent, run_id=cycle.id)
+        yield from space_tx.arrive(space_id, agent=cycle.agent, run_id=cycle.id)
         return done(True)  # noqa: FBT003 - a result
 
     return arrive

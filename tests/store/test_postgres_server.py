@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.transactions import Started
 from jackfield.errors import ConfigError, Unavailable
 from jackfield.model.call import done
-from jackfield.store import Started, open_store, postgres_batches
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
+from jackfield.store import open_store, postgres_batches
 from jackfield.store import postgres_server as reaching
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.postgres_server import WORDS

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import StepCall, abandon, commit, open_cycle
+from jackfield.calls import transactions as call_tx
 from jackfield.model.agent_state import PlanDraft
 from jackfield.model.call import done
 from jackfield.model.ids import new_id
 from jackfield.model.space import SpaceEvent, call_message_id
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import moves as call_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import StepCall
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.postgres import PostgresStore
 from tests.store.calls import a_waiting_call
 from tests.store.cycles import RECORD, events_of, inbox_of, known, stepped
@@ -83,12 +82,12 @@ async def test_an_answer_while_a_cycle_is_given_up_is_shown_and_reaches_the_inbo
     for n in range(ROUNDS):
         space_id = await a_space(store, f"space_{n}", agents=(f"agent_{n}",))
         await said(store, "hi", space_id=space_id)
-        opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent=f"agent_{n}", owner="gw_a"))
+        opened = await store.write(partial(open_cycle, new_id("cycle"), agent=f"agent_{n}", owner="gw_a"))
         assert opened is not None
         shown = {"space_id": space_id, "shown": "whole", "run_id": opened.cycle.id}
         [call_id] = await stepped(store, opened.cycle, StepCall(a_waiting_call(**shown)))
         failed, settled = await asyncio.gather(
-            store.write(partial(cycle_tx.abandon, opened.cycle, reason="removed", backoff_ms=0)),
+            store.write(partial(abandon, opened.cycle, reason="removed", backoff_ms=0)),
             other.write(partial(call_tx.settle_submitted, call_id, done({"n": n}), large_result=other.large_result)),
         )
         assert failed is not None
@@ -130,13 +129,10 @@ async def test_an_agent_that_wakes_twice_at_once_is_active_once(store: PostgresS
     await a_space(store)
     for n in range(ROUNDS):
         await store.write(partial(space_tx.post_message, "lobby", sender=HUSAM, content="hi", message_id=f"m{n}"))
-        tries = (
-            one.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
-            for one in (store, other)
-        )
+        tries = (one.write(partial(open_cycle, new_id("cycle"), agent="ada", owner="gw_a")) for one in (store, other))
         [opened] = [one for one in await asyncio.gather(*tries) if one is not None]
         assert len(await store.read(partial(space_tx.presence_in, "lobby"))) == 1
-        await other.write(partial(cycle_tx.commit, opened.cycle, consciousness="c", record=RECORD))
+        await other.write(partial(commit, opened.cycle, consciousness="c", record=RECORD))
         assert await store.read(partial(space_tx.presence_in, "lobby")) == []
     seen = await kinds(store)
     assert (seen.count("agent.active"), seen.count("agent.inactive")) == (ROUNDS, ROUNDS)

@@ -7,11 +7,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from jackfield.catalog.transactions import Preference, all_preferences
 from jackfield.store import postgres_server as postgresql
-from jackfield.store import preferences as preference_tx
 from jackfield.store import sqlite
 from jackfield.store.postgres import PostgresStore
-from jackfield.store.preferences import Preference
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Migration, load_migrations
 from tests.postgres import PostgresServer
@@ -44,7 +43,7 @@ async def test_on_sqlite(tmp_path: Path, until_then: pytest.MonkeyPatch) -> None
     store = SqliteStore(path)
     await store.open()
     try:
-        assert await store.read(preference_tx.all_preferences) == [KEPT]
+        assert await store.read(all_preferences) == [KEPT]
     finally:
         await store.close()
 
@@ -64,6 +63,6 @@ async def test_on_postgresql(
     store = PostgresStore(url)
     await store.open()
     try:
-        assert await store.read(preference_tx.all_preferences) == [KEPT]
+        assert await store.read(all_preferences) == [KEPT]
     finally:
         await store.close()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import ConfigError, StoreBusy, Unavailable
 from jackfield.model.call import CallStatus, Done, Failed, done
-from jackfield.store import CallFilter, moves, naming, open_store, sqlite
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
+from jackfield.store import naming, open_store, sqlite
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
@@ -148,7 +148,7 @@ async def test_a_script_that_fails_half_way_leaves_nothing_behind(store: SqliteS
     call = a_call()
 
     def half() -> Script[None]:
-        yield "insert_call", moves.insert_values(call, age_ms=0)
+        yield "insert_call", call_tx.insert_values(call, age_ms=0)
         raise RuntimeError("half way")
 
     held = HeldWriter(store)

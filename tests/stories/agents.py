@@ -15,6 +15,14 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
+from jackfield.agents.cycle_transactions import (
+    InboxEvent,
+    agents_to_wake,
+    cycles_of_agent,
+    inbox_page,
+    push_event,
+    read_journal,
+)
 from jackfield.gateway.gateway import Gateway
 from jackfield.llm.base import ModelRequest
 from jackfield.llm.scripted import ScriptedModel
@@ -22,10 +30,7 @@ from jackfield.model.call import Call
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
 from jackfield.settings import load_settings
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.inboxes import InboxEvent
+from jackfield.spaces import transactions as space_tx
 from tests import waiting
 from tests.harness.in_process import KEY, client_of
 from tests.waiting import PATIENCE
@@ -57,9 +62,7 @@ class AgentsGateway:
         """A service tells the agent something."""
         data = {"serviceName": "clock", "payload": payload}
         await self.store.write(
-            partial(
-                inbox_tx.push_event, agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode()
-            )
+            partial(push_event, agent, event_id=event_id, type="service", data=msgspec.json.encode(data).decode())
         )
 
     async def answer(self, call: Call, result: object) -> str:
@@ -73,7 +76,7 @@ class AgentsGateway:
         """The agent's cycle of that number, when it is over."""
 
         async def found() -> Cycle | None:
-            cycles = await self.store.read(partial(cycle_tx.cycles_of_agent, agent, before=number + 1, limit=1))
+            cycles = await self.store.read(partial(cycles_of_agent, agent, before=number + 1, limit=1))
             is_over = cycles and cycles[0].number == number and cycles[0].status is not CycleStatus.OPEN
             return cycles[0] if is_over else None
 
@@ -85,7 +88,7 @@ class AgentsGateway:
         """The agent's open cycle."""
 
         async def found() -> Cycle | None:
-            cycles = await self.store.read(partial(cycle_tx.cycles_of_agent, agent, limit=1))
+            cycles = await self.store.read(partial(cycles_of_agent, agent, limit=1))
             return cycles[0] if cycles and cycles[0].status is CycleStatus.OPEN else None
 
         return await eventually(found)
@@ -94,18 +97,18 @@ class AgentsGateway:
         """Until nobody is awake and nobody has anything to wake up for."""
 
         async def all_asleep() -> bool:
-            waiting = await self.store.read(cycle_tx.agents_to_wake)
+            waiting = await self.store.read(agents_to_wake)
             return not (self.gateway.household.awake or waiting)
 
         await eventually(all_asleep)
 
     async def inbox(self, agent: str) -> list[InboxEvent]:
-        events, _ = await self.store.read(partial(inbox_tx.inbox_page, agent))
+        events, _ = await self.store.read(partial(inbox_page, agent))
         return events
 
     async def calls(self, cycle: Cycle) -> list[Call]:
         """What the cycle called, in its order."""
-        journal = await self.store.read(partial(cycle_tx.read_journal, cycle.id))
+        journal = await self.store.read(partial(read_journal, cycle.id))
         assert journal is not None
         return [call for step in journal.steps for call in step.calls]
 
@@ -113,7 +116,7 @@ class AgentsGateway:
         """The newest call of a tool, as soon as it is on record."""
 
         async def found() -> Call | None:
-            for cycle in await self.store.read(partial(cycle_tx.cycles_of_agent, agent, limit=5)):
+            for cycle in await self.store.read(partial(cycles_of_agent, agent, limit=5)):
                 for call in reversed(await self.calls(cycle)):
                     if call.tool == tool:
                         return call

@@ -11,12 +11,11 @@ import httpx2
 import pytest
 
 from jackfield.agents import scheduler as cycles
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import open_cycle, push_event, take_over
 from jackfield.model.call import Done
 from jackfield.model.cycle import CycleStatus
 from jackfield.model.ids import new_id
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
 from jackfield.store import open_store
 from tests.harness.process import RunningGateway, free_port, start_gateway
 from tests.postgres import PostgresServer
@@ -185,18 +184,18 @@ async def _died_three_times(url: str, folder: Path) -> None:
     await store.open()
     await store.write(
         partial(
-            inbox_tx.push_event,
+            push_event,
             "ada",
             event_id="evt_1",
             type="service",
             data='{"serviceName": "clock", "payload": "task"}',
         )
     )
-    opened = await store.write(partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner="gw_first"))
+    opened = await store.write(partial(open_cycle, new_id("cycle"), agent="ada", owner="gw_first"))
     assert opened is not None
-    second = await store.write(partial(cycle_tx.take_over, opened.cycle, owner="gw_second"))
+    second = await store.write(partial(take_over, opened.cycle, owner="gw_second"))
     assert second is not None
-    assert await store.write(partial(cycle_tx.take_over, second, owner="gw_third")) is not None
+    assert await store.write(partial(take_over, second, owner="gw_third")) is not None
     await store.close()
 
 
@@ -208,9 +207,7 @@ async def test_a_cycle_that_was_opened_here_and_is_lived_by_nobody_is_picked_up(
         with monkeypatch.context() as deaf:
             deaf.setattr(place.gateway.household, "wake", lambda _: None)
             await place.say("home", "task")
-            opened = await place.store.write(
-                partial(cycle_tx.open_cycle, new_id("cycle"), agent="ada", owner=place.gateway.id)
-            )
+            opened = await place.store.write(partial(open_cycle, new_id("cycle"), agent="ada", owner=place.gateway.id))
             assert opened is not None
         cycle = await place.cycle("ada", 1)
         assert (cycle.summary, cycle.epoch, cycle.tries) == ("Here.", 1, 1)

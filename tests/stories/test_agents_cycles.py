@@ -11,7 +11,10 @@ import msgspec
 import pytest
 
 from jackfield.agents import scheduler as cycles
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.context import tokens_of
+from jackfield.agents.cycle_transactions import cycles_of_agent, push_event
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import Call, CallStatus, Delivery
 from jackfield.model.cycle import CycleStatus
@@ -19,12 +22,7 @@ from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings
 from jackfield.settings.agents import AgentSettings
-from jackfield.store import CallFilter
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.call_list import call_page
+from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
 from tests.stories.agents import agents_gateway, eventually, inbox_of, outputs_of
@@ -102,7 +100,7 @@ async def test_the_inbox_is_read_by_weight_people_first_then_results_then_plans_
             ("space_message", "e3", _message("Eve", "human", "said twice")),
         ):
             text = msgspec.json.encode(data).decode()
-            await place.store.write(partial(inbox_tx.push_event, "ada", event_id=event_id, type=kind, data=text))
+            await place.store.write(partial(push_event, "ada", event_id=event_id, type=kind, data=text))
         await place.cycle("ada", 2)
         head, *lines = inbox_of(place.requests[-1]).split("\n")
     assert head.startswith("INBOX (6 events, now=")
@@ -180,7 +178,7 @@ calls = [
         )
         answers = [(name, "And you?") for name in ("ada", "bob", "ada", "bob", "ada")]
         assert said == [*answers, ("jackfield", warning)], "the fifth wakes nobody, and people are told"
-        assert len(await place.store.read(partial(cycle_tx.cycles_of_agent, "bob"))) == 2
+        assert len(await place.store.read(partial(cycles_of_agent, "bob"))) == 2
 
         await place.say("home", "Go on")
         await place.cycle("bob", 4)
@@ -498,15 +496,12 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
         )
 
         async def all_done() -> bool:
-            done = [
-                await gateway.store.read(partial(cycle_tx.cycles_of_agent, f"a{n}", limit=1))
-                for n in range(7, count, 50)
-            ]
+            done = [await gateway.store.read(partial(cycles_of_agent, f"a{n}", limit=1)) for n in range(7, count, 50)]
             return all(one and one[0].status is CycleStatus.DONE for one in done)
 
         await eventually(all_done, within=SETTLED)
         assert gateway.household.awake == frozenset()
-        assert await gateway.store.read(partial(cycle_tx.cycles_of_agent, "a8", limit=1)) == [], "the others slept on"
+        assert await gateway.store.read(partial(cycles_of_agent, "a8", limit=1)) == [], "the others slept on"
 
 
 @requirement("SAFE-waiting-cycles-hold-no-place")

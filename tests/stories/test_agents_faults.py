@@ -9,15 +9,15 @@ import pytest
 
 from jackfield.agents import own_servers
 from jackfield.agents import scheduler as cycles
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_tools import MOST_KEPT
+from jackfield.agents.cycle_transactions import get_consciousness, get_cycle
 from jackfield.agents.inbox_api import MOST_PAYLOAD
 from jackfield.model.agent_state import GoalDraft, PlanDraft
 from jackfield.model.cycle import CycleStatus
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.api import MAX_EXCHANGES
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
 from jackfield.store import scripts
-from jackfield.store import space_moves as space_tx
 from tests.sources.mcp.scene import http_server
 from tests.stories.agents import agents_gateway, eventually, inbox_of, outputs_of, told
 
@@ -63,11 +63,11 @@ async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_names
         await place.trigger("bob")
         cycle = await place.begun("bob")
         assert (await place.client.delete("/api/agents/bob")).status_code == 200
-        over = await place.store.read(partial(cycle_tx.get_cycle, cycle.id))
+        over = await place.store.read(partial(get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
         await eventually(lambda: _asleep(place.gateway.household))
-        assert await place.store.read(partial(cycle_tx.get_consciousness, "bob")) is None
+        assert await place.store.read(partial(get_consciousness, "bob")) is None
 
 
 async def _asleep(household: cycles.AgentScheduler) -> bool:
@@ -264,7 +264,7 @@ async def test_an_agent_that_the_config_no_longer_has_is_not_seen_at_work_for_ev
         await place.say("home", "Hello")
         cycle = await place.begun("ada")
     async with agents_gateway(tmp_path, DONE, "", store=store) as place:
-        over = await place.store.read(partial(cycle_tx.get_cycle, cycle.id))
+        over = await place.store.read(partial(get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The config no longer has the agent.")
         assert await place.store.read(partial(space_tx.presence_in, "home")) == []

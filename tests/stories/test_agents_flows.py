@@ -10,7 +10,7 @@ import pytest
 
 from jackfield.model.call import CallStatus
 from jackfield.model.items import Message, text_of
-from jackfield.store import space_moves as space_tx
+from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.stories.agents import AgentsGateway, agents_gateway, eventually, inbox_of, outputs_of, told
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jackfield.agents import own_servers
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus
-from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.stories.agents import AgentsGateway, agents_gateway, eventually
 from tests.stories.changing_server import __file__ as server_file

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_handlers import HISTORY
 from jackfield.agents.builtin_tools import ENTRIES
 from jackfield.catalog.catalog import Catalog
@@ -16,8 +17,7 @@ from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.principal import Principal
 from jackfield.model.space import Sender
 from jackfield.model.times import iso_time
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
+from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.stories.agents import AgentsGateway, agents_gateway, outputs_of, told
 

@@ -17,11 +17,11 @@ import httpx2
 import pytest
 from msgspec import Raw
 
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply, done
 from jackfield.model.ids import new_id
 from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
 from tests.requirement import requirement
 from tests.stories.killable import KEY, KillableGateway, eventually, killable_gateways
 

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 from msgspec import Raw
 
+from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus, Delivery, FirstReply
 from jackfield.model.ids import new_id
-from jackfield.store import moves as call_tx
 from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement

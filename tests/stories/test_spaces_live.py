@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from jackfield.agents.cycle_transactions import Cycle, abandon, open_cycle
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.ids import new_id
 from jackfield.sdk import Client, SpaceEvent
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import Cycle
+from jackfield.spaces import transactions as space_tx
 from tests.harness.in_process import KEY, make_gateway, serve_on_port
 from tests.requirement import requirement
 from tests.waiting import PATIENCE
@@ -51,9 +50,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         async with aclosing(client.spaces.follow("lobby")) as events:
             assert (await anext(events)).type == "connected"
             await client.spaces.send("lobby", "Hello, Ada")
-            opened = await gateway.store.write(
-                partial(cycle_tx.open_cycle, new_id("run"), agent="ada", owner=gateway.id)
-            )
+            opened = await gateway.store.write(partial(open_cycle, new_id("run"), agent="ada", owner=gateway.id))
             assert opened is not None
             yield Scene(gateway, client, events, opened.cycle)
 
@@ -76,7 +73,7 @@ async def test_an_agent_comes_writes_a_message_and_goes(scene: Scene) -> None:
     second = await scene.next("space.message.streaming")
     assert (second.phase, second.delta, second.text) == ("delta", "morning.", "Good morning.")
     assert (await scene.next("space.message.streaming")).phase == "done"
-    await scene.gateway.store.write(partial(cycle_tx.abandon, scene.cycle, reason="that is all", backoff_ms=60_000))
+    await scene.gateway.store.write(partial(abandon, scene.cycle, reason="that is all", backoff_ms=60_000))
     assert (await scene.next("agent.inactive")).run_id == scene.cycle.id
 
 
@@ -115,7 +112,7 @@ async def test_a_visible_call_is_seen_from_its_first_word_on(scene: Scene) -> No
             {"question": "Book it?"},
         )
     assert (await scene.next("tool.streaming")).partial_args == {"question": "Book it?"}
-    await store.write(partial(cycle_tx.abandon, scene.cycle, reason="the model failed", backoff_ms=60_000))
+    await store.write(partial(abandon, scene.cycle, reason="the model failed", backoff_ms=60_000))
     assert (await scene.next("tool.error")).stream_id == "call_1"
     [_, message] = (await scene.client.spaces.messages("lobby")).messages
     assert message.call is not None

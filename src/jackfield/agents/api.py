@@ -8,6 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from jackfield.agents import run_transactions as run_tx
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import NEWEST, cycles_of_agent
 from jackfield.agents.permissions import agent_in
 from jackfield.agents.records import (
     AgentList,
@@ -31,10 +34,6 @@ from jackfield.model.words import nearest
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces.permissions import agents_of
 from jackfield.spaces.records import Success
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import runs as run_tx
-from jackfield.store.cycle_moves import NEWEST
 
 
 class CyclesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,16 +88,14 @@ async def list_cycles(visit: Request) -> Response:
     wanted = visit.query(CyclesQuery)
     kept = await agent_in(visit)
     before = NEWEST if wanted.cursor is None else int(wanted.cursor)
-    cycles = await visit.gateway.store.read(
-        partial(cycle_tx.cycles_of_agent, kept.id, limit=wanted.limit + 1, before=before)
-    )
+    cycles = await visit.gateway.store.read(partial(cycles_of_agent, kept.id, limit=wanted.limit + 1, before=before))
     shown = cycles[: wanted.limit]
     rest = str(shown[-1].number) if len(cycles) > wanted.limit else None
     return json_response(CyclePage(cycles=[cycle_record(cycle) for cycle in shown], next_cursor=rest))
 
 
 async def _one(visit: Request, kept: KeptAgent) -> OneAgent:
-    last = await visit.gateway.store.read(partial(cycle_tx.cycles_of_agent, kept.id, limit=1))
+    last = await visit.gateway.store.read(partial(cycles_of_agent, kept.id, limit=1))
     return OneAgent(agent=agent_record(kept, last[0] if last else None))
 
 

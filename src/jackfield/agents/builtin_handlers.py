@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_tools import MOST_KEPT
+from jackfield.agents.cycle_transactions import Cycle, event_from
 from jackfield.agents.inbox import line_of
 from jackfield.agents.plans import times_of
 from jackfield.catalog.catalog import Catalog
@@ -24,9 +26,7 @@ from jackfield.model.times import iso_time
 from jackfield.sources.base import InTransaction, Invocation
 from jackfield.sources.builtin import Handler
 from jackfield.spaces import exchanges
-from jackfield.store import mind_moves, space_moves
-from jackfield.store.cycle_moves import Cycle
-from jackfield.store.inboxes import event_from
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import Script
 
 HISTORY = 30
@@ -112,31 +112,31 @@ def space_after(space_id: str | None, name: str, arguments: dict[str, Any], outc
 
 def _enter_space(call: BuiltinCall) -> Outcome:
     space_id = str(call.arguments["spaceId"])
-    member = yield from space_moves.get_member(space_id, call.agent)
-    space = None if member is None else (yield from space_moves.get_space(space_id))
+    member = yield from space_tx.get_member(space_id, call.agent)
+    space = None if member is None else (yield from space_tx.get_space(space_id))
     if space is None:
         return _refused("not_a_member", NOT_A_MEMBER)
-    history = yield from space_moves.messages(space_id, limit=HISTORY)
-    total = yield from space_moves.count_messages(space_id)
-    yield from space_moves.arrive(space_id, agent=call.agent, agent_name=call.step.agent_name, run_id=call.cycle.id)
+    history = yield from space_tx.messages(space_id, limit=HISTORY)
+    total = yield from space_tx.count_messages(space_id)
+    yield from space_tx.arrive(space_id, agent=call.agent, agent_name=call.step.agent_name, run_id=call.cycle.id)
     told = {"success": True, "spaceId": space.id, "spaceName": space.name}
     return done(told | {"history": [_message(message) for message in history], "totalMessages": total})
 
 
 def _leave_space(call: BuiltinCall) -> Outcome:
     if call.space_id is not None:
-        yield from space_moves.leave(call.space_id, run_id=call.cycle.id)
+        yield from space_tx.leave(call.space_id, run_id=call.cycle.id)
     return done({"success": True})
 
 
 def _send_message(call: BuiltinCall) -> Outcome:
     if call.space_id is None:
         return _refused("no_space", NOT_SENT, action="enter_space")
-    member = yield from space_moves.get_member(call.space_id, call.agent)
+    member = yield from space_tx.get_member(call.space_id, call.agent)
     if member is None:
         return _refused("not_a_member", f"MESSAGE NOT SENT. {NOT_A_MEMBER}")
     hops = call.step.hops + 1
-    message = yield from space_moves.post(
+    message = yield from space_tx.post(
         call_message_id(call.call_id),
         space_id=call.space_id,
         sender=Sender(call.agent, call.step.agent_name, "agent"),
@@ -158,7 +158,7 @@ def _stop_exchange(call: BuiltinCall) -> Script[None]:
     """Agents have answered each other long enough: nobody is woken any more, and people are told."""
     assert call.space_id is not None
     text, metadata = exchanges.notice(call.agent, most=call.step.max_exchanges)
-    yield from space_moves.post(
+    yield from space_tx.post(
         f"{call_message_id(call.call_id)}_stop",
         space_id=call.space_id,
         sender=SYSTEM,
@@ -173,11 +173,11 @@ def _read_messages(call: BuiltinCall) -> Outcome:
     space_id = call.arguments.get("spaceId") or call.space_id
     if space_id is None:
         return _refused("no_space", "You are not in any space. Give a spaceId, or call enter_space first.")
-    if (yield from space_moves.get_member(space_id, call.agent)) is None:
+    if (yield from space_tx.get_member(space_id, call.agent)) is None:
         return _refused("not_a_member", NOT_A_MEMBER)
     limit, offset = int(call.arguments.get("limit", 50)), int(call.arguments.get("offset", 0))
-    messages = yield from space_moves.messages_at(space_id, offset=offset, limit=limit)
-    total = yield from space_moves.count_messages(space_id)
+    messages = yield from space_tx.messages_at(space_id, offset=offset, limit=limit)
+    total = yield from space_tx.count_messages(space_id)
     return done({"messages": [_message(message) for message in messages], "total": total})
 
 
@@ -188,40 +188,40 @@ def _skip(call: BuiltinCall) -> Outcome:
 
 def _set_goals(call: BuiltinCall) -> Outcome:
     drafts = [msgspec.convert(goal, GoalDraft) for goal in call.arguments["goals"]]
-    count = len((yield from mind_moves.goals(call.agent)))
+    count = len((yield from agent_tx.goals(call.agent)))
     if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
         return _too_many("goals", count)
-    kept = yield from mind_moves.set_goals(call.agent, drafts)
+    kept = yield from agent_tx.set_goals(call.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("goals", kept)
     return done({"success": True, "count": len(kept), "goals": [goal_fields(goal) for goal in kept]})
 
 
 def _delete_goals(call: BuiltinCall) -> Outcome:
-    return _deleted((yield from mind_moves.delete_goals(call.agent, call.arguments["goalIds"])))
+    return _deleted((yield from agent_tx.delete_goals(call.agent, call.arguments["goalIds"])))
 
 
 def _set_memories(call: BuiltinCall) -> Outcome:
     pairs = [(memory["key"], memory["value"]) for memory in call.arguments["memories"]]
-    known = {memory.key for memory in (yield from mind_moves.memories(call.agent))}
+    known = {memory.key for memory in (yield from agent_tx.memories(call.agent))}
     if len(known.union(key for key, _ in pairs)) > MOST_KEPT:
         return _too_many("memories", len(known))
-    count = yield from mind_moves.set_memories(call.agent, pairs)
+    count = yield from agent_tx.set_memories(call.agent, pairs)
     return done({"success": True, "count": count})
 
 
 def _delete_memories(call: BuiltinCall) -> Outcome:
-    return _deleted((yield from mind_moves.delete_memories(call.agent, call.arguments["keys"])))
+    return _deleted((yield from agent_tx.delete_memories(call.agent, call.arguments["keys"])))
 
 
 def _get_memories(call: BuiltinCall) -> Outcome:
-    found = yield from mind_moves.memories(call.agent, call.arguments.get("keys"))
+    found = yield from agent_tx.memories(call.agent, call.arguments.get("keys"))
     return done({"memories": [memory_fields(memory) for memory in found]})
 
 
 def _set_plans(call: BuiltinCall) -> Outcome:
     now = yield from _now()
-    known = {plan.id: plan for plan in (yield from mind_moves.plans(call.agent))}
+    known = {plan.id: plan for plan in (yield from agent_tx.plans(call.agent))}
     try:
         drafts = [plan_draft(plan, known=known, now=now) for plan in call.arguments["plans"]]
     except BadRequest as fault:
@@ -229,19 +229,19 @@ def _set_plans(call: BuiltinCall) -> Outcome:
     count = sum(plan.status == "active" for plan in known.values())
     if count + sum(draft.id is None for draft in drafts) > MOST_KEPT:
         return _too_many("plans", count)
-    kept = yield from mind_moves.set_plans(call.agent, drafts)
+    kept = yield from agent_tx.set_plans(call.agent, drafts)
     if isinstance(kept, UnknownIds):
         return _unknown("plans", kept)
     return done({"success": True, "count": len(kept), "plans": [plan_fields(plan) for plan in kept]})
 
 
 def _delete_plans(call: BuiltinCall) -> Outcome:
-    return _deleted((yield from mind_moves.delete_plans(call.agent, call.arguments["planIds"])))
+    return _deleted((yield from agent_tx.delete_plans(call.agent, call.arguments["planIds"])))
 
 
 def _get_plans(call: BuiltinCall) -> Outcome:
     wanted = call.arguments.get("status")
-    found = yield from mind_moves.plans(call.agent)
+    found = yield from agent_tx.plans(call.agent)
     return done({"plans": [plan_fields(plan) for plan in found if wanted in (None, plan.status)]})
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_tools import toolbox
 from jackfield.agents.context import (
     MEMBERS_TOLD,
@@ -24,6 +25,15 @@ from jackfield.agents.context import (
     system_prompt,
     with_cycle,
     written,
+)
+from jackfield.agents.cycle_transactions import (
+    Cycle,
+    CycleRecord,
+    Journal,
+    Step,
+    commit,
+    get_consciousness,
+    read_journal,
 )
 from jackfield.agents.inbox import hops_of, inbox_message
 from jackfield.agents.journal import Replay, replayed
@@ -42,12 +52,9 @@ from jackfield.runs.loop import Loop
 from jackfield.runs.outputs import made_whole
 from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.tools import ToolTable
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.live import Live
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import Cycle, CycleRecord, Journal, Step
 
 log = logging.getLogger("jackfield.agents")
 
@@ -93,7 +100,7 @@ async def live_through(rooms: Rooms, persona: Agent, cycle: Cycle, turn: Turn) -
         input_tokens=0 if usage is None else usage.input_tokens,
         output_tokens=0 if usage is None else usage.output_tokens,
     )
-    committed = await rooms.store.write(partial(cycle_tx.commit, cycle, consciousness=written(after), record=record))
+    committed = await rooms.store.write(partial(commit, cycle, consciousness=written(after), record=record))
     if committed is None:
         raise Fenced
     return committed
@@ -188,7 +195,7 @@ async def surroundings(store: Store, agent: str) -> Surroundings:
 
 async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
     """The journal, once every call in it has a slot: what its last owner began is waited for, never begun again."""
-    journal = await rooms.store.read(partial(cycle_tx.read_journal, cycle.id))
+    journal = await rooms.store.read(partial(read_journal, cycle.id))
     if journal is None:
         raise Fenced
     steps = []
@@ -203,7 +210,7 @@ async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
 
 
 async def _kept_mind(store: Store, cycle: Cycle) -> str | None:
-    kept = await store.read(partial(cycle_tx.get_consciousness, cycle.agent))
+    kept = await store.read(partial(get_consciousness, cycle.agent))
     return None if kept is None else kept.data
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.model.items import InputText, Message, ToolImage
 from jackfield.model.times import iso_time
 from jackfield.model.words import counted
 from jackfield.runs.outputs import MOST_IMAGES, Reading, read_result
-from jackfield.store.inboxes import InboxEvent
 
 PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)
 _WEIGHTS = {"tool_result": RESULTS, "cycle_failed": RESULTS, "plan": APPOINTMENTS, "service": APPOINTMENTS}

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import inbox_page, push_event
 from jackfield.agents.permissions import require_may_have_act
 from jackfield.calls.records import Time
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
@@ -17,8 +19,6 @@ from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, encode, json_response
 from jackfield.model.times import iso_time
-from jackfield.store import inboxes as inbox_tx
-from jackfield.store import mind_moves as agent_tx
 
 MOST_PAYLOAD = 256 * 1024
 """Characters of one service's event. A cycle reads all that has arrived at once; a model is told far less of each."""
@@ -76,9 +76,7 @@ async def show_inbox(visit: Request) -> Response:
     if not (visit.principal.is_admin or agent in visit.principal.named("agent")):
         raise Forbidden(f"The inbox of '{agent}' is read with the scope 'agent:{agent}' alone. Use that agent's key.")
     events, rest = await visit.gateway.store.read(
-        partial(
-            inbox_tx.inbox_page, agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0)
-        )
+        partial(inbox_page, agent, status=wanted.status or None, limit=wanted.limit, after=int(wanted.cursor or 0))
     )
     shown = [
         InboxEventRecord(
@@ -107,7 +105,7 @@ async def trigger_agent(visit: Request) -> Response:
     if len(data) > MOST_PAYLOAD:
         said = f"The payload has more than {MOST_PAYLOAD:,} characters as JSON."
         raise BadRequest(f"{said} Send a reference to it instead.", param="payload")
-    await visit.gateway.store.write(partial(inbox_tx.push_event, agent, event_id=event_id, type="service", data=data))
+    await visit.gateway.store.write(partial(push_event, agent, event_id=event_id, type="service", data=data))
     return json_response(Triggered(agent_entity_id=agent, event_id=event_id))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from jackfield.agents.cycle_transactions import Step
 from jackfield.agents.steps import StepMessage, told_in_cycle, whereabouts_after
 from jackfield.model.call import Call
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Item, Usage
-from jackfield.store.cycle_moves import Step
 
 _decode = msgspec.json.Decoder(StepMessage).decode
 

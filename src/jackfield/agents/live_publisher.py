@@ -12,17 +12,17 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
+from jackfield.agents.cycle_transactions import Cycle
 from jackfield.agents.types import Agent
 from jackfield.model.items import McpCall
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events
 from jackfield.runs.step import record_id
 from jackfield.runs.tools import Offered, ToolTable
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.live import Live
 from jackfield.spaces.partial_json import PartialJson
 from jackfield.store import Store
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import Cycle
 
 log = logging.getLogger("jackfield.agents")
 

@@ -16,8 +16,8 @@ from jackfield.errors import Forbidden
 from jackfield.http.request import Request
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.principal import Principal
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.permissions import agents_of
-from jackfield.store import space_moves as space_tx
 
 
 async def agent_in(visit: Request) -> KeptAgent:

@@ -11,15 +11,15 @@ from itertools import islice
 
 import msgspec
 
+from jackfield.agents import transactions as agent_tx
+from jackfield.agents.cycle_transactions import abandon, cycles_of_agent
 from jackfield.agents.own_servers import servers_of
 from jackfield.agents.types import Agent
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.agent_state import KeptAgent
 from jackfield.settings.agents import AgentSettings, check_agent_id
+from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
 
 log = logging.getLogger("jackfield.agents")
 
@@ -68,9 +68,9 @@ class AgentRegistry:
         await self._join(*personas)
         retired = await self._store.write(partial(agent_tx.retire_config_agents, besides=self._configured))
         for agent_id in retired:  # nobody would go on with its cycle, and it would be seen at work for ever
-            for cycle in await self._store.read(partial(cycle_tx.cycles_of_agent, agent_id, limit=1)):
+            for cycle in await self._store.read(partial(cycles_of_agent, agent_id, limit=1)):
                 await self._store.write(
-                    partial(cycle_tx.abandon, cycle, reason="The config no longer has the agent.", backoff_ms=0)
+                    partial(abandon, cycle, reason="The config no longer has the agent.", backoff_ms=0)
                 )
         if retired:
             log.warning("agents that the config no longer has sleep on: %s", ", ".join(retired))

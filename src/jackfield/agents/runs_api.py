@@ -12,10 +12,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from jackfield.agents import run_transactions as run_tx
+from jackfield.agents.cycle_transactions import Journal, Step, read_journal
 from jackfield.agents.inbox_api import InboxEventRecord
+from jackfield.agents.run_transactions import ResponseRun
 from jackfield.calls.events import CallEvent
 from jackfield.calls.permissions import may_see
 from jackfield.calls.records import CallRecord, Time, call_record
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import ResponseNotFound, RunNotFound
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
@@ -26,12 +30,6 @@ from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.times import iso_time
 from jackfield.responses.resource import Resource
 from jackfield.spaces.permissions import agents_of
-from jackfield.store import CallFilter
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import runs as run_tx
-from jackfield.store.call_list import call_page
-from jackfield.store.cycle_moves import Journal, Step
-from jackfield.store.runs import ResponseRun
 from jackfield.store.scripts import RUN_TOPIC
 
 RunKind = Literal["cycle", "response", "calls"]
@@ -280,7 +278,7 @@ async def _look(visit: Request) -> Seen:
 
 
 async def _cycle(visit: Request, run_id: str) -> Seen | None:
-    journal = await visit.gateway.store.read(partial(cycle_tx.read_journal, run_id))
+    journal = await visit.gateway.store.read(partial(read_journal, run_id))
     if journal is None or not (visit.principal.is_admin or journal.cycle.agent in visit.principal.named("agent")):
         return None
     calls = tuple(call for step in journal.steps for call in step.calls)

@@ -13,7 +13,22 @@ from functools import partial
 
 from msgspec import Struct
 
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_runner import ModelGaveUp, Rooms, live_through
+from jackfield.agents.cycle_transactions import (
+    Cycle,
+    CycleStatus,
+    Notice,
+    abandon,
+    agents_to_wake,
+    cycles_of_agent,
+    get_cycle,
+    open_cycle,
+    open_cycles_of,
+    orphaned_cycles,
+    read_journal,
+    take_over,
+)
 from jackfield.agents.inbox import data_of
 from jackfield.agents.plans import next_run
 from jackfield.agents.steps import Fenced
@@ -23,10 +38,7 @@ from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id
 from jackfield.protocol.backoff import backoff
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.cycle_moves import Cycle, CycleStatus, Notice
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC
 
 log = logging.getLogger("jackfield.agents")
@@ -107,15 +119,13 @@ class AgentScheduler:
 
     async def sweep(self) -> None:
         """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
-        for agent in await self._store.read(cycle_tx.agents_to_wake):
+        for agent in await self._store.read(agents_to_wake):
             self._rouse(agent)
-        for cycle in await self._store.read(cycle_tx.orphaned_cycles):
+        for cycle in await self._store.read(orphaned_cycles):
             if cycle.agent not in self._awake and await self._is_known(cycle.agent):
                 await self._take_over(cycle)
         left = [
-            c
-            for c in await self._store.read(partial(cycle_tx.open_cycles_of, self._gateway_id))
-            if c.agent not in self._awake
+            c for c in await self._store.read(partial(open_cycles_of, self._gateway_id)) if c.agent not in self._awake
         ]
         self._left = {cycle.id: self._left.get(cycle.id, _Left()) for cycle in left}
         for cycle in left:
@@ -128,7 +138,7 @@ class AgentScheduler:
         return self._find(agent) is not None or await self._look_up(agent) is not None
 
     async def _take_over(self, cycle: Cycle) -> None:
-        taken = await self._store.write(partial(cycle_tx.take_over, cycle, owner=self._gateway_id))
+        taken = await self._store.write(partial(take_over, cycle, owner=self._gateway_id))
         if taken is None:
             return
         log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
@@ -139,7 +149,7 @@ class AgentScheduler:
         before = self._left[seen.id]
         if time.monotonic() < before.not_before:
             return
-        cycle = await self._store.read(partial(cycle_tx.get_cycle, seen.id))
+        cycle = await self._store.read(partial(get_cycle, seen.id))
         is_left = cycle is not None and cycle.status is CycleStatus.OPEN and cycle.owner == self._gateway_id
         if cycle is not None and is_left and cycle.agent not in self._awake:
             times = before.times + 1
@@ -181,7 +191,7 @@ class AgentScheduler:
                     if not await self._is_known(agent):
                         return
                     opened = await self._store.write(
-                        partial(cycle_tx.open_cycle, new_id("cycle"), agent=agent, owner=self._gateway_id)
+                        partial(open_cycle, new_id("cycle"), agent=agent, owner=self._gateway_id)
                     )
                     if opened is None:
                         return
@@ -248,7 +258,7 @@ class AgentScheduler:
                 text += f"It tries again in {pause_ms // 1000} s; nothing is lost."
                 notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
                 failed = await self._store.write(
-                    partial(cycle_tx.abandon, cycle, reason=reason, backoff_ms=pause_ms, notices=notices)
+                    partial(abandon, cycle, reason=reason, backoff_ms=pause_ms, notices=notices)
                 )
                 break
             except Unavailable as fault:
@@ -260,9 +270,7 @@ class AgentScheduler:
     async def _failures_before(self, cycle: Cycle) -> int:
         """How many cycles in a row, right before this one, were given up."""
         count = 0
-        for past in await self._store.read(
-            partial(cycle_tx.cycles_of_agent, cycle.agent, before=cycle.number, limit=10)
-        ):
+        for past in await self._store.read(partial(cycles_of_agent, cycle.agent, before=cycle.number, limit=10)):
             if past.status is not CycleStatus.FAILED:
                 break
             count += 1
@@ -270,7 +278,7 @@ class AgentScheduler:
 
     async def _spaces_asked_in(self, cycle: Cycle) -> list[str]:
         """Where the cycle's events came from, else wherever the agent is."""
-        journal = await self._store.read(partial(cycle_tx.read_journal, cycle.id))
+        journal = await self._store.read(partial(read_journal, cycle.id))
         events = () if journal is None else journal.events
         asked = {str(data_of(event)["spaceId"]) for event in events if event.type == "space_message"}
         return sorted(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_draft, plan_fields
 from jackfield.agents.builtin_tools import LONGEST_VALUE
 from jackfield.agents.builtin_tools import MOST_KEPT as MOST
@@ -20,7 +21,6 @@ from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
-from jackfield.store import mind_moves as agent_tx
 
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]

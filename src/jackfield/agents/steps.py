@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from jackfield.agents.builtin_handlers import StepContext, space_after
 from jackfield.agents.builtin_tools import is_builtin
+from jackfield.agents.cycle_transactions import Cycle, StepCall, take_step
 from jackfield.agents.live_publisher import LivePublisher
 from jackfield.agents.turns import Turn
 from jackfield.agents.types import Agent
@@ -29,8 +30,6 @@ from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
 from jackfield.runs.tools import Offered
 from jackfield.sources.base import InTransaction
 from jackfield.store import Store
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store.cycle_moves import Cycle, StepCall
 from jackfield.store.scripts import Script
 
 ENDS_THE_CYCLE = "skip"
@@ -101,7 +100,7 @@ class StepTaker:
         message = StepMessage((*speech.said, *map(model_call, speech.calls)), speech.usage)
         written = await self._store.write(
             partial(
-                cycle_tx.take_step,
+                take_step,
                 self._cycle,
                 n=self.next_step,
                 message=msgspec.json.encode(message).decode(),

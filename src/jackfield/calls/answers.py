@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 
 from jackfield.calls import events
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, now_ms, still_there
 from jackfield.calls.messages import changed, rejected, submitted_error
 from jackfield.calls.permissions import in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import servers_of
+from jackfield.calls.transactions import Moved, Report
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import SOMEBODYS
 from jackfield.errors import (
@@ -34,8 +36,7 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
 from jackfield.protocol.schemas import summarize
 from jackfield.sources.base import Progress
-from jackfield.store import Moved, Report, Store
-from jackfield.store import moves as call_tx
+from jackfield.store import Store
 
 PROGRESS_FACTOR = 10
 """Progress may stretch a wait to this many times the tool's timeout."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import outcome_of
 from jackfield.calls.api import answer_schema, one_call
 from jackfield.calls.callbacks import Purpose
@@ -19,7 +20,6 @@ from jackfield.http.response import Response, json_response
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.times import iso_time
 from jackfield.sources.base import Progress
-from jackfield.store import moves as call_tx
 
 
 class ResultBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

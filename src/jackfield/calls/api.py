@@ -12,11 +12,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.callbacks import Purpose
 from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
 from jackfield.calls.permissions import may_allow, may_answer, may_see
 from jackfield.calls.questions import is_question
 from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
+from jackfield.calls.rows import CallFilter, call_page, result_page
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
 from jackfield.http.request import Name, Request
@@ -27,10 +29,6 @@ from jackfield.model.call import Call, CallStatus
 from jackfield.model.large_result import SMALLEST_PAGE
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER, JsonSchema
-from jackfield.store import CallFilter
-from jackfield.store import moves as call_tx
-from jackfield.store.call_list import call_page
-from jackfield.store.large_results import result_page
 
 _MEANINGS = {status.value: (status,) for status in CallStatus} | {
     "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from jackfield.calls import events
+from jackfield.calls import operation_transactions as operation_tx
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, question_closed, timed_out
@@ -32,8 +34,6 @@ from jackfield.model.trace_context import via
 from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, InTransaction, Invocation, LogNote, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
-from jackfield.store import operations as operation_tx
 
 log = logging.getLogger("jackfield.calls")
 

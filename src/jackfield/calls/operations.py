@@ -18,8 +18,11 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.calls import events
+from jackfield.calls import operation_transactions as operation_tx
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, now_ms
 from jackfield.calls.messages import changed, interrupted
+from jackfield.calls.operation_transactions import Operation
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Catalog, Entry
@@ -31,9 +34,6 @@ from jackfield.protocol.backoff import backoff
 from jackfield.sources.base import Begun, Invocation, Look, Progress
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
-from jackfield.store import operations as operation_tx
-from jackfield.store.operations import Operation
 
 log = logging.getLogger("jackfield.calls")
 

@@ -14,11 +14,15 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.calls import events
+from jackfield.calls import operation_transactions as operation_tx
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.executor import Executor, now_ms
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over
+from jackfield.calls.rows import whole_result
 from jackfield.calls.running import Running
+from jackfield.calls.transactions import Moved, Started
 from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
@@ -34,11 +38,8 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import BUILTIN, CALLER
 from jackfield.model.trace_context import via
 from jackfield.sources.base import InTransaction, Invocation
-from jackfield.store import Moved, Started, Store
-from jackfield.store import moves as call_tx
-from jackfield.store import operations as operation_tx
-from jackfield.store import space_moves as space_tx
-from jackfield.store.large_results import whole_result
+from jackfield.spaces import transactions as space_tx
+from jackfield.store import Store
 
 MAX_DEPTH = 16
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.messages import question_closed
 from jackfield.calls.running import ANSWER_SECONDS, Running
 from jackfield.catalog.checking import Checking
@@ -22,7 +23,6 @@ from jackfield.model.ids import new_id
 from jackfield.protocol.schemas import RESULT, summarize
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
 
 QUESTION = "elicitation"
 """The source, and the tool, that a question's record names. No source of the config may be called so."""

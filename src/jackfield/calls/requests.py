@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.calls.tool_servers import offer_topic
+from jackfield.calls.transactions import Claim
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
 from jackfield.sources.base import Elicit
-from jackfield.store.moves import Claim
 
 
 class CallRequest(Struct, frozen=True, kw_only=True):

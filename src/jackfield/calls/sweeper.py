@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from jackfield.calls import events
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.executor import Executor, now_ms
 from jackfield.calls.messages import expired, timed_out
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.tool_servers import ToolServers
+from jackfield.calls.transactions import Moved
 from jackfield.model.call import Call
-from jackfield.store import Moved, Store
+from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import moves as call_tx
 from jackfield.store.scripts import Script
 
 log = logging.getLogger("jackfield.calls")

@@ -15,11 +15,11 @@ from functools import partial
 
 from msgspec import Struct
 
+from jackfield.calls import transactions as call_tx
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.calls")
 

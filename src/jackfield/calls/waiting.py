@@ -12,11 +12,12 @@ from functools import partial
 
 from msgspec import Struct
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.messages import timed_out
+from jackfield.calls.transactions import Moved, Started
 from jackfield.errors import CallNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Pending
-from jackfield.store import Moved, Started, Store
-from jackfield.store import moves as call_tx
+from jackfield.store import Store
 
 EARLY_SECONDS = 0.02
 """A flip that came a moment too early by the database's clock is tried again after this."""

@@ -13,15 +13,15 @@ from typing import TypeVar
 
 from msgspec import Raw, Struct
 
+from jackfield.catalog import transactions as pin_tx
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
+from jackfield.catalog.transactions import PINS_TOPIC, Pin, ToolName
 from jackfield.errors import Conflict, NotFound
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import Store
-from jackfield.store import pins as pin_tx
-from jackfield.store.pins import PINS_TOPIC, Pin, ToolName
 from jackfield.store.scripts import Script
 
 log = logging.getLogger("jackfield")

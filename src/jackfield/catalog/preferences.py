@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.names import Identity
+from jackfield.catalog.transactions import Preference
 from jackfield.errors import Unavailable
-from jackfield.store.preferences import Preference
 
 REQUIRE, SKIP = "require", "skip"
 EVERYWHERE = ""

@@ -17,6 +17,7 @@ from jackfield.calls.records import Time
 from jackfield.catalog.api import Scenario, ToolEntry
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin
+from jackfield.catalog.transactions import delete_preference, put_preference
 from jackfield.errors import BadRequest, Forbidden, NotFound, ToolNotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
@@ -26,7 +27,6 @@ from jackfield.model.times import iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES
 from jackfield.sources.supervisor import SourceStatus
-from jackfield.store import preferences as preference_tx
 
 REFRESH_WITHIN = 10.0
 """Seconds that a refresh waits for slow sources; they are taken when they answer."""
@@ -192,7 +192,7 @@ async def set_enabled(visit: Request) -> Response:
     body = await _enabled.read(visit)
     meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
     entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
-    await visit.gateway.store.write(partial(preference_tx.put_preference, **meant.row(entry), enabled=body.enabled))
+    await visit.gateway.store.write(partial(put_preference, **meant.row(entry), enabled=body.enabled))
     return await _changed(visit, entry, meant)
 
 
@@ -202,7 +202,7 @@ async def set_approval(visit: Request) -> Response:
     meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
     entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
     await visit.gateway.store.write(
-        partial(preference_tx.put_preference, **meant.row(entry), approval=body.approval_override or None)
+        partial(put_preference, **meant.row(entry), approval=body.approval_override or None)
     )
     return await _changed(visit, entry, meant)
 
@@ -217,12 +217,12 @@ async def reset_preference(visit: Request) -> Response:
     entry = find_tool(visit, meant.whose, wanted.scenario, wanted.tool_name)
     store = visit.gateway.store
     if not visit.principal.may(Scope.ANSWER):
-        await store.write(partial(preference_tx.put_preference, **meant.row(entry), enabled=None))
+        await store.write(partial(put_preference, **meant.row(entry), enabled=None))
         return await _changed(visit, entry, meant)
-    await store.write(partial(preference_tx.delete_preference, **meant.row(entry)))
+    await store.write(partial(delete_preference, **meant.row(entry)))
     if meant.by_admin and not meant.for_everybody:
         own = msgspec.structs.replace(meant, by_admin=False)
-        await store.write(partial(preference_tx.delete_preference, **own.row(entry)))
+        await store.write(partial(delete_preference, **own.row(entry)))
     return await _changed(visit, entry, meant)
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from jackfield.agents.builtin_handlers import AgentTools
 from jackfield.agents.registry import AgentRegistry
+from jackfield.agents.transactions import AGENTS_TOPIC
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import Callbacks
 from jackfield.calls.cluster import RemoteCalls
@@ -30,6 +31,7 @@ from jackfield.calls.tool_servers import ToolServers, offer_topic
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.catalog.transactions import PREFERENCES_TOPIC, all_preferences
 from jackfield.errors import Unavailable
 from jackfield.gateway.building import (
     SPEAK_SO,
@@ -46,6 +48,7 @@ from jackfield.gateway.building import (
     public_settings,
     sessions_of,
 )
+from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.llm.models import answer_to
@@ -58,15 +61,10 @@ from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.stored import StoredTools
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
+from jackfield.sources.transactions import TOOLS_TOPIC
 from jackfield.spaces.service import SpaceService
 from jackfield.store import gateways as gateway_tx
-from jackfield.store import kept_tools as tool_tx
 from jackfield.store import naming, open_store
-from jackfield.store import preferences as preference_tx
-from jackfield.store.kept_tools import TOOLS_TOPIC
-from jackfield.store.mind_moves import AGENTS_TOPIC
-from jackfield.store.preferences import PREFERENCES_TOPIC
-from jackfield.store.pruning import prune
 from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger("jackfield")
@@ -200,9 +198,9 @@ class Gateway:
         await self.reload_preferences()
         await self.pinning.catch_up()
         self.callbacks = Callbacks(
-            await self.store.write(partial(tool_tx.shared_value, "callback_key", otherwise=secrets.token_hex(32)))
+            await self.store.write(partial(gateway_tx.shared_value, "callback_key", otherwise=secrets.token_hex(32)))
         )
-        self.house = await self.store.write(partial(tool_tx.shared_value, "house", otherwise=new_id("house")))
+        self.house = await self.store.write(partial(gateway_tx.shared_value, "house", otherwise=new_id("house")))
         for source in (*self._sources, *self._services.sources):
             await self.panel.add(source)
         await self._services.look()
@@ -328,7 +326,7 @@ class Gateway:
         """
         async with self._reading_preferences:
             try:
-                self.preferences.load(await self.store.read(preference_tx.all_preferences))
+                self.preferences.load(await self.store.read(all_preferences))
             except Exception:
                 self.preferences.forget()
                 raise

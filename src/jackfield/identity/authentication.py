@@ -18,10 +18,11 @@ from jackfield.errors import BadRequest, Forbidden, RateLimited, Unauthenticated
 from jackfield.http.permissions import Permission
 from jackfield.http.request import Request
 from jackfield.http.routing import Route, SocketRoute
+from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
+from jackfield.identity.transactions import Login
 from jackfield.model.principal import Principal
-from jackfield.store import Login, Store
-from jackfield.store import logins as login_tx
+from jackfield.store import Store
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _KEY_HEADERS = (b"x-api-key", b"x-secret-key")

@@ -1,6 +1,6 @@
 """A result that is too large to travel with its call: what is told in its place, and how it is read by pages.
 
-Pure. Above: `store/moves.py`, which keeps the whole apart when it settles a call, and the door that gives pages.
+Pure. Above: `calls/transactions.py`, which keeps the whole apart when it settles a call, and the door that gives pages.
 Sizes and offsets are bytes of the result's JSON text in UTF-8, the same text that the digest is of.
 """
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec import UNSET, Struct
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
@@ -22,7 +23,6 @@ from jackfield.runs import events
 from jackfield.runs.outputs import made_whole, told_by_now
 from jackfield.runs.step import mcp_item_id, record_id
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
 
 SPARE_SECONDS = 30.0
 """Beyond the call's own deadline, which its executor keeps."""

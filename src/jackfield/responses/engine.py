@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -34,7 +35,6 @@ from jackfield.runs.running import CallRunner
 from jackfield.runs.servers import RequestServers
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.agents")
 

@@ -1,6 +1,6 @@
 """Streams read back from the store, and the end of a response whose gateway died while it was making it.
 
-Above: the desk. Below: `store/responses.py`. What a background response had said by then stays; its stream goes on
+Above: the desk. Below: `transactions.py`. What a background response had said by then stays; its stream goes on
 where it stopped, with the failure.
 """
 
@@ -11,15 +11,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jackfield.model.items import Item
+from jackfield.responses import transactions as response_tx
 from jackfield.responses.resource import decode_resource
 from jackfield.responses.run import INTERRUPTED
 from jackfield.responses.storage import chunk_of, settle
+from jackfield.responses.transactions import KeptResponse
 from jackfield.responses.wire import Frame
 from jackfield.responses.writer import EventWriter, Told
 from jackfield.runs.events import Ended
 from jackfield.store import Store
-from jackfield.store import responses as response_tx
-from jackfield.store.responses import KeptResponse
 
 ITEM_DONE = "response.output_item.done"
 

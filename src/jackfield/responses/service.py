@@ -1,6 +1,6 @@
 """Every response this gateway knows: those it makes now, and all that are kept. Who may see which.
 
-Above: the doors. Below: `making.py` for what is live, `store/responses.py` for the rest. A response that a dead gateway
+Above: the doors. Below: `making.py` for what is live, `transactions.py` for the rest. A response that a dead gateway
 was making is found by whoever reads it next, and ends there as failed, `interrupted`.
 """
 
@@ -19,6 +19,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.items import Item, ToolSearchOutput, decode_items
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
+from jackfield.responses import transactions as response_tx
 from jackfield.responses.compaction import opened
 from jackfield.responses.orphans import end_orphan, events_after
 from jackfield.responses.outstanding import check_answers, resolve_references, unknown_references
@@ -26,11 +27,10 @@ from jackfield.responses.resource import Resource, decode_resource, new_resource
 from jackfield.responses.run import Engine, RunningResponse, is_whole
 from jackfield.responses.storage import Owner, RowWriter, UnstoredWriter
 from jackfield.responses.tools import loaded_tools
+from jackfield.responses.transactions import KeptResponse, stop_topic
 from jackfield.responses.wire import TERMINAL
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
-from jackfield.store import responses as response_tx
-from jackfield.store.responses import KeptResponse, stop_topic
 
 STOPS_WITHIN = 5.0
 """Seconds that a cancel waits for the response to have ended."""

@@ -1,6 +1,6 @@
 """How a response gets onto disk: its row when it begins, the stream of one in the background as it grows, its end.
 
-Above: one response being made. Below: `store/responses.py`. Nobody waits for the disk while tokens come; the end waits
+Above: one response being made. Below: `transactions.py`. Nobody waits for the disk while tokens come; the end waits
 for all of it.
 """
 
@@ -18,11 +18,11 @@ from jackfield.errors import Unavailable
 from jackfield.http.response import encode
 from jackfield.model.items import Item, encode_items
 from jackfield.model.response_request import CreateResponse
+from jackfield.responses import transactions as response_tx
 from jackfield.responses.resource import Resource
+from jackfield.responses.transactions import EventChunk, KeptResponse
 from jackfield.responses.wire import Frame
 from jackfield.store import Store
-from jackfield.store import responses as response_tx
-from jackfield.store.responses import EventChunk, KeptResponse
 
 log = logging.getLogger(__name__)
 

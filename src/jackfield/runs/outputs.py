@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.calls.messages import waiting
+from jackfield.calls.rows import whole_result
 from jackfield.calls.waiting import slot_of
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import expand
@@ -18,7 +19,6 @@ from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError
 from jackfield.model.large_result import Notice, may_be_notice
 from jackfield.model.words import counted
 from jackfield.store import Store
-from jackfield.store.large_results import whole_result
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What providers take. Any other type would have the whole request refused."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents.types import Agent
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -36,7 +37,6 @@ from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.agents import AgentSettings
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
 
 log = logging.getLogger("jackfield.sessions")
 

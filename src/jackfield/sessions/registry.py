@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.errors import (
     BadRequest,
@@ -29,6 +30,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.words import counted, nearest
 from jackfield.sessions import events
+from jackfield.sessions import transactions as session_tx
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
 from jackfield.sessions.caller_tools import CallerTools, Declared
 from jackfield.sessions.presence import Presence
@@ -37,8 +39,6 @@ from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
 from jackfield.sessions.terms import Terms
-from jackfield.store import moves as call_tx
-from jackfield.store import sessions as session_tx
 
 log = logging.getLogger("jackfield.sessions")
 

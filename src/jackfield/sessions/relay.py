@@ -15,18 +15,18 @@ from typing import Any
 
 from msgspec import Raw
 
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.messages import timed_out
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest
+from jackfield.calls.rows import whole_result
 from jackfield.errors import CallNotFound, Conflict, Expired, Forbidden, Refused, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.principal import Principal
 from jackfield.sessions import events
 from jackfield.sessions.session import OpenRequest, Session
 from jackfield.store import Store
-from jackfield.store import moves as call_tx
-from jackfield.store.large_results import whole_result
 
 log = logging.getLogger("jackfield.sessions")
 

@@ -20,12 +20,12 @@ from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolN
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
+from jackfield.sources import transactions as tool_tx
 from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
 from jackfield.sources.http import HttpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
-from jackfield.store import kept_tools as tool_tx
 
 log = logging.getLogger("jackfield")
 

@@ -18,6 +18,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces import exchanges
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.permissions import agents_of, kind_of, no_such_space, space_in, speaker, voice
 from jackfield.spaces.records import (
     MemberBody,
@@ -40,7 +41,6 @@ from jackfield.spaces.records import (
     read_record,
     space_record,
 )
-from jackfield.store import space_moves as space_tx
 
 _space = BodyReader(SpaceBody)
 _change = BodyReader(SpaceChange)

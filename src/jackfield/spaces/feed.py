@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.space import LIVE_TOPIC, SPACE_TOPIC, SpaceEvent
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.drafts import Flight
 from jackfield.spaces.frames import Passing, durable, passing
 from jackfield.spaces.live import Live
 from jackfield.spaces.subscription import Subscription
-from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 log = logging.getLogger(__name__)

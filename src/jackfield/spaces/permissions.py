@@ -11,8 +11,7 @@ from jackfield.errors import Forbidden, SpaceNotFound
 from jackfield.http.request import Request
 from jackfield.model.principal import Principal
 from jackfield.model.space import EntityKind, Sender, Space
-from jackfield.store import mind_moves as agent_tx
-from jackfield.store import space_moves as space_tx
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.base import Store
 
 
@@ -57,7 +56,7 @@ async def speaker(visit: Request, space: Space, *, entity: str | None) -> Sender
 
 async def kind_of(store: Store, entity: str) -> EntityKind:
     """Known agents are agents; anybody else is a person."""
-    return "person" if await store.read(partial(agent_tx.get_agent, entity)) is None else "agent"
+    return await store.read(partial(space_tx.kind_of, entity))
 
 
 def voice(principal: Principal, entity: str | None) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Literal
 
 from jackfield.model.space import LiveStream
+from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.drafts import Flight
-from jackfield.store import space_moves as space_tx
 from jackfield.store.base import Store
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,6 @@ May import: model, errors. Never: anything that decides what should happen.
 """
 
 from jackfield.store.base import Store
-from jackfield.store.call_list import CallFilter, Page
-from jackfield.store.logins import Login
-from jackfield.store.moves import Moved, Report, Started
 from jackfield.store.opening import naming, open_store
 
-__all__ = ["CallFilter", "Login", "Moved", "Page", "Report", "Started", "Store", "naming", "open_store"]
+__all__ = ["Store", "naming", "open_store"]

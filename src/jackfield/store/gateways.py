@@ -1,4 +1,4 @@
-"""Heartbeats of the gateways that share a database."""
+"""Heartbeats of the gateways that share a database, and values that they have in common."""
 
 from jackfield.store.scripts import Script, one
 
@@ -30,3 +30,10 @@ def bury_late(*, besides: str = "") -> Script[list[str]]:
     """Declare those gateways dead that have not beaten in time, except the one that asks; which they are."""
     rows = yield "bury_late_gateways", {"besides": besides}
     return [str(row["id"]) for row in rows]
+
+
+def shared_value(name: str, *, otherwise: str) -> Script[str]:
+    """The value that all gateways of this database have in common; `otherwise` if there is none yet."""
+    yield "put_shared_value", {"name": name, "value": otherwise}
+    rows = yield "get_shared_value", {"name": name}
+    return str(rows[0]["value"])

@@ -10,14 +10,8 @@ from importlib import resources
 
 from msgspec import Struct
 
-STATEMENT_FILES = tuple(
-    ("jackfield.store", f"sql/{name}.sql")
-    for name in (
-        *("store", "calls", "catalog", "sources", "agents", "responses"),
-        *("runs", "spaces", "sessions", "identity"),
-    )
-)
-"""The packages with named statements, and the files that they are in."""
+PACKAGES = ("store", "calls", "catalog", "sources", "agents", "responses", "spaces", "sessions", "identity")
+"""Those with named statements, each in its `queries.sql`."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -41,7 +35,7 @@ class Migration(Struct, frozen=True):
 
 def load_statements(words: Mapping[str, str], placeholder: str) -> dict[str, Statement]:
     """Every named statement, with `words` replaced and parameters as `placeholder` (`?` or `$`)."""
-    text = "\n".join(_text(package, name) for package, name in STATEMENT_FILES)
+    text = "\n".join(_queries(package) for package in PACKAGES)
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: make_statement(name, _spell(body, words), placeholder) for name, body in pairs}
@@ -66,10 +60,10 @@ def make_statement(name: str, sql: str, placeholder: str) -> Statement:
 
 def load_migrations(words: Mapping[str, str]) -> list[Migration]:
     """The numbered files in order."""
-    names = sorted(
-        f.name for f in (resources.files("jackfield.store") / "sql").iterdir() if re.match(r"\d{4}_.*\.sql$", f.name)
-    )
-    return [Migration(int(name[:4]), name, _spell(_text("jackfield.store", f"sql/{name}"), words)) for name in names]
+    folder = resources.files("jackfield.store") / "migrations"
+    names = sorted(file.name for file in folder.iterdir() if re.match(r"\d{4}_.*\.sql$", file.name))
+    texts = [_spell((folder / name).read_text(encoding="utf-8"), words) for name in names]
+    return [Migration(int(name[:4]), name, text) for name, text in zip(names, texts, strict=True)]
 
 
 def _spell(sql: str, words: Mapping[str, str]) -> str:
@@ -78,5 +72,5 @@ def _spell(sql: str, words: Mapping[str, str]) -> str:
     return sql
 
 
-def _text(package: str, name: str) -> str:
-    return (resources.files(package) / name).read_text(encoding="utf-8")
+def _queries(package: str) -> str:
+    return (resources.files(f"jackfield.{package}") / "queries.sql").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.calls.transactions import calls_in
 from jackfield.model.call import Call
-from jackfield.store.moves import calls_in
 from jackfield.store.scripts import Row, Script, json_list, one
 
 OFFERED_TO = "operation"

@@ -2,7 +2,7 @@
 
 Zero rows always means that somebody else was first. A call that is shown in a space is shown in the transaction that
 moves it; one that is not costs nothing more. Every transition publishes the call's id.
-Above: `calls/`; `cycle_moves.py` for the transitions of cycles. Below: `space_moves.py`, `scripts.py`, `rows.py`.
+Above: all that makes and settles calls. Below: the transactions of spaces, `rows.py`.
 """
 
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from jackfield.calls.rows import call_from, identity_values, inbox_data, outcome_values
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
 from jackfield.model.large_result import LargeResult, is_large, set_aside
-from jackfield.store import space_moves
-from jackfield.store.rows import call_from, identity_values, inbox_data, outcome_values
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, InsertScript, Script, json_list, one, wake
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
@@ -69,7 +69,7 @@ def start_call(call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes
         yield wake(wakes)
     started = call_from(rows[0])
     if started.shown:
-        yield from space_moves.show_call(started, status=space_moves.status_shown(started))
+        yield from space_tx.show_call(started, status=space_tx.status_shown(started))
     return Started(started, fresh=True)
 
 
@@ -131,8 +131,8 @@ class SettledCall(InsertScript[Call]):
         yield from keep_large(large)
         settled = self._settled(outcome, rows[0]["finished_at"])
         if settled.shown:
-            yield from space_moves.show_call(settled, status="running")
-            yield from space_moves.show_outcome(settled)
+            yield from space_tx.show_call(settled, status="running")
+            yield from space_tx.show_outcome(settled)
         return settled
 
     def row(self) -> tuple[object, ...] | None:
@@ -245,7 +245,7 @@ def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: 
     if call.delivery is Delivery.INBOX and call.agent is not None:
         yield from tell_inbox(call)
     if call.shown:
-        yield from space_moves.show_outcome(call)
+        yield from space_tx.show_outcome(call)
     return Moved(call, moved=True)
 
 
@@ -292,7 +292,7 @@ def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
     """Published, and shown in the call's space."""
     moved = yield from _published_move(statement, call_id, **values)
     if moved.moved and moved.call is not None and moved.call.shown:
-        yield from space_moves.show_call(moved.call, status=space_moves.status_shown(moved.call))
+        yield from space_tx.show_call(moved.call, status=space_tx.status_shown(moved.call))
     return moved
 
 

@@ -1,23 +1,73 @@
-"""Every durable transition of an agent's cycle, as scripts: the pending-call protocol, T1 in a cycle and T7 to T10.
+"""Inboxes and cycles of agents, as scripts: the pending-call protocol, T1 in a cycle and T7 to T10.
 
-None says that somebody else was first, and that nothing was written. Whoever holds a `Cycle` holds its epoch; once
-another has taken the cycle over, that epoch moves nothing. Above: `agents/`. Below: `moves.py`, `space_moves.py`.
+An inbox is durable and ordered, each event once by its id; results of calls arrive by settling them, in the same
+transaction. None says that somebody else was first, and that nothing was written. Whoever holds a `Cycle` holds its
+epoch; once another has taken the cycle over, that epoch moves nothing.
+Below: the transactions of calls and spaces.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
+from jackfield.calls import transactions as call_tx
+from jackfield.calls.rows import call_from, identity_values, outcome_values
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.space import SYSTEM
-from jackfield.store import moves, space_moves
-from jackfield.store.inboxes import InboxEvent, event_from
-from jackfield.store.rows import call_from, identity_values, outcome_values
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, json_list, one, wake
+
+
+class InboxEvent(Struct, frozen=True, kw_only=True):
+    """Something that an agent should know when it wakes."""
+
+    seq: int
+    event_id: str
+    agent: str
+    type: str
+    """`tool_result`, `cycle_failed`, `space_message`, `plan` or `service`."""
+    status: str
+    """`pending`, `processing` or `processed`."""
+    data: Raw
+    created_at: int
+
+
+def push_event(agent: str, *, event_id: str, type: str, data: str) -> Script[bool]:  # noqa: A002 - the column
+    """Put an event into an inbox. False: it was there already, and stays as it was."""
+    row = yield from one("push_event", agent=agent, event_id=event_id, type=type, data=data)
+    yield wake(INBOX_TOPIC + agent)
+    return row is not None
+
+
+def inbox_page(
+    agent: str, *, status: str | None = None, limit: int = 100, after: int = 0
+) -> Script[tuple[list[InboxEvent], int | None]]:
+    """Events in the order they came, and where the next page begins."""
+    values: dict[str, Any] = {"agent": agent, "after": after, "limit": limit + 1}
+    if status is None:
+        rows = yield "inbox_page", values
+    else:
+        rows = yield "inbox_page_with_status", values | {"status": status}
+    events = [event_from(row) for row in rows[:limit]]
+    return events, events[-1].seq if len(rows) > limit else None
+
+
+def event_from(row: Row) -> InboxEvent:
+    """The event that a row of `inbox` holds."""
+    return InboxEvent(
+        seq=row["seq"],
+        event_id=row["event_id"],
+        agent=row["agent"],
+        type=row["type"],
+        status=row["status"],
+        data=Raw(row["data"].encode()),
+        created_at=row["created_at"],
+    )
+
 
 __all__ = ["Cycle", "CycleStatus"]
 
@@ -94,7 +144,7 @@ def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None
     events = sorted(map(event_from, claimed), key=lambda event: event.seq)
     rows = yield "keep_consumed", ids | {"consumed": _json([event.event_id for event in events])}
     for space_id in _spaces_told_of(events):
-        yield from space_moves.arrive(space_id, agent=agent, run_id=cycle_id)
+        yield from space_tx.arrive(space_id, agent=agent, run_id=cycle_id)
     return Opened(cycle_from(rows[0]), tuple(events))
 
 
@@ -115,13 +165,13 @@ def take_step(
         return None
     spaces = _spaces_of(calls)
     if spaces:
-        yield from space_moves.hold_spaces(cycle.id, spaces)
+        yield from space_tx.hold_spaces(cycle.id, spaces)
     yield "insert_step", {"cycle_id": cycle.id, "n": n, "message": message}
     written = []
     for idx, asked in enumerate(calls):
         call = replace(asked.call, agent=cycle.agent, cycle_id=cycle.id, step=n, idx=idx)
         written.append((yield from _insert(call, asked.builtin, large_result)))
-    yield from space_moves.drop_unshown(cycle)
+    yield from space_tx.drop_unshown(cycle)
     yield wake(RUN_TOPIC + cycle.id)
     return tuple(written)
 
@@ -143,22 +193,22 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     if builtin is None:
         return (yield from _begin(call))
     outcome = yield from builtin()
-    told, large = moves.stored_outcome(outcome, call.id, large_result)
+    told, large = call_tx.stored_outcome(outcome, call.id, large_result)
     place = {"cycle_id": call.cycle_id, "step": call.step, "idx": call.idx}
-    values = identity_values(call) | outcome_values(told) | place | {"status": moves.final_status(told).value}
+    values = identity_values(call) | outcome_values(told) | place | {"status": call_tx.final_status(told).value}
     rows = yield "insert_builtin_call", values
-    yield from moves.keep_large(large)
+    yield from call_tx.keep_large(large)
     written = call_from(rows[0])
     if call.shown:  # its model had begun to write it, and it was refused
-        yield from space_moves.show_outcome(replace(written, shown=call.shown))
+        yield from space_tx.show_outcome(replace(written, shown=call.shown))
     return written
 
 
 def _begin(call: Call) -> Script[Call]:
-    rows = yield "insert_call", moves.insert_values(call, age_ms=0)
+    rows = yield "insert_call", call_tx.insert_values(call, age_ms=0)
     begun = call_from(rows[0])
     if begun.shown:
-        yield from space_moves.show_call(begun, status=space_moves.status_shown(begun))
+        yield from space_tx.show_call(begun, status=space_tx.status_shown(begun))
     return begun
 
 
@@ -168,7 +218,7 @@ def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
     rows = yield "take_over_cycle", {"cycle_id": cycle.id, "seen": cycle.epoch, "owner": owner}
     if not rows:
         return None
-    yield from space_moves.drop_unshown(cycle)
+    yield from space_tx.drop_unshown(cycle)
     return cycle_from(rows[0])
 
 
@@ -179,7 +229,7 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[C
     rows = yield "commit_cycle", fence | msgspec.structs.asdict(record)
     if not rows:
         return None
-    yield from space_moves.hold_spaces(cycle.id)
+    yield from space_tx.hold_spaces(cycle.id)
     yield "put_consciousness", {"agent": cycle.agent, "data": consciousness}
     yield "process_events", {"cycle_id": cycle.id}
     yield from _end_in_spaces(cycle)
@@ -208,12 +258,12 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Not
     # One moment for all of them, so that one cycle finds them all.
     not_before = rows[0]["finished_at"] + backoff_ms
     yield "hold_calls_of_cycle", of_cycle
-    yield from space_moves.hold_spaces(cycle.id, [notice.space_id for notice in notices])
+    yield from space_tx.hold_spaces(cycle.id, [notice.space_id for notice in notices])
     yield "flip_calls_of_cycle", of_cycle
     yield "decide_calls_of_cycle", of_cycle
     given = yield "give_outcomes_of_cycle", of_cycle
     for call in sorted(map(call_from, given), key=lambda call: (call.step, call.idx)):
-        yield from moves.tell_inbox(call, not_before=not_before)
+        yield from call_tx.tell_inbox(call, not_before=not_before)
     yield "give_events_back", of_cycle | {"not_before": not_before}
     calls = yield "calls_of_cycle", of_cycle
     data = _failure_data(failed, [call_from(row) for row in calls])
@@ -221,7 +271,7 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Not
     yield "insert_inbox_event", event | {"not_before": not_before}
     yield from _end_in_spaces(cycle)
     for notice in notices:
-        yield from space_moves.post(
+        yield from space_tx.post(
             f"failed_{cycle.id}_{notice.space_id}",
             space_id=notice.space_id,
             sender=SYSTEM,
@@ -233,8 +283,8 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Not
 
 
 def _end_in_spaces(cycle: Cycle) -> Script[None]:
-    yield from space_moves.drop_unshown(cycle)
-    yield from space_moves.leave_all(cycle.id)
+    yield from space_tx.drop_unshown(cycle)
+    yield from space_tx.leave_all(cycle.id)
     yield wake(RUN_TOPIC + cycle.id)
 
 

@@ -1,6 +1,6 @@
 """Between spaces, members, messages and events and their rows, and how a visible call looks as a message.
 
-Above: `space_moves.py`. Below: the model. Pure.
+Above: `transactions.py`. Below: the model. Pure.
 """
 
 from typing import Any

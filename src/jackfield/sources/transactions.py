@@ -1,4 +1,4 @@
-"""Tools that live in the store: made by an admin, or declared by a tool server; and values that all gateways share."""
+"""Tools that live in the store: made by an admin, or declared by a tool server."""
 
 from msgspec import Struct
 
@@ -49,10 +49,3 @@ def declare(source: str, definitions: str, *, principal: str, any_owner: bool) -
     row = yield from one("put_declaration", **values)
     yield wake(TOOLS_TOPIC)
     return row is not None
-
-
-def shared_value(name: str, *, otherwise: str) -> Script[str]:
-    """The value that all gateways of this database have in common; `otherwise` if there is none yet."""
-    yield "put_shared_value", {"name": name, "value": otherwise}
-    rows = yield "get_shared_value", {"name": name}
-    return str(rows[0]["value"])

@@ -4,7 +4,7 @@ Scripts as in `scripts.py`, so that a built-in tool's effect is written with the
 Whoever writes into a space takes its next number before anything else in it. That holds the space's row until the
 commit: numbers become visible in their order. A script that may come to several takes them all first, by their ids
 (`hold_spaces`), so that no two wait for each other in a circle.
-Above: `spaces/`, `moves.py`, `cycle_moves.py`, built-in tools. Below: `space_rows.py`.
+Above: services of spaces, the transactions of calls and agents. Below: `rows.py`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +21,7 @@ from jackfield.model.space import (
     LIVE_TOPIC,
     ROLES,
     SPACE_TOPIC,
+    EntityKind,
     LiveStream,
     Member,
     Presence,
@@ -31,8 +32,7 @@ from jackfield.model.space import (
     SpaceRead,
     message_fields,
 )
-from jackfield.store.scripts import INBOX_TOPIC, Row, Script, json_list, one, wake
-from jackfield.store.space_rows import (
+from jackfield.spaces.rows import (
     ShownCall,
     event_from,
     json_text,
@@ -45,6 +45,7 @@ from jackfield.store.space_rows import (
     shown_outcome,
     space_from,
 )
+from jackfield.store.scripts import INBOX_TOPIC, Row, Script, json_list, one, wake
 
 OWN_IDS = "msg_"
 NO_SEQ = 2**62
@@ -89,6 +90,11 @@ def list_spaces(*, member: str | None = None) -> Script[list[Space]]:
         return (yield from spaces_of(member))
     rows = yield "all_spaces", {}
     return [space_from(row) for row in rows]
+
+
+def kind_of(entity_id: str) -> Script[EntityKind]:
+    """What somebody is who joins."""
+    return "person" if (yield from one("get_agent", agent=entity_id)) is None else "agent"
 
 
 def spaces_of(entity_id: str) -> Script[list[Space]]:

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from jackfield.store import cycle_moves as cycle_tx
-from jackfield.store import moves as call_tx
-from jackfield.store import responses as response_tx
+from jackfield.agents import cycle_transactions as cycle_tx
+from jackfield.calls import transactions as call_tx
+from jackfield.responses import transactions as response_tx
 from jackfield.store.base import Store
 from jackfield.store.scripts import run
 

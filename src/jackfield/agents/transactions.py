@@ -2,7 +2,7 @@
 
 Scripts as in `scripts.py`, so that a built-in tool's effect is written with the step that asked for it or not at all.
 An agent's goals and plans are its own: an id that is not among them is answered with `UnknownIds`, and nothing is
-written. Above: `agents/`. Below: `space_moves.py`, `cycle_moves.py`.
+written. Below: `cycle_transactions.py`, the transactions of spaces.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from jackfield.agents.cycle_transactions import abandon, cycle_from
 from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.ids import new_id
 from jackfield.model.times import iso_time
-from jackfield.store import cycle_moves, space_moves
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, Row, Script, one, wake
 
 AGENTS_TOPIC = "agents"
@@ -53,16 +54,16 @@ def remove_agent(agent_id: str) -> Script[bool]:
     be told to it is forgotten with it, or a namesake would wake for it. Rows are taken
     in the order of all moves: the cycle, its calls, spaces by their id.
     """
-    held = [cycle_moves.cycle_from(row) for row in (yield "hold_open_cycle", {"agent": agent_id})]
+    held = [cycle_from(row) for row in (yield "hold_open_cycle", {"agent": agent_id})]
     for cycle in held:
         yield "hold_calls_of_cycle", {"cycle_id": cycle.id}
-    spaces = yield from space_moves.spaces_of(agent_id)
+    spaces = yield from space_tx.spaces_of(agent_id)
     for cycle in held:
-        yield from space_moves.hold_spaces(cycle.id, [space.id for space in spaces])
+        yield from space_tx.hold_spaces(cycle.id, [space.id for space in spaces])
     for space in spaces:
-        yield from space_moves.remove_member(space.id, agent_id)
+        yield from space_tx.remove_member(space.id, agent_id)
     for cycle in held:
-        yield from cycle_moves.abandon(cycle, reason=REMOVED, backoff_ms=0)
+        yield from abandon(cycle, reason=REMOVED, backoff_ms=0)
     gone = yield "delete_agent", {"agent": agent_id}
     for what in ("all_memories", "all_goals", "all_plans", "consciousness", "inbox"):
         yield f"delete_{what}", {"agent": agent_id}
