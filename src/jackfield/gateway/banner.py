@@ -1,6 +1,6 @@
-"""What the gateway says when it is up: the link, where the key is, one thing to try, and what is not well.
+"""What `serve` prints when the gateway is up: the link, the key file, examples, and problems.
 
-Above: `server.py`. Below: the gateway as it is at that moment. The key itself is never printed.
+Above: `server.py`. The key itself is never printed.
 """
 
 import shlex
@@ -27,8 +27,8 @@ def banner(gateway: Gateway) -> str:
     ]
     if is_for_all(settings.server) and not settings.server.public_url:
         lines.append(
-            "  note  Other devices cannot open this link: they need an address of this machine in place of 127.0.0.1. "
-            "Set [server] public_url to it, and links and QR codes lead there."
+            "  note  Other devices cannot open this link. Set [server] public_url to an address of this machine; links and "
+            "QR codes then use it."
         )
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
@@ -38,18 +38,18 @@ def banner(gateway: Gateway) -> str:
             lines.append(f"  down  source '{source.name}': {source.error}")
         if source.status is SourceState.STARTING:
             doing = f" {source.doing}" if source.doing else ""
-            lines.append(f"  wait  source '{source.name}' is still starting; its tools come when it is up.{doing}")
+            lines.append(f"  wait  source '{source.name}' is still starting; its tools appear when it is up.{doing}")
         lines += [f"  fault source '{source.name}': {fault}" for fault in source.faults]
     lines += [f"  note  {notice.message}" for notice in gateway.catalog.notices]
     return "\n".join(lines) + "\n"
 
 
 def _chat(gateway: Gateway) -> list[str]:
-    """How to meet the first agent of the config that is anywhere."""
+    """How to chat with the first agent of the config that is in a space."""
     for agent_id, settings in gateway.settings.agents.items():
         if settings.spaces:
             where = f"JACKFIELD_DATA={shlex.quote(str(gateway.settings.data))}"
-            return [f"  chat  {where} jackfield chat {settings.spaces[0]}   # {settings.name or agent_id} is there"]
+            return [f"  chat  {where} jackfield chat {settings.spaces[0]}", f"        to chat with {settings.name or agent_id}"]
     return []
 
 

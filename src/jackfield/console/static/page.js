@@ -1,5 +1,5 @@
-// The plain page: signs in, then shows sources, tools and the HTTP reference.
-// Everything that comes from the gateway is set as text, never as HTML.
+// The minimal page without the console: sign-in, sources, tools and the HTTP reference.
+// All content from the gateway is set as text, never as HTML.
 
 const SHOWN_AT_ONCE = 50;
 
@@ -17,7 +17,7 @@ function show(element, visible = true) {
   element.hidden = !visible;
 }
 
-/** Ask a door; gives the parsed answer, or throws an Error with the gateway's own sentence and `status`. */
+/** Sends a request; returns the parsed response, or throws an Error with the gateway's message and `status`. */
 async function ask(path, options = {}) {
   const response = await fetch(path, {credentials: "same-origin", ...options});
   const text = await response.text();
@@ -43,7 +43,7 @@ function post(path, body, headers = {}) {
   });
 }
 
-/** The link's code, taken out of the address so that it stays in no history. */
+/** The link's one-time code, removed from the address so that it is not kept in the history. */
 function takeCode() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code) history.replaceState(null, "", location.pathname);
@@ -102,7 +102,7 @@ async function showSources() {
   const up = state.sources.filter((source) => source.status === "up").length;
   const worthShowing = state.sources.filter((source) => source.tools || source.status !== "up" || source.faults?.length);
   find("sources").replaceChildren(
-    ...(worthShowing.length ? worthShowing.map(sourceRow) : [make("li", {}, "No source offers a tool yet.")]),
+    ...(worthShowing.length ? worthShowing.map(sourceRow) : [make("li", {}, "No tools yet.")]),
   );
   find("notices").replaceChildren(...state.notices.map((notice) => make("li", {}, notice.message)));
   const ready = state.status === "ready" ? "ready" : "not ready";
@@ -129,7 +129,7 @@ function firstLine(text) {
 function fillTool(details, tool) {
   const area = make("textarea", {rows: "4", spellcheck: "false", "aria-label": `Arguments for ${tool.name}`});
   area.value = JSON.stringify(exampleArguments(tool), null, 2);
-  const button = make("button", {type: "button"}, "Call it");
+  const button = make("button", {type: "button"}, "Call tool");
   const output = make("pre", {"aria-live": "polite", hidden: ""});
   button.addEventListener("click", () => callTool(tool, area.value, button, output));
   details.append(
@@ -142,7 +142,7 @@ function fillTool(details, tool) {
   );
 }
 
-/** Arguments to start from: the tool's first example, else a value of the right kind for each required parameter. */
+/** Initial arguments: the tool's first example, or a value of the right type for each required parameter. */
 function exampleArguments(tool) {
   if (tool.metadata.examples?.length) return tool.metadata.examples[0].input;
   const samples = {string: "", number: 0, integer: 0, boolean: false, array: [], object: {}};
@@ -161,7 +161,7 @@ async function callTool(tool, text, button, output) {
   try {
     args = JSON.parse(text || "{}");
   } catch (fault) {
-    output.textContent = `The arguments are not JSON: ${fault.message}`;
+    output.textContent = `The arguments are not valid JSON: ${fault.message}`;
     return;
   }
   button.disabled = true;
@@ -179,7 +179,7 @@ async function callTool(tool, text, button, output) {
 function showTools(tools, total) {
   find("tools").replaceChildren(...tools.slice(0, SHOWN_AT_ONCE).map(toolRow));
   find("tools-more").textContent =
-    tools.length === 0 ? "No tool matches." : total > SHOWN_AT_ONCE ? `${total} tools in all; search to see others.` : "";
+    tools.length === 0 ? "No tools match." : total > SHOWN_AT_ONCE ? `${total} tools in total; search to see more.` : "";
 }
 
 let searches = 0;
@@ -191,7 +191,7 @@ async function search(all) {
   if (turn === searches) showTools(tools, words ? tools.length : all.length);
 }
 
-// What to try
+// Examples
 
 function showTry(tool) {
   const name = tool?.name ?? "TOOL";
@@ -202,8 +202,8 @@ function showTry(tool) {
       "Call one",
       `curl -s -H "x-api-key: $KEY" -H "content-type: application/json" \\\n  -d '${body.replaceAll("'", "'\\''")}' ${location.origin}/api/v1/tools/${name}/execute`,
     ],
-    ["The same from the command line", `jackfield tools\njackfield tools ${name}\njackfield call ${name} …`],
-    ["Watch calls as they happen", "jackfield tail"],
+    ["On the command line", `jackfield tools\njackfield tools ${name}\njackfield call ${name} …`],
+    ["Follow calls live", "jackfield tail"],
   ];
   find("try").replaceChildren(...lines.flatMap(([what, how]) => [make("h3", {}, what), make("pre", {}, how)]));
 }
@@ -249,7 +249,7 @@ function table(rows) {
   return make("table", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)))));
 }
 
-// All of it
+// Startup
 
 async function refresh() {
   await showSources();
