@@ -27,8 +27,8 @@ def banner(gateway: Gateway) -> str:
     ]
     if is_for_all(settings.server) and not settings.server.public_url:
         lines.append(
-            "  note  Other devices cannot open this link. Set [server] public_url to an address of this machine; links and "
-            "QR codes then use it."
+            "  note  Other devices cannot open this link. Set [server] public_url to an address of this machine; "
+            "links and QR codes then use it."
         )
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
@@ -49,7 +49,10 @@ def _chat(gateway: Gateway) -> list[str]:
     for agent_id, settings in gateway.settings.agents.items():
         if settings.spaces:
             where = f"JACKFIELD_DATA={shlex.quote(str(gateway.settings.data))}"
-            return [f"  chat  {where} jackfield chat {settings.spaces[0]}", f"        to chat with {settings.name or agent_id}"]
+            return [
+                f"  chat  {where} jackfield chat {settings.spaces[0]}",
+                f"        to chat with {settings.name or agent_id}",
+            ]
     return []
 
 
