@@ -2,7 +2,7 @@
 
 import os
 
-from jackfield.workers.logs import MOST_LINES, LogPipe, WorkerLog
+from jackfield.workers.logs import MAX_LINES, LogPipe, WorkerLog
 
 
 class CountingLog(WorkerLog):
@@ -31,10 +31,10 @@ async def heard(said: bytes) -> CountingLog:
 async def test_lines_that_nobody_would_ever_see_are_counted_and_not_looked_at() -> None:
     """A worker that floods its stderr costs the gateway no more than the lines that are kept."""
     log = await heard(b"".join(b"%d\n" % number for number in range(10_000)))
-    kept = log.lines(limit=MOST_LINES)
+    kept = log.lines(limit=MAX_LINES)
     assert [line.text for line in kept] == [str(number) for number in range(9_000, 10_000)]
     assert kept[-1].number == 10_000
-    assert log.looked_at == MOST_LINES
+    assert log.looked_at == MAX_LINES
 
 
 async def test_a_line_that_only_looks_like_a_span_is_a_line() -> None:

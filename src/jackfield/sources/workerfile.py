@@ -20,6 +20,7 @@ from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
 from jackfield.workers.environments import Environment, ToolScript, Wheels
+from jackfield.workers.pool import WorkerPool
 from jackfield.workers.worker import FileSpec, WorkerCall
 
 SDK = Path(tool_package.__file__).parent
@@ -80,15 +81,38 @@ class WorkerFile:
         self._pool = self._worker_host.pool(spec)
 
     def tool(self, function: str) -> "WorkerTool":
-        return WorkerTool(self, function)
+        return WorkerTool(function, pool=self._pool, config=self._config, lent=self._lent)
 
     async def warm(self) -> None:
         await self._pool.warm()
 
-    async def run(self, function: str, invocation: Invocation) -> Outcome:
+    def drop(self) -> None:
+        """The file has changed or is gone."""
+        self._pool.drop()
+        self._worker_host.forget(self._pool)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none of its processes is left."""
+        return not self._pool.workers
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+
+class WorkerTool:
+    """One function of a worker file."""
+
+    def __init__(self, function: str, *, pool: WorkerPool, config: Raw, lent: Lent) -> None:
+        self._function = function
+        self._pool = pool
+        self._config = config
+        self._lent = lent
+
+    async def run(self, invocation: Invocation) -> Outcome:
         request = _Request(
             id=invocation.call_id,
-            function=function,
+            function=self._function,
             kwargs=invocation.arguments,
             config=self._config,
             secrets=self._secrets() if self._lent.secrets else {},
@@ -104,19 +128,6 @@ class WorkerFile:
         )
         return await self._pool.run(call)
 
-    def drop(self) -> None:
-        """The file has changed or is gone."""
-        self._pool.drop()
-        self._worker_host.forget(self._pool)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether none of its processes is left."""
-        return not self._pool.workers
-
-    async def close(self) -> None:
-        await self._pool.close()
-
     def _secrets(self) -> dict[str, str]:
         """Looked up for each call, sent with it, stored nowhere."""
         found = ((name, self._lent.surroundings.secret(name)) for name in sorted(self._lent.secrets))
@@ -128,17 +139,6 @@ class WorkerFile:
             said = f"Tool '{name}' is answered later ({outcome.status.value}), and a tool cannot wait for that."
             return Failed(outcome.status.value, f"{said} Call it yourself.")
         return outcome
-
-
-class WorkerTool:
-    """One function of a worker file, as a tool that can be called."""
-
-    def __init__(self, file: WorkerFile, function: str) -> None:
-        self._file = file
-        self._function = function
-
-    async def run(self, invocation: Invocation) -> Outcome:
-        return await self._file.run(self._function, invocation)
 
 
 class _Request(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
-"""Processes: how they are started, spoken with and ended, and the workers that run tool files in them.
+"""Worker processes: the environments, sandboxes and supervision of everything that the gateway starts.
 
-`supervisor.py` starts any command so that nothing of it outlives the gateway; it knows nothing of tools and serves
-whoever needs a process. The other files are about one kind: worker processes, each of which runs one version of a
-tool file.
-May import: errors, model. Never: sources and above; what a call means is decided there.
+`supervisor.py` starts any command so that nothing of it outlives the gateway. `sandbox/` decides what a program may see
+and use. The rest runs tool files: `host.py` has a `pool.py` per version of a file, each with `worker.py` processes in
+an environment made by `environments.py`.
 """

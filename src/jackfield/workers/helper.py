@@ -1,7 +1,7 @@
-"""A process of our own for work that would hold up everybody: it answers one line at a time, and is ended if it cannot.
+"""A helper process for work that would block the gateway. It answers one line at a time and is killed on timeout.
 
-Some work holds Python's global lock from its beginning to its end, so a thread would not help. The process is started
-at first need, ends with the gateway, and is started again after it was ended. Asked from threads, never from the loop.
+Some work holds Python's global lock from start to end, so a thread would not help. The process is started on first
+use and again after it was killed, and ends with the gateway. Used from threads, never from the event loop.
 Above: the catalog's checks. Below: the supervisor.
 """
 
@@ -20,12 +20,12 @@ from jackfield.workers.supervisor import Child, Supervisor
 
 START_SECONDS = 30.0
 MEMORY = 4 * 1024**3
-"""Bytes of address space, most of which Python never uses."""
+"""Bytes of address space; Python uses a small part of it."""
 _CHUNK = 262_144
 
 
 class HelperFailed(JackfieldError):
-    """The process ended, or was ended because it took too long, before it answered."""
+    """The process ended before it answered, or was killed because it took too long."""
 
 
 class HelperProcess:
@@ -40,15 +40,15 @@ class HelperProcess:
         self._child: Child | None = None
         self._socket: socket.socket | None = None
         self.starts = 0
-        """How often it was started: what an earlier one was told, this one does not know."""
+        """How often it was started: a new process has none of the state of an earlier one."""
 
     def open(self) -> None:
-        """From now on it may be asked. Said in the event loop that starts processes."""
+        """Allow requests. Called in the event loop that starts processes."""
         self._loop = asyncio.get_running_loop()
 
     @property
     def can_wait(self) -> bool:
-        """Whether this thread may ask: it is open, and this is not the event loop's own thread."""
+        """Whether `ask` may be called: it is open, and this is not the event loop's thread."""
         if self._loop is None or self._loop.is_closed():
             return False
         try:
@@ -57,7 +57,7 @@ class HelperProcess:
             return True
 
     def ask(self, line: Callable[[], bytes]) -> bytes:
-        """Its answer to a line, which is made when its turn has come. Raises `HelperFailed`; blocks this thread."""
+        """Its answer to a line, which is built when its turn comes. Raises `HelperFailed`; blocks this thread."""
         with self._turn:
             try:
                 sock = self._socket or self._started()
@@ -67,13 +67,13 @@ class HelperProcess:
                 raise HelperFailed(str(fault)) from fault
 
     def close(self) -> None:
-        """End the process. The supervisor would, too."""
+        """End the process."""
         self._loop = None
         if self._child is not None:
             self._child.kill()
         if self._socket is not None:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer wakes up and closes it
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for an answer, which closes it
         if self._turn.acquire(blocking=False):
             self._end()
             self._turn.release()

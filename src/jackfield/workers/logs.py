@@ -1,7 +1,7 @@
-"""What a worker says on stderr: kept within bounds, shown when somebody asks, told to the gateway's log in moderation.
+"""The stderr of worker processes: the newest lines for `jackfield logs`, some of them in the gateway's own log.
 
-The pipe is always read, however much comes, so that a talkative tool never waits for us.
-Above: `worker.py`. Below: a pipe.
+The pipe is always read, however much comes, so that a verbose tool never blocks.
+Above: `worker.py`, MCP servers on stdio. Below: a pipe.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from jackfield.model.words import counted
 
 logger = logging.getLogger("jackfield.workers")
 
-MOST_LINES = 1_000
-LONGEST_LINE = 8_192
-"""Bytes of a line that are kept; the rest is left out, and said to be."""
+MAX_LINES = 1_000
+MAX_LINE = 8_192
+"""Bytes kept of a line; the rest is replaced by a note."""
 MARGIN = 4_096
-"""Bytes read beyond that, so that a secret at the end is known as one before the line is cut."""
-MOST_CHUNKS = 16
-TOLD_PER_SECOND = 20
-"""Lines of one worker that the gateway's own log gets; all the others are in the worker's log only."""
+"""Bytes read beyond that, so that a secret at the cut is recognized before the line is cut."""
+MAX_CHUNKS = 16
+LOGGED_PER_SECOND = 20
+"""Lines of one worker that go into the gateway's own log; the others are only in the worker's."""
 _CHUNK = 65_536
 
 
 class LogLine(Struct, frozen=True, omit_defaults=True):
-    """One line, and the span it tells of if it was written with the SDK's `log`."""
+    """One line, and its span if it was written with `jackfield_tool.log`."""
 
     number: int
-    """Counts all lines of the file's workers since the gateway began."""
+    """Counts all lines of the file's workers since the gateway started."""
     at: int
     text: str
     worker: int
@@ -48,19 +48,19 @@ class WorkerLog:
     def __init__(self, name: str, *, redact: Callable[[str], str]) -> None:
         self._name = name
         self._redact = redact
-        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._lines: deque[LogLine] = deque(maxlen=MAX_LINES)
         self._count = 0
         self._told = 0
         self._second = 0
 
     def lines(self, *, limit: int, after: int = 0) -> list[LogLine]:
-        """The newest lines, oldest first, of those that came after the line with that number."""
+        """The newest lines after the line with that number, oldest first."""
         return [line for line in self._lines if line.number > after][-limit:]
 
     def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
         said = raw.decode(errors="replace").rstrip("\r")
-        whole = self._redact(f"{said}{CUT}" if left_out else said)  # before a mark, half of a secret is known as one
-        text = whole[:LONGEST_LINE]
+        whole = self._redact(f"{said}{CUT}" if left_out else said)  # before the mark, half of a secret is recognized
+        text = whole[:MAX_LINE]
         left_out += len(whole) - len(text)
         if left_out:
             text = f"{text.removesuffix(CUT)} {CUT} [{counted(left_out, 'byte')} left out]"
@@ -71,16 +71,16 @@ class WorkerLog:
         self._pass_on(text, is_span=span is not None, second=at // 1000)
 
     def skip(self, lines: int) -> None:
-        """So many came that nobody would ever see."""
+        """Count lines that were dropped unread."""
         self._count += lines
 
     def _pass_on(self, text: str, *, is_span: bool, second: int) -> None:
         if second != self._second:
             self._second, self._told = second, 0
         self._told += 1
-        if self._told <= TOLD_PER_SECOND:
+        if self._told <= LOGGED_PER_SECOND:
             logger.log(logging.INFO if is_span else logging.DEBUG, "%s: %s", self._name, text)
-        elif self._told == TOLD_PER_SECOND + 1:
+        elif self._told == LOGGED_PER_SECOND + 1:
             logger.info("%s says more than is shown here; see: jackfield logs %s", self._name, self._name)
 
 
@@ -98,19 +98,19 @@ class LogPipe:
         self._loop.add_reader(fd, self._readable)
 
     def close(self) -> None:
-        """Take what is still in the pipe, and no more."""
+        """Read what is in the pipe, then close it."""
         self.drain()
         if self._fd >= 0:
             self._end()
 
     def drain(self) -> None:
-        """Take what is in the pipe now, within bounds."""
-        for _ in range(MOST_CHUNKS):
+        """Read what is in the pipe now, within bounds."""
+        for _ in range(MAX_CHUNKS):
             if self._fd < 0 or not self._readable():
                 return
 
     def _readable(self) -> bool:
-        """Take a chunk; False: there is none now, or never again."""
+        """Read a chunk; False if there is none."""
         try:
             chunk = os.read(self._fd, _CHUNK)
         except BlockingIOError:
@@ -121,10 +121,10 @@ class LogPipe:
             self._end()
             return False
         *whole, rest = chunk.split(b"\n")
-        if len(whole) > MOST_LINES:  # of which none before these would be left
+        if len(whole) > MAX_LINES:  # the others would be pushed out at once
             self._drop_line()
-            self._log.skip(len(whole) - MOST_LINES)
-            whole = whole[-MOST_LINES:]
+            self._log.skip(len(whole) - MAX_LINES)
+            whole = whole[-MAX_LINES:]
         for part in whole:
             self._take(part)
             self._finish()
@@ -132,7 +132,7 @@ class LogPipe:
         return True
 
     def _take(self, part: bytes) -> None:
-        room = LONGEST_LINE + MARGIN - len(self._line)
+        room = MAX_LINE + MARGIN - len(self._line)
         self._line += part[:room]
         self._left_out += max(0, len(part) - room)
 

@@ -102,7 +102,9 @@ class WorkerPool:
         self._record.calls += 1
         try:
             while True:
-                worker = self._least_busy() or await self._first_worker(call)
+                worker = self._workers[0] if len(self._workers) == 1 else self._least_busy()
+                if worker is None or not worker.takes_calls:
+                    worker = await self._first_worker(call)
                 if self.spec.processes > 1 and worker.busy:
                     self._grow()
                 try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.workers.sandbox.view import ViewSpec, build_view, home_of
+from jackfield.workers.sandbox.view import ViewSpec, build_view, private_home
 from jackfield.workers.supervision.messages import Mount
 
 
@@ -56,7 +56,7 @@ def test_what_is_not_shown_need_not_be_hidden(tmp_path: Path) -> None:
     ],
 )
 def test_home_is_where_the_program_looks_for_it_if_that_is_a_place_for_one(env: dict[str, str], home: str) -> None:
-    assert home_of(env) == home
+    assert private_home(env) == home
 
 
 def test_home_and_temporary_folder_are_private_and_the_user_has_a_name() -> None:

@@ -18,7 +18,7 @@ from jackfield.errors import CouldNotStart
 from jackfield.settings.sessions import SandboxSettings
 from jackfield.workers.sandbox import kinds
 from jackfield.workers.sandbox.kinds import Kind, LaunchPlan, SandboxCommand, SandboxUnavailable
-from jackfield.workers.sandbox.view import ViewSpec, build_view, home_of, needs_of, own_needs
+from jackfield.workers.sandbox.view import ViewSpec, build_view, jackfield_files, private_home, program_files
 from jackfield.workers.supervision.namespaces import USER_FOR_ROOT
 from jackfield.workers.supervisor import Supervisor
 
@@ -68,17 +68,17 @@ class Sandboxes:
     ) -> LaunchPlan:
         """How to start this command in the configured sandbox. Raises `SandboxUnavailable`."""
         kind = await self.choose(settings)
-        wanted = SandboxRequest(
+        request = SandboxRequest(
             command=tuple(command),
             env=_with_jackfield(env) if with_jackfield else dict(env),
             folder=folder,
-            readable=(*readable, *(own_needs() if with_jackfield else ())),
+            readable=(*readable, *(jackfield_files() if with_jackfield else ())),
             writable=tuple(writable),
             sockets=dict(sockets or {}),
             name=name,
         )
         try:
-            return await asyncio.to_thread(self._plan, kind, settings, wanted)
+            return await asyncio.to_thread(self._plan, kind, settings, request)
         except OSError as error:
             said = f"The sandbox's folders cannot be read: {error.strerror}."
             raise SandboxUnavailable(f"{said} Give the gateway permission to read them.") from error
@@ -149,7 +149,7 @@ class Sandboxes:
 
     async def _try_out(self, kind: Kind) -> str | None:
         trial = SandboxRequest(
-            command=(sys.executable, "-I", "-S", "-c", "pass"), env={"PATH": os.defpath}, readable=own_needs()
+            command=(sys.executable, "-I", "-S", "-c", "pass"), env={"PATH": os.defpath}, readable=jackfield_files()
         )
         null = os.open(os.devnull, os.O_RDWR)
         reading, writing = os.pipe()
@@ -173,20 +173,20 @@ class Sandboxes:
                 os.close(descriptor)
         return f"{said or plan.describe_exit(code)}. {cure_for(kind, PROC_SYS)}".strip() if code else None
 
-    def _plan(self, kind: Kind, settings: SandboxSettings, wanted: SandboxRequest) -> LaunchPlan:
+    def _plan(self, kind: Kind, settings: SandboxSettings, request: SandboxRequest) -> LaunchPlan:
         """Reads the file system, so it runs in a thread."""
         if kind in ("none", "container"):
-            env = wanted.env | {variable: str(path) for variable, path in wanted.sockets.items()}
-            program = SandboxCommand(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
+            env = request.env | {variable: str(path) for variable, path in request.sockets.items()}
+            program = SandboxCommand(command=request.command, env=env, folder=kinds.start_folder(request.folder))
             if kind == "none":
                 return kinds.unconfined(program, settings)
-            socket = next(iter(wanted.sockets.values()), None)
-            return kinds.in_container(program, settings, name=wanted.name, socket=socket, ours=os.environ)
-        inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in wanted.sockets}
-        home = home_of(wanted.env)
-        env = wanted.env | inside | {"HOME": home}
-        program = SandboxCommand(command=wanted.command, env=env, folder=kinds.start_folder(wanted.folder))
-        view = build_view(self._wishes(settings, wanted, home=home, inside=inside))
+            socket = next(iter(request.sockets.values()), None)
+            return kinds.in_container(program, settings, name=request.name, socket=socket, ours=os.environ)
+        inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in request.sockets}
+        home = private_home(request.env)
+        env = request.env | inside | {"HOME": home}
+        program = SandboxCommand(command=request.command, env=env, folder=kinds.start_folder(request.folder))
+        view = build_view(self._view_spec(settings, request, home=home, inside=inside))
         if kind == "namespaces":
             return kinds.in_namespaces(program, settings, view=view)
         bwrap = shutil.which("bwrap")
@@ -194,18 +194,18 @@ class Sandboxes:
             raise SandboxUnavailable("The program bwrap is not installed.")
         return kinds.in_bubblewrap(program, settings, view=view, bwrap=bwrap)
 
-    def _wishes(
-        self, settings: SandboxSettings, wanted: SandboxRequest, *, home: str, inside: Mapping[str, str]
+    def _view_spec(
+        self, settings: SandboxSettings, request: SandboxRequest, *, home: str, inside: Mapping[str, str]
     ) -> ViewSpec:
-        if Path("/") in (wanted.folder, *wanted.readable, *wanted.writable):
+        if Path("/") in (request.folder, *request.readable, *request.writable):
             raise SandboxUnavailable(SHOWS_ALL)
-        needs = needs_of(wanted.command[0], env=wanted.env, folder=wanted.folder)
-        folders = () if wanted.folder is None else (wanted.folder.absolute(),)
+        needs = program_files(request.command[0], env=request.env, folder=request.folder)
+        folders = () if request.folder is None else (request.folder.absolute(),)
         return ViewSpec(
-            readable=(*needs, *map(self._at, settings.readable), *wanted.readable, *folders),
-            writable=(*map(self._at, settings.writable), *wanted.writable),
+            readable=(*needs, *map(self._at, settings.readable), *request.readable, *folders),
+            writable=(*map(self._at, settings.writable), *request.writable),
             hidden=self._hidden,
-            sockets={inside[variable]: path for variable, path in wanted.sockets.items()},
+            sockets={inside[variable]: path for variable, path in request.sockets.items()},
             home=home,
             user=os.geteuid() or USER_FOR_ROOT,
             group=os.getegid() or USER_FOR_ROOT,

@@ -1,6 +1,6 @@
-"""What a sandboxed program sees: the list of everything in its file system. Nothing that is not listed is there.
+"""What a sandboxed program sees: the list of all mounts in its file system, and the files that a program needs to run.
 
-Above: `sandboxes.py`. Below: the file system, which is only read; `supervision/mounts.py` makes it so.
+Above: `sandboxes.py`. Below: the file system, which is only read; `supervision/namespaces.py` or bubblewrap mounts it.
 """
 
 import errno
@@ -41,7 +41,7 @@ SETTINGS = (
     "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 )
-"""What programs read in /etc without being told to, and nothing that is anybody's secret."""
+"""What programs read in /etc by default; nothing secret."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 DEVICE_LINKS = {
     "/dev/fd": "/proc/self/fd",
@@ -51,63 +51,65 @@ DEVICE_LINKS = {
     "/dev/ptmx": "pts/ptmx",
 }
 TEMPORARY = "/tmp"  # noqa: S108 - a private one
+MAX_LINKS = 40
+MAX_SHEBANG = 256
 NOT_A_HOME = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/run", "/nix")
 
 
 class ViewSpec(Struct, frozen=True, kw_only=True):
-    """What a program is to see besides the system."""
+    """What a program sees besides the system."""
 
     readable: tuple[Path, ...]
     writable: tuple[Path, ...]
     hidden: tuple[Path, ...]
-    """Not seen, also where it lies in a folder that is; what is wished for by a longer path is seen in it."""
+    """Not seen, even inside a folder that is; paths inside it that are listed themselves are seen."""
     sockets: Mapping[str, Path]
-    """By where they are inside."""
+    """By their path inside."""
     home: str
     user: int
     group: int
 
 
-def home_of(env: Mapping[str, str]) -> str:
-    """Where the private home is: at the path that the program would look for it, if that is a place for one."""
+def private_home(env: Mapping[str, str]) -> str:
+    """Where the private home is: at the path in `HOME`, if that is a safe place."""
     home = PurePosixPath(env.get("HOME", TEMPORARY))
     taken = not home.is_absolute() or len(home.parts) == 1 or ".." in home.parts
     return TEMPORARY if taken or any(home.is_relative_to(place) for place in NOT_A_HOME) else str(home)
 
 
-def build_view(wishes: ViewSpec) -> list[Mount]:
-    """In an order in which each can be made: what lies in another comes after it, links come last."""
+def build_view(spec: ViewSpec) -> list[Mount]:
+    """In mount order: outer paths before inner ones, links last."""
     mounts: dict[str, Mount] = {}
     links: dict[str, str] = {}
     _show(map(Path, (*SYSTEM, *SETTINGS)), "read", mounts, links)
-    _add(mounts, "private", _real(wishes.home, links))
-    _show(wishes.readable, "read", mounts, links)
-    _show(wishes.writable, "write", mounts, links)
-    for path in (followed(path)[1] for path in wishes.hidden):
+    _add(mounts, "private", _real(spec.home, links))
+    _show(spec.readable, "read", mounts, links)
+    _show(spec.writable, "write", mounts, links)
+    for path in (resolve_links(path)[1] for path in spec.hidden):
         if path.exists() and _is_shown(path, mounts):
             _add(mounts, "empty" if path.is_dir() else "device", str(path), "" if path.is_dir() else "/dev/null")
-    for at, path in wishes.sockets.items():
-        _add(mounts, "write", at, str(followed(path)[1]))
+    for at, path in spec.sockets.items():
+        _add(mounts, "write", at, str(resolve_links(path)[1]))
     _add_machine(mounts, links)
-    _add(mounts, "text", "/etc/passwd", f"user:x:{wishes.user}:{wishes.group}::{wishes.home}:/bin/sh\n")
-    _add(mounts, "text", "/etc/group", f"user:x:{wishes.group}:\n")
+    _add(mounts, "text", "/etc/passwd", f"user:x:{spec.user}:{spec.group}::{spec.home}:/bin/sh\n")
+    _add(mounts, "text", "/etc/group", f"user:x:{spec.group}:\n")
     made = sorted(mounts.values(), key=lambda mount: PurePosixPath(mount["at"]).parts)
-    needed = [mount for mount in made if not _comes_along(mount, mounts)]
+    needed = [mount for mount in made if not _is_redundant(mount, mounts)]
     missing = {at: target for at, target in sorted(links.items()) if not _is_shown(Path(at).parent, mounts)}
     return [*needed, *(Mount(kind="link", at=at, source=target) for at, target in missing.items())]
 
 
 def _show(paths: Iterable[Path], kind: str, mounts: dict[str, Mount], links: dict[str, str]) -> None:
     for path in paths:
-        ways, real = followed(path)
+        found, real = resolve_links(path)
         if real.exists():
-            links |= ways
+            links |= found
             _add(mounts, kind, str(real), str(real))
 
 
 def _real(path: str, links: dict[str, str]) -> str:
-    ways, real = followed(Path(path))
-    links |= ways
+    found, real = resolve_links(Path(path))
+    links |= found
     return str(real)
 
 
@@ -115,14 +117,14 @@ def _add(mounts: dict[str, Mount], kind: str, at: str, source: str = "") -> None
     mounts[at] = Mount(kind=kind, at=at, source=source)  # type: ignore[typeddict-item] # the kinds above
 
 
-def _comes_along(mount: Mount, mounts: Mapping[str, Mount]) -> bool:
-    """Whether the folder that holds it shows the same."""
+def _is_redundant(mount: Mount, mounts: Mapping[str, Mount]) -> bool:
+    """Whether its parent folder shows the same."""
     holder = _holder(Path(mount["at"]).parent, mounts)
     return mount["kind"] == "read" and holder is not None and holder["kind"] == "read"
 
 
 def _is_shown(path: Path, mounts: Mapping[str, Mount]) -> bool:
-    """Whether it comes with a folder that is shown as it is."""
+    """Whether it is inside a folder that is shown."""
     holder = _holder(path, mounts)
     return holder is not None and holder["kind"] in ("read", "write")
 
@@ -142,12 +144,8 @@ def _add_machine(mounts: dict[str, Mount], links: dict[str, str]) -> None:
     links |= DEVICE_LINKS
 
 
-MOST_LINKS = 40
-LONGEST_FIRST_LINE = 256
-
-
-def followed(path: Path) -> tuple[dict[str, str], Path]:
-    """The symbolic links on the way, each with where it leads, and the real place at the end of the way."""
+def resolve_links(path: Path) -> tuple[dict[str, str], Path]:
+    """The symbolic links on the path, each with its target, and the real path."""
     links: dict[str, str] = {}
     count = 0
     real = Path("/")
@@ -162,7 +160,7 @@ def followed(path: Path) -> tuple[dict[str, str], Path]:
             target = (real / part).readlink()
             links[str(real / part)] = str(target)
             count += 1
-            if count > MOST_LINKS:
+            if count > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
             if target.is_absolute():
                 real = Path("/")
@@ -170,8 +168,8 @@ def followed(path: Path) -> tuple[dict[str, str], Path]:
     return links, real
 
 
-def needs_of(program: str, *, env: Mapping[str, str], folder: Path | None = None) -> tuple[Path, ...]:
-    """The paths without which this program would not run. Nothing for one that is not found: the start will tell."""
+def program_files(program: str, *, env: Mapping[str, str], folder: Path | None = None) -> tuple[Path, ...]:
+    """The paths that this program needs to run. None for one that is not found: its start will fail."""
     if "/" in program and folder is not None:
         program = str(folder / program)
     found = shutil.which(program, path=env.get("PATH", os.defpath))
@@ -180,39 +178,39 @@ def needs_of(program: str, *, env: Mapping[str, str], folder: Path | None = None
     path = Path(found).absolute()
     environment = path.parent.parent
     if (environment / "pyvenv.cfg").is_file():
-        return (environment, *python_needs(environment / "bin" / "python"))
+        return (environment, *python_files(environment / "bin" / "python"))
     if _is_python(path):
-        return python_needs(path)
+        return python_files(path)
     interpreter = _interpreter(path)
     if interpreter is None or interpreter == program:
         return (path,)
-    return (path, *needs_of(interpreter, env=env))
+    return (path, *program_files(interpreter, env=env))
 
 
-def python_needs(python: Path) -> tuple[Path, ...]:
-    """An interpreter, also one of a virtual environment, with its standard library."""
+def python_files(python: Path) -> tuple[Path, ...]:
+    """An interpreter, or one of a virtual environment, with its standard library."""
     environment = python.parent.parent
     own = (environment,) if (environment / "pyvenv.cfg").is_file() else (python,)
-    prefix = followed(python)[1].parent.parent
+    prefix = resolve_links(python)[1].parent.parent
     is_home = prefix != Path("/") and any(prefix.glob("lib*/python3*/os.py"))
     return (*own, python, prefix) if is_home else (*own, python)
 
 
-def own_needs() -> tuple[Path, ...]:
-    """This gateway's Python and this package: what it takes to run `jackfield`."""
+def jackfield_files() -> tuple[Path, ...]:
+    """This gateway's Python and this package, to run `jackfield` inside."""
     package = Path(__file__).parents[2]
-    return (*python_needs(Path(sys.executable)), package)
+    return (*python_files(Path(sys.executable)), package)
 
 
 def _is_python(path: Path) -> bool:
-    return followed(path)[1].name.startswith("python")
+    return resolve_links(path)[1].name.startswith("python")
 
 
 def _interpreter(script: Path) -> str | None:
-    """The program that a script's first line names."""
+    """The program in a script's shebang line."""
     try:
         with script.open("rb") as file:
-            first = file.readline(LONGEST_FIRST_LINE)
+            first = file.readline(MAX_SHEBANG)
     except OSError:
         return None
     words = first.removeprefix(b"#!").decode(errors="surrogateescape").split()

@@ -1,6 +1,6 @@
-"""System calls that Python has no name for: namespaces, mounts, capabilities. Each raises `OSError`.
+"""System calls that Python does not wrap: namespaces, mounts, capabilities. Each raises `OSError`.
 
-Above: `namespaces.py`, `mounts.py`, `command.py`. Below: the C library; on Linux only.
+Above: `namespaces.py`, `monitor.py`. Below: the C library; Linux only.
 """
 
 import errno
@@ -57,12 +57,12 @@ def mount(source: str, at: str, *, kind: str | None = None, flags: int = 0, opti
 
 
 def bind(source: str, at: str) -> None:
-    """Whatever is at `source` is also `at`, with all that is mounted below it."""
+    """Bind-mount `source` at `at`, with all mounts below it."""
     _call("mount", os.fsencode(source), os.fsencode(at), None, ctypes.c_ulong(MS_BIND | MS_REC), None)
 
 
 def restrict_mount(at: str, attributes: int, *, recursive: bool = True) -> None:
-    """Add these attributes to a mount and those below it. None is taken away."""
+    """Add these attributes to a mount and those below it."""
     wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     flags = _AT_RECURSIVE if recursive else 0
     _syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(at), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
@@ -73,12 +73,12 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def leave_keyring() -> None:
-    """The kernel's keys that this process came with are not its any more."""
+    """Start an empty session keyring instead of the inherited one."""
     _syscall(_number(_SYS_KEYCTL), _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def unmount(at: str) -> None:
-    """Out of sight now, gone when nobody uses it any more."""
+    """Detach it now; it goes when nothing uses it any more."""
     _call("umount2", at.encode(), MNT_DETACH)
 
 
@@ -87,12 +87,12 @@ def set_host_name(name: str) -> None:
 
 
 def gain_no_privileges() -> None:
-    """From now on no program that this process or a descendant runs can make it more than it is."""
+    """Setuid programs no longer give this process or a descendant any privilege."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """All of them, also those that a program could bring back."""
+    """All of them, including the bounding set."""
     for number in range(64):
         try:
             _prctl(_PR_CAPBSET_DROP, number)
@@ -104,8 +104,8 @@ def drop_capabilities() -> None:
     _call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
 
 
-def be_untouchable() -> None:
-    """Other processes of the same user cannot trace this one or look into it."""
+def deny_tracing() -> None:
+    """Other processes of the same user cannot trace this one or read its memory."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 

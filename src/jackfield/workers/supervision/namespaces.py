@@ -71,7 +71,7 @@ def enter_namespaces(wanted: Namespaces, *, error_pipe: int) -> None:
     with _step("giving its capabilities away"):
         kernel.gain_no_privileges()
         kernel.drop_capabilities()
-        kernel.be_untouchable()  # until the program is executed
+        kernel.deny_tracing()  # until the program is executed
     with _step("beginning a process"):
         program = os.fork()
     if program:
