@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import inbox_page, push_event
 from jackfield.agents.permissions import require_may_have_act
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from jackfield.agents.registry import settings_of
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.agent_state import AgentOrigin, KeptAgent

@@ -18,8 +18,9 @@ from jackfield.agents.inbox_api import InboxEventRecord
 from jackfield.agents.run_transactions import ResponseRun
 from jackfield.calls.events import CallEvent
 from jackfield.calls.permissions import may_see
-from jackfield.calls.records import CallRecord, Time, call_record
+from jackfield.calls.records import CallRecord, call_record
 from jackfield.calls.rows import CallFilter, call_page
+from jackfield.model.times import Time
 from jackfield.errors import ResponseNotFound, RunNotFound
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response

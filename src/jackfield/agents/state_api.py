@@ -15,7 +15,7 @@ from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_d
 from jackfield.agents.builtin_tools import LONGEST_VALUE
 from jackfield.agents.builtin_tools import MOST_KEPT as MOST
 from jackfield.agents.permissions import agent_in, require_may_have_act
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request

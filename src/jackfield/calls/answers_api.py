@@ -12,7 +12,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import outcome_of
 from jackfield.calls.api import answer_schema, one_call
 from jackfield.calls.callbacks import Purpose
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.http.bodies import BodyReader, read_any
 from jackfield.http.request import Name, Request

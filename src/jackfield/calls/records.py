@@ -11,10 +11,8 @@ from jackfield.calls.events import CallEvent
 from jackfield.calls.messages import waiting
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.sources.base import LogNote, Progress
-
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
 
 
 class ExecuteAnswer(Struct, frozen=True, kw_only=True):

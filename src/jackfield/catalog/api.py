@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 from starlette.types import Send
 
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.catalog.catalog import Catalog
 from jackfield.http.request import Request
 from jackfield.http.response import (

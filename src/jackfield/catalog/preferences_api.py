@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.catalog.api import Scenario, ToolEntry
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin

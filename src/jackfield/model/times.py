@@ -1,7 +1,11 @@
-"""How a moment is written wherever a program reads it."""
+"""Times as clients read them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
+from msgspec import Meta
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-01-15T10:30:00.000Z"])]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

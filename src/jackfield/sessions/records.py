@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct
 
 from jackfield.calls.answers import outcome_of
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal

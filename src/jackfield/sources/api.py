@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import NotFound
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response

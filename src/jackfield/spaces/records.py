@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from jackfield.agents.builtin_tools import LONGEST_MESSAGE
-from jackfield.calls.records import Time
+from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead

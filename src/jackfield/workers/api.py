@@ -1,43 +1,16 @@
-"""Tool files that run in processes of their own: how they are, and what they say.
-
-Above: `routes.py`. Below: the worker_host.
-"""
+"""`/api/v1/workers`: tool files that run in worker processes, and their logs."""
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from jackfield.calls.records import Time
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
-from jackfield.model.times import iso_time
-from jackfield.workers.host import WorkerStatus
+from jackfield.http.routing import ResponseSpec, Route
+from jackfield.model.principal import Scope
+from jackfield.model.times import Time, iso_time
+from jackfield.workers.host import WorkerHost, WorkerRecord
 from jackfield.workers.logs import LogLine
-
-
-class ProcessRecord(Struct, frozen=True, kw_only=True):
-    """One process of a worker."""
-
-    pid: int | None
-    calls: int
-    in_flight: int
-    is_retiring: bool
-    idle_seconds: float
-    started_at: Time
-
-
-class WorkerRecord(Struct, frozen=True, kw_only=True):
-    """One tool file. `state`: idle (no process), installing, starting, running, crashing; `restarts` counts crashes."""
-
-    name: str
-    source: str
-    file: str
-    version: str
-    state: str
-    calls: int
-    restarts: int
-    error: str | None
-    processes: list[ProcessRecord]
 
 
 class WorkerList(Struct, frozen=True, kw_only=True):
@@ -69,16 +42,50 @@ class WorkerLogPage(Struct, frozen=True, kw_only=True):
     lines: list[LogLineRecord]
 
 
-async def list_workers(visit: Request) -> Response:
-    """Every worker, and its processes as they are now."""
-    return json_response(WorkerList(workers=[_record(status) for status in visit.gateway.worker_host.statuses()]))
+class WorkerApi:
+    """Handlers of `/api/v1/workers`."""
+
+    def __init__(self, worker_host: WorkerHost) -> None:
+        self._worker_host = worker_host
+
+    async def list_workers(self, _: Request) -> Response:
+        """Every worker, and its processes as they are now."""
+        return json_response(WorkerList(workers=self._worker_host.statuses()))
+
+    async def show_log(self, request: Request) -> Response:
+        """What a worker wrote to stdout and stderr, without secrets."""
+        query = request.query(LogQuery)
+        lines = self._worker_host.log(request.part("name"), limit=query.limit, after=query.after)
+        return json_response(WorkerLogPage(lines=[_line(line) for line in lines]))
 
 
-async def show_log(visit: Request) -> Response:
-    """What a worker wrote to stdout and stderr, without secrets."""
-    wanted = visit.query(LogQuery)
-    lines = visit.gateway.worker_host.log(visit.part("name"), limit=wanted.limit, after=wanted.after)
-    return json_response(WorkerLogPage(lines=[_line(line) for line in lines]))
+def routes(worker_host: WorkerHost) -> list[Route]:
+    api = WorkerApi(worker_host)
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/workers",
+            handler=api.list_workers,
+            needs=Scope.ADMIN,
+            group="Workers",
+            summary="Tool files that run in processes of their own",
+            answers={
+                200: ResponseSpec(says="Each file, its version, state, calls, restarts and processes", type=WorkerList)
+            },
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/workers/{name}/log",
+            path_takes_slashes=True,
+            handler=api.show_log,
+            needs=Scope.ADMIN,
+            group="Workers",
+            summary="What a worker wrote to stdout and stderr",
+            query=LogQuery,
+            answers={200: ResponseSpec(says="The newest lines", type=WorkerLogPage)},
+            refusals=(404,),
+        ),
+    ]
 
 
 def _line(line: LogLine) -> LogLineRecord:
@@ -88,28 +95,4 @@ def _line(line: LogLine) -> LogLineRecord:
         process=line.worker,
         text=line.text,
         span=UNSET if line.span is None else line.span,
-    )
-
-
-def _record(status: WorkerStatus) -> WorkerRecord:
-    return WorkerRecord(
-        name=status.name,
-        source=status.source,
-        file=status.file,
-        version=status.version,
-        state=status.state,
-        calls=status.calls,
-        restarts=status.restarts,
-        error=status.error,
-        processes=[
-            ProcessRecord(
-                pid=process.pid,
-                calls=process.calls,
-                in_flight=process.in_flight,
-                is_retiring=process.is_retiring,
-                idle_seconds=process.idle_seconds,
-                started_at=iso_time(process.started_at),
-            )
-            for process in status.processes
-        ],
     )

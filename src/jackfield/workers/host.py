@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import NotFound
+from jackfield.model.times import Time, iso_time
 from jackfield.workers.environments import Environments
 from jackfield.workers.logs import LogLine, WorkerLog
 from jackfield.workers.pool import FileRecord, WorkerPool
@@ -18,7 +19,7 @@ from jackfield.workers.supervisor import Supervisor
 from jackfield.workers.worker import FileSpec, Worker
 
 
-class ProcessStatus(Struct, frozen=True, kw_only=True):
+class ProcessRecord(Struct, frozen=True, kw_only=True):
     """One process of a worker."""
 
     pid: int | None
@@ -27,11 +28,11 @@ class ProcessStatus(Struct, frozen=True, kw_only=True):
     is_retiring: bool
     """It takes no more calls and ends when the running ones are done."""
     idle_seconds: float
-    started_at: int
+    started_at: Time
 
 
-class WorkerStatus(Struct, frozen=True, kw_only=True):
-    """A tool file that runs in worker processes."""
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """One tool file. `state`: idle (no process), installing, starting, running, crashing; `restarts` counts crashes."""
 
     name: str
     source: str
@@ -41,7 +42,7 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
     calls: int
     restarts: int
     error: str | None
-    processes: tuple[ProcessStatus, ...]
+    processes: list[ProcessRecord]
 
 
 class WorkerHost:
@@ -78,7 +79,7 @@ class WorkerHost:
         if key in self._records and self._records[key].pool is pool:
             del self._records[key]
 
-    def statuses(self) -> list[WorkerStatus]:
+    def statuses(self) -> list[WorkerRecord]:
         return [_status(record, record.pool) for record in self._records.values() if record.pool is not None]
 
     def log(self, name: str, *, limit: int, after: int = 0) -> list[LogLine]:
@@ -109,8 +110,8 @@ def _names(record: FileRecord) -> tuple[str, ...]:
     return (record.name, f"{record.source}/{record.name}", record.label)
 
 
-def _status(record: FileRecord, pool: WorkerPool) -> WorkerStatus:
-    return WorkerStatus(
+def _status(record: FileRecord, pool: WorkerPool) -> WorkerRecord:
+    return WorkerRecord(
         name=record.name,
         source=record.source,
         file=record.label,
@@ -119,16 +120,16 @@ def _status(record: FileRecord, pool: WorkerPool) -> WorkerStatus:
         calls=record.calls,
         restarts=record.restarts,
         error=record.error,
-        processes=tuple(map(_process, pool.workers)),
+        processes=[_process(worker) for worker in pool.workers],
     )
 
 
-def _process(worker: Worker) -> ProcessStatus:
-    return ProcessStatus(
+def _process(worker: Worker) -> ProcessRecord:
+    return ProcessRecord(
         pid=worker.pid,
         calls=worker.calls,
         in_flight=worker.busy,
         is_retiring=not worker.takes_calls,
         idle_seconds=round(worker.idle_seconds, 1),
-        started_at=worker.started_at,
+        started_at=iso_time(worker.started_at),
     )
