@@ -48,7 +48,7 @@ async def test_an_idle_worker_is_ended_and_the_next_call_starts_another(tmp_path
         await box.refresh()
         first = await box.call("pid")
         await until(lambda: not is_alive(first))
-        await until(lambda: box.worker_host.statuses()[0].processes == ())
+        await until(lambda: box.worker_host.statuses()[0].processes == [])
         assert await box.call("pid") != first
         assert box.worker_host.statuses()[0].restarts == 0
 

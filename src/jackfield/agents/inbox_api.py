@@ -13,12 +13,11 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import inbox_page, push_event
 from jackfield.agents.permissions import require_may_have_act
-from jackfield.model.times import Time
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, encode, json_response
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 
 MOST_PAYLOAD = 256 * 1024
 """Characters of one service's event. A cycle reads all that has arrived at once; a model is told far less of each."""

@@ -9,12 +9,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from jackfield.agents.registry import settings_of
-from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.agent_state import AgentOrigin, KeptAgent
 from jackfield.model.cycle import Cycle, CycleStatus
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.protocol.json_bodies import bad_value
 from jackfield.settings.agents import AgentSettings
 from jackfield.spaces.records import SpaceId

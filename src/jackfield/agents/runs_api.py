@@ -20,7 +20,6 @@ from jackfield.calls.events import CallEvent
 from jackfield.calls.permissions import may_see
 from jackfield.calls.records import CallRecord, call_record
 from jackfield.calls.rows import CallFilter, call_page
-from jackfield.model.times import Time
 from jackfield.errors import ResponseNotFound, RunNotFound
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
@@ -28,7 +27,7 @@ from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.cycle import Cycle, CycleStatus
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.responses.resource import Resource
 from jackfield.spaces.permissions import agents_of
 from jackfield.store.scripts import RUN_TOPIC

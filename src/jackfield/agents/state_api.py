@@ -15,12 +15,12 @@ from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_d
 from jackfield.agents.builtin_tools import LONGEST_VALUE
 from jackfield.agents.builtin_tools import MOST_KEPT as MOST
 from jackfield.agents.permissions import agent_in, require_may_have_act
-from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
+from jackfield.model.times import Time
 
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]

@@ -12,13 +12,12 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import outcome_of
 from jackfield.calls.api import answer_schema, one_call
 from jackfield.calls.callbacks import Purpose
-from jackfield.model.times import Time
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.http.bodies import BodyReader, read_any
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.call import Call, CallStatus, Delivery, done
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.sources.base import Progress
 
 

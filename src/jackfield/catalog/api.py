@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 from starlette.types import Send
 
-from jackfield.model.times import Time
 from jackfield.catalog.catalog import Catalog
 from jackfield.http.request import Request
 from jackfield.http.response import (
@@ -24,6 +23,7 @@ from jackfield.http.response import (
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import next_of, stop
 from jackfield.model.principal import Principal
+from jackfield.model.times import Time
 from jackfield.model.tool import Category, Metadata
 from jackfield.model.trace_context import HOUSE_HEADER
 from jackfield.protocol.manifest import CACHE_HEADERS, etag_matches

@@ -13,7 +13,6 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.model.times import Time
 from jackfield.catalog.api import Scenario, ToolEntry
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin
@@ -23,7 +22,7 @@ from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES
 from jackfield.sources.supervisor import SourceStatus

@@ -36,9 +36,9 @@ from jackfield.gateway.routes_agents import AGENT_DOORS
 from jackfield.gateway.routes_pending import PENDING_DOORS
 from jackfield.gateway.routes_pins import PIN_DOORS
 from jackfield.gateway.routes_sessions import SESSION_DOORS
+from jackfield.gateway.routes_sources import SOURCE_ROUTES
 from jackfield.gateway.routes_spaces import SPACE_DOORS
 from jackfield.gateway.routes_stored import PREFERENCE_DOORS, SHELF_DOORS
-from jackfield.gateway.routes_workers import WORKER_DOORS
 from jackfield.http.openapi import openapi_document
 from jackfield.http.permissions import SEES_CALLS
 from jackfield.http.request import Request
@@ -50,6 +50,7 @@ from jackfield.mcp.routes import MCP_DOORS
 from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
+from jackfield.workers import api as workers
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
 
@@ -193,7 +194,7 @@ DOORS: tuple[Route, ...] = (
     *AGENT_DOORS,
     *SESSION_DOORS,
     *SPACE_DOORS,
-    *WORKER_DOORS,
+    *SOURCE_ROUTES,
 )
 
 SOCKET_DOORS = (
@@ -208,6 +209,7 @@ def all_routes(gateway: Gateway, *, authenticator: Authenticator, logins: Logins
     components = settings.console.tools
     routes = [
         *DOORS,
+        *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
         *health.routes(gateway, authenticator),
         _document_route(document := bytearray()),

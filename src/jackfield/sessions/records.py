@@ -9,11 +9,10 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct
 
 from jackfield.calls.answers import outcome_of
-from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.sessions.caller_tools import Declared
 from jackfield.sessions.events import SessionEvent
 from jackfield.sessions.registry import Sessions

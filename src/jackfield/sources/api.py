@@ -1,17 +1,16 @@
 """The sources of tools, for whoever runs the gateway: how each is, since when, and what it said last.
 
-Above: `routes_workers.py`. Below: the gateway's statuses and the catalog.
+Above: `routes_sources.py`. Below: the gateway's statuses and the catalog.
 """
 
 from typing import Literal
 
 from msgspec import Struct
 
-from jackfield.model.times import Time
 from jackfield.errors import NotFound
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 from jackfield.sources.supervisor import SourceState, SourceStatus
 
 

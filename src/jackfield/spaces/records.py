@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from jackfield.agents.builtin_tools import LONGEST_MESSAGE
-from jackfield.model.times import Time
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
-from jackfield.model.times import iso_time
+from jackfield.model.times import Time, iso_time
 
 SpaceId = Annotated[
     str,
