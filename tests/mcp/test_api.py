@@ -9,7 +9,7 @@ import pytest
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.mcp.api import accepts_events
-from jackfield.mcp.wire import RpcError
+from jackfield.protocol.jsonrpc import RpcError
 from tests.mcp.scene import BOTH, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
 

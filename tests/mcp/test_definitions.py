@@ -10,8 +10,8 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.identity.keys import ADMIN
 from jackfield.mcp import definitions
 from jackfield.mcp.definitions import Definitions, definition, promises_output
-from jackfield.mcp.wire import RpcError
 from jackfield.model.tool import Metadata, Tool
+from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.sources.base import Listing
 from tests.mcp.scene import mcp_scene

@@ -13,9 +13,10 @@ from mcp.shared.inbound import (
 )
 
 from jackfield.catalog.merge import Entry
-from jackfield.mcp.param_headers import check_param_headers, declared_in, header_text, headers_for
-from jackfield.mcp.wire import HEADER_MISMATCH, RpcError
+from jackfield.mcp.param_headers import check_param_headers
 from jackfield.model.tool import Tool
+from jackfield.protocol.jsonrpc import RpcError
+from jackfield.protocol.mcp import HEADER_MISMATCH, declared_headers, header_text, param_headers
 
 _leaf = st.fixed_dictionaries(
     {"type": st.sampled_from(["string", "integer", "boolean", "number", "object"])},
@@ -43,13 +44,13 @@ _arguments = st.dictionaries(
 @given(_schema)
 def test_the_same_arguments_are_declared_as_the_sdk_reads_them(schema: dict[str, Any]) -> None:
     expected = {} if find_invalid_x_mcp_header(schema) else x_mcp_header_map(schema)
-    assert {declared.path: declared.header for declared in declared_in(schema)} == expected
+    assert {declared.path: declared.header for declared in declared_headers(schema)} == expected
 
 
 @given(_schema, _arguments)
 def test_the_same_headers_are_sent_as_the_sdk_sends(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     expected = {} if find_invalid_x_mcp_header(schema) else mcp_param_headers(x_mcp_header_map(schema), arguments)
-    assert headers_for(schema, arguments) == expected
+    assert param_headers(declared_headers(schema), arguments) == expected
 
 
 @given(_schema, _arguments, st.dictionaries(st.sampled_from(["Region", "Count"]), st.text("1x=?", max_size=3)))
@@ -63,7 +64,7 @@ def test_the_same_requests_are_refused_as_the_sdk_refuses(
 
 @given(_schema, _arguments)
 def test_the_headers_that_are_sent_are_those_that_are_wanted(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
-    sent = {name.lower(): value for name, value in headers_for(schema, arguments).items()}
+    sent = {name.lower(): value for name, value in param_headers(declared_headers(schema), arguments).items()}
     assert refused(schema, arguments, sent) is False
 
 
@@ -74,7 +75,7 @@ def refused(schema: dict[str, Any], arguments: dict[str, Any], headers: dict[str
     try:
         check_param_headers(entry, arguments, raw)
     except RpcError as error:
-        return error.code == HEADER_MISMATCH
+        return error.number == HEADER_MISMATCH
     return False
 
 

@@ -1,36 +1,17 @@
-"""The small parts of a session: lines, presence, and what a caller lends."""
+"""The small parts of a session: presence, and what a caller lends."""
 
 import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import RESERVED_NAMES
+from jackfield.protocol import jsonrpc, mcp
+from jackfield.sessions import bridge
 from jackfield.sessions.caller_tools import CallerTool, CallerTools, Declared, read_declared
-from jackfield.sessions.lines import LineReader, TooLong
 from jackfield.sessions.presence import SIGN_LASTS, Presence
 from tests.requirement import requirement
-
-
-@given(st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=8), st.integers(1, 7))
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int) -> None:
-    text, reader, read = b"".join(line + b"\n" for line in lines), LineReader(limit=100), list[Any]()
-    for start in range(0, len(text), size):
-        read += reader.feed(text[start : start + size])
-    assert read == lines
-    assert reader.rest() == b""
-
-
-def test_a_line_that_is_too_long_is_told_once_and_skipped() -> None:
-    reader = LineReader(limit=5)
-    assert reader.feed(b"12345\n12") == [b"12345"]
-    assert reader.feed(b"3456") == [TooLong(5)]
-    assert reader.feed(b"789") == []
-    assert reader.feed(b"0\nok\nha") == [b"ok"]
-    assert reader.rest() == b"ha"
 
 
 class Clock:
@@ -160,3 +141,14 @@ def test_what_cannot_be_read_is_refused(wrong: dict[str, Any]) -> None:
 def test_what_cannot_be_offered_to_an_agent_is_refused(tools: tuple[CallerTool, ...], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
         CallerTools("ant", tools)
+
+
+def test_the_bridge_speaks_the_protocol_of_the_gateway_although_it_can_import_nothing_of_it() -> None:
+    assert (*bridge.HANDSHAKE, bridge.MODERN) == (*mcp.HANDSHAKE, mcp.MODERN)
+    assert (bridge.VERSION_KEY, bridge.SERVER_KEY, bridge.SUBSCRIPTION_KEY) == (
+        mcp.VERSION_KEY,
+        mcp.SERVER_KEY,
+        mcp.SUBSCRIPTION_KEY,
+    )
+    for code in ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR"):
+        assert getattr(bridge, code) == getattr(jsonrpc, code)

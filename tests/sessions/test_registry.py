@@ -20,7 +20,7 @@ from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.principal import Principal
 from jackfield.sessions.caller_tools import CallerTool, Declared
 from jackfield.sessions.events import SessionEvent
-from jackfield.sessions.lines import Pace
+from jackfield.sessions.program import Pace
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings
 from tests.waiting import PATIENCE

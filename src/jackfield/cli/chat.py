@@ -23,6 +23,7 @@ from jackfield.cli.options import GATEWAY, UsageError, argument, command
 from jackfield.cli.output import escape
 from jackfield.cli.target import connect
 from jackfield.errors import JackfieldError
+from jackfield.protocol.lines import LineSplitter
 from jackfield.sdk import (
     AgentNotFound,
     AlreadyResolved,
@@ -36,6 +37,7 @@ from jackfield.sdk import (
 
 HISTORY = 20
 READ_SIZE = 65_536
+MAX_LINE = 16 * 1024 * 1024
 POLL_SECONDS = 0.1
 QUIET_SECONDS = 0.4
 """How long all agents must be idle before they count as finished: one may be about to wake another."""
@@ -245,13 +247,13 @@ def parse_answer(text: str) -> tuple[Any] | None:
 async def stdin_lines() -> AsyncGenerator[str, None]:
     """The lines of stdin until it ends, read without a thread that would outlive the command."""
     descriptor = sys.stdin.fileno()
-    rest = b""
+    splitter = LineSplitter(limit=MAX_LINE)
     while chunk := await _read(descriptor):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield _text(line)
-    if rest:
-        yield _text(rest)
+        for line in splitter.feed(chunk):
+            if isinstance(line, bytes):
+                yield _text(line)
+    if splitter.partial:
+        yield _text(splitter.partial)
 
 
 async def _read(descriptor: int) -> bytes:

@@ -15,9 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
-from jackfield.mcp.param_headers import header_text, headers_for
-from jackfield.mcp.revisions import VERSION_KEY
-from jackfield.mcp.wire import HEADER_MISMATCH, INITIALIZE, RpcError, RpcRequest, notification
+from jackfield.protocol.jsonrpc import SERVER_ERROR, RpcError, RpcRequest, notification
+from jackfield.protocol.mcp import (
+    HEADER_MISMATCH,
+    INITIALIZE,
+    VERSION_KEY,
+    declared_headers,
+    header_text,
+    param_headers,
+)
 from jackfield.sdk import Client, GatewayUnreachable
 from jackfield.sdk.connection import read_events
 
@@ -25,7 +31,7 @@ log = logging.getLogger(__name__)
 
 PATH = "/mcp"
 
-REFUSED = -32000
+
 _ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 _NOT_FOUND = 404
 _ACCEPTED = 202
@@ -36,7 +42,7 @@ class GatewayGone(Exception):
 
 
 class _Error(Struct):
-    code: int | str = REFUSED
+    code: int | str = SERVER_ERROR
     message: str = ""
     data: Any = None
 
@@ -82,7 +88,7 @@ class McpGateway:
             async for message in self._request_once(request, line, self._session):
                 yield message
         except RpcError as error:
-            if error.code != HEADER_MISMATCH or request.method != "tools/call":
+            if error.number != HEADER_MISMATCH or request.method != "tools/call":
                 raise
             # A client on stdio sends no headers; add those that the tool's schema asks for.
             async for message in self._request_once(request, line, {**headers, **await self._param_headers(request)}):
@@ -163,7 +169,7 @@ class McpGateway:
         except JackfieldError:
             return {}
         arguments = request.params.get("arguments")
-        return headers_for(tool.parameters, arguments if isinstance(arguments, dict) else {})
+        return param_headers(declared_headers(tool.parameters), arguments if isinstance(arguments, dict) else {})
 
     @asynccontextmanager
     async def _sent(self, method: str, body: bytes, headers: Mapping[str, str]) -> AsyncGenerator[httpx2.Response]:
@@ -196,7 +202,7 @@ async def _fault(response: httpx2.Response, *, had_session: bool) -> Exception:
         answer = msgspec.json.decode(await response.aread(), type=_ErrorResponse)
     except msgspec.DecodeError:
         return GatewayGone(f"{response.url} responded with HTTP {response.status_code}. Is it a gateway?")
-    code = answer.error.code if isinstance(answer.error.code, int) else REFUSED
+    code = answer.error.code if isinstance(answer.error.code, int) else SERVER_ERROR
     return RpcError(code, answer.error.message, msgspec.UNSET if answer.error.data is None else answer.error.data)
 
 

@@ -13,21 +13,22 @@ from typing import Self
 import msgspec
 
 from jackfield.cli.mcp_http import GatewayGone, McpGateway
-from jackfield.mcp.wire import (
-    INITIALIZE,
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     PARSE_ERROR,
-    Incoming,
     RequestId,
     RpcError,
     RpcNotification,
     RpcRequest,
     RpcResponse,
+    UncheckedMessage,
     error_response,
     message_of,
     notification,
 )
-from jackfield.protocol.backoff import backoff
+from jackfield.protocol.lines import LineSplitter, TooLong
+from jackfield.protocol.mcp import INITIALIZE
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
 CLOSE_TIMEOUT = 2.0
 
-_decode = msgspec.json.Decoder(Incoming).decode
+_decode = msgspec.json.Decoder(UncheckedMessage).decode
 
 
 class Stdio:
@@ -81,16 +82,16 @@ class Stdio:
             self._lines.put_nowait(None)
 
     def _read(self, loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[bytes | None]") -> None:
-        rest = b""
+        splitter = LineSplitter(limit=MAX_LINE)
         while chunk := self._read_chunk():
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in (line.strip() for line in whole):
-                if line and not _hand_over(loop, lines, line):
+            for line in splitter.feed(chunk):
+                if isinstance(line, TooLong):
+                    _hand_over(loop, lines, None)
                     return
-            if len(rest) > MAX_LINE:
-                break
-        if rest.strip():
-            _hand_over(loop, lines, rest.strip())
+                if line.strip() and not _hand_over(loop, lines, line.strip()):
+                    return
+        if splitter.partial.strip():
+            _hand_over(loop, lines, splitter.partial.strip())
         _hand_over(loop, lines, None)
 
     def _read_chunk(self) -> bytes:

@@ -22,6 +22,7 @@ from jackfield.llm.base import (
     TextDelta,
 )
 from jackfield.model.items import InputTokens, OutputTokens, Usage
+from jackfield.protocol.lines import LineSplitter, TooLong
 
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of one event. More is not a token but a fault."""
@@ -109,7 +110,7 @@ class ChatStream:
     """One answer in the making. Feed it bytes; at the end of the bytes, `end` has the rest."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._lines = LineSplitter(limit=MAX_LINE)
         self._held = b""
         self._calls = _Calls()
         self._finish: str | None = None
@@ -127,12 +128,10 @@ class ChatStream:
         return self.is_over or (self.is_answered and self._usage is not None)
 
     def feed(self, data: bytes) -> list[Delta]:
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > MAX_LINE:
-            raise BrokenStream(f"sent an event of more than {MAX_LINE:,} bytes")
         deltas: list[Delta] = []
-        for line in lines:
+        for line in self._lines.feed(data):
+            if isinstance(line, TooLong):
+                raise BrokenStream(f"sent an event of more than {MAX_LINE:,} bytes")
             deltas += self._line(line.rstrip(b"\r"))
         return deltas
 
@@ -146,7 +145,7 @@ class ChatStream:
 
     def end(self) -> list[Delta]:
         """What is still owed when no more bytes come: last of all the `StepEnd`."""
-        deltas = self.feed(b"\n\n") if self._rest or self._held else []
+        deltas = self.feed(b"\n\n") if self._lines.pending or self._held else []
         if not (self.is_over or self.is_answered):
             raise BrokenStream("closed the connection before its answer was whole")
         deltas += self._calls.missing_arguments()

@@ -13,8 +13,28 @@ from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
 from jackfield.http.streams import Streams
 from jackfield.mcp.caller import Caller
 from jackfield.mcp.exchange import McpExchange, Settled
-from jackfield.mcp.wire import HTTP_STATUS, RequestId, RpcError, error_response, response
+from jackfield.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RequestId,
+    RpcError,
+    error_response,
+    response,
+)
+from jackfield.protocol.mcp import HEADER_MISMATCH, UNSUPPORTED_VERSION
 from jackfield.protocol.sse import encode_event
+
+HTTP_STATUS = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+"""The HTTP status of an error since 2026-07-28; all others come with 200, as all do in the handshake era."""
 
 
 def settled_reply(request_id: RequestId | None, settled: Settled, *, modern: bool) -> BytesResponse:
@@ -22,7 +42,7 @@ def settled_reply(request_id: RequestId | None, settled: Settled, *, modern: boo
     if not isinstance(settled, RpcError):
         assert request_id is not None
         return raw_json_response(response(request_id, settled))
-    status = settled.status or (HTTP_STATUS.get(settled.code, 200) if modern else 200)
+    status = settled.status or (HTTP_STATUS.get(settled.number, 200) if modern else 200)
     return raw_json_response(error_response(request_id, settled), status=status)
 
 

@@ -12,24 +12,23 @@ from jackfield.http.sse import EventStream
 from jackfield.mcp.answering import ExchangeAnswer, settled_reply
 from jackfield.mcp.batches import post_batch
 from jackfield.mcp.caller import Caller
-from jackfield.mcp.envelope import VERSION_HEADER, check_version, client_capabilities, header_value
+from jackfield.mcp.envelope import VERSION_HEADER, check_version, client_capabilities
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.listening import session_messages, subscription_messages, wants_tool_changes
-from jackfield.mcp.revisions import HANDSHAKE, LATEST_HANDSHAKE, MODERN, VERSION_KEY
 from jackfield.mcp.visitors import SESSION_HEADER, begin, caller_of, session_of
-from jackfield.mcp.wire import (
-    INITIALIZE,
+from jackfield.protocol.errors import MethodNotAllowed
+from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
+from jackfield.protocol.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
-    Incoming,
     RpcError,
     RpcNotification,
     RpcRequest,
     RpcResponse,
+    UncheckedMessage,
     message_of,
 )
-from jackfield.protocol.errors import MethodNotAllowed
-from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
+from jackfield.protocol.mcp import HANDSHAKE, INITIALIZE, LATEST_HANDSHAKE, MODERN, VERSION_KEY, header_value
 
 LISTEN = "subscriptions/listen"
 SOON = 0.05
@@ -38,7 +37,7 @@ _BOTH = b"application/json, text/event-stream"
 _ACCEPTED = EmptyResponse(202, ((b"content-length", b"0"),))
 
 AnyMessage = RpcRequest | RpcNotification | RpcResponse
-_decode = msgspec.json.Decoder(Incoming).decode
+_decode = msgspec.json.Decoder(UncheckedMessage).decode
 
 
 async def post_mcp(visit: Request) -> Response:

@@ -11,13 +11,13 @@ from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, raw_json_response
 from jackfield.mcp.answering import settled_reply
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.revisions import WITH_BATCHES
 from jackfield.mcp.visitors import begin, caller_of, session_of
-from jackfield.mcp.wire import INITIALIZE, INVALID_REQUEST, PARSE_ERROR, Incoming, RpcError, RpcRequest, message_of
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError, RpcRequest, UncheckedMessage, message_of
+from jackfield.protocol.mcp import INITIALIZE, WITH_BATCHES
 
 MOST = 100
 
-_decode = msgspec.json.Decoder(list[Incoming]).decode
+_decode = msgspec.json.Decoder(list[UncheckedMessage]).decode
 
 
 async def post_batch(visit: Request, body: bytes) -> Response:
@@ -45,7 +45,7 @@ async def post_batch(visit: Request, body: bytes) -> Response:
     return raw_json_response(b"[%b]" % b",".join(bodies))
 
 
-def _read(body: bytes) -> list[Incoming]:
+def _read(body: bytes) -> list[UncheckedMessage]:
     try:
         incoming = _decode(body)
     except msgspec.ValidationError:

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from jackfield.mcp.revisions import MODERN
 from jackfield.mcp.sessions import Session
 from jackfield.model.principal import Principal
+from jackfield.protocol.mcp import MODERN
 
 
 class Caller(Struct, frozen=True, kw_only=True):

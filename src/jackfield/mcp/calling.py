@@ -19,11 +19,11 @@ from jackfield.mcp.elicitation import Questions, Waiting, answer_in
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.param_headers import check_param_headers
 from jackfield.mcp.results import call_result, refusal_result
-from jackfield.mcp.revisions import LOG_LEVELS
-from jackfield.mcp.wire import CANCELLED, INVALID_PARAMS, RequestId, RpcError, RpcRequest, notification, object_param
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, RequestId, RpcError, RpcRequest, notification, object_param
+from jackfield.protocol.mcp import CANCELLED, LOG_LEVELS
 from jackfield.sources.base import LogNote, Progress
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import Any
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.view import View
 from jackfield.http.response import encode
-from jackfield.mcp.wire import INVALID_PARAMS, RpcError
 from jackfield.model.tool import Tool
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from jackfield.protocol.manifest import parameters_of
 
 PAGE = 1_000

@@ -17,13 +17,12 @@ from jackfield.http.response import encode
 from jackfield.mcp.caller import Caller
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.results import stamped
-from jackfield.mcp.revisions import MODERN
-from jackfield.mcp.wire import INVALID_PARAMS, RequestId, RpcError, RpcRequest, request
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, RequestId, RpcError, RpcRequest, request
+from jackfield.protocol.mcp import MODERN, WITH_ELICITATION_MODES
 from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest
 
 CREATE = "elicitation/create"
 _CANCELLED = ElicitAnswer(action="cancel")
-_WITH_MODES = frozenset({"2025-11-25", MODERN})
 
 
 class _Said(Struct, frozen=True):
@@ -147,7 +146,7 @@ def _params(question: ElicitRequest, revision: str) -> dict[str, Any]:
         return params if revision == MODERN else {**params, "elicitationId": secrets.token_hex(8)}
     schema = question.schema or {"type": "object", "properties": {}}
     params = {"message": question.message, "requestedSchema": schema}
-    return {"mode": "form", **params} if revision in _WITH_MODES else params
+    return {"mode": "form", **params} if revision in WITH_ELICITATION_MODES else params
 
 
 def _same(first: RpcRequest, again: RpcRequest) -> bool:

@@ -4,21 +4,25 @@ Above: the door. Below: `wire.py`. The first rung that does not hold is the erro
 the body, the revision one that is served. Headers are compared because others on the way route by them.
 """
 
-import base64
-import binascii
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from jackfield.mcp.revisions import CAPABILITIES_KEY, MODERN, VERSION_KEY
-from jackfield.mcp.wire import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError, RpcRequest
+from jackfield.protocol import mcp
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest
+from jackfield.protocol.mcp import (
+    CAPABILITIES_KEY,
+    HEADER_MISMATCH,
+    MODERN,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    header_value,
+)
 
-VERSION_HEADER = b"mcp-protocol-version"
-METHOD_HEADER = b"mcp-method"
-NAME_HEADER = b"mcp-name"
+VERSION_HEADER = mcp.VERSION_HEADER.encode()
+METHOD_HEADER = mcp.METHOD_HEADER.encode()
+NAME_HEADER = mcp.NAME_HEADER.encode()
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Methods whose subject stands in `Mcp-Name` too, and the parameter that has it."""
-_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 
 
 def client_capabilities(request: RpcRequest, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -40,21 +44,6 @@ def check_version(version: str) -> None:
         raise RpcError(
             UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": version}
         )
-
-
-def header_value(header: bytes | None) -> str | None:
-    """A header's text; `=?base64?…?=` is decoded, and None when that is not right."""
-    if header is None:
-        return None
-    text = header.decode("latin-1").strip(" \t")
-    found = _BASE64.fullmatch(text)
-    if found is None:
-        return text
-    try:
-        decoded = base64.b64decode(found[1], validate=True)
-        return decoded.decode() if base64.b64encode(decoded).decode() == found[1] else None
-    except (binascii.Error, UnicodeDecodeError):
-        return None
 
 
 def _check_headers(request: RpcRequest, headers: Mapping[bytes, bytes], version: Any) -> None:

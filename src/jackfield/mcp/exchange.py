@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jackfield.calls.receipts import StreamedCall
-from jackfield.mcp.wire import INTERNAL_ERROR, RpcError, RpcRequest
+from jackfield.protocol.jsonrpc import INTERNAL_ERROR, RpcError, RpcRequest
 
 BACKLOG = 1_000
 """Messages that may wait for one client."""

@@ -14,10 +14,10 @@ from jackfield.http.sse import CONNECTED, Comment, EventMessage
 from jackfield.http.streams import stop
 from jackfield.mcp.pushing import Push
 from jackfield.mcp.results import stamped
-from jackfield.mcp.revisions import MODERN, SUBSCRIPTION_KEY
 from jackfield.mcp.sessions import Session
-from jackfield.mcp.wire import INVALID_PARAMS, RpcError, RpcRequest, notification, response
 from jackfield.model.principal import Principal
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest, notification, response
+from jackfield.protocol.mcp import MODERN, SUBSCRIPTION_KEY
 
 LIST_CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

@@ -17,25 +17,26 @@ from jackfield.mcp.calling import Calling
 from jackfield.mcp.definitions import Definitions
 from jackfield.mcp.exchange import McpExchange, Settled
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
-from jackfield.mcp.revisions import LOG_LEVELS, MODERN, negotiated
 from jackfield.mcp.search_tools import SEARCH_TOOLS, among, found_in, is_searched, search_definition, search_request
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Session, Sessions
-from jackfield.mcp.wire import (
+from jackfield.model.principal import Scope
+from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    SERVER_ERROR,
     RpcError,
     RpcRequest,
     object_param,
     text_param,
 )
-from jackfield.model.principal import Scope
+from jackfield.protocol.mcp import LOG_LEVELS, MODERN, negotiated
 
 log = logging.getLogger(__name__)
 
 FORBIDDEN = -32003
-REFUSED = -32000
+
 FRESH_MS = 60_000
 LONGEST_INSTRUCTIONS = 20_000
 """How long a client of 2026-07-28 may keep a list, if it hears of no change."""
@@ -77,7 +78,7 @@ class McpServer:
         except RpcError as error:
             return error
         except Refused as refusal:
-            return RpcError(REFUSED, refusal.message, {"code": refusal.code})
+            return RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code})
         except Exception:
             reference = secrets.token_hex(6)
             log.exception("MCP request %s failed (reference %s)", request.method[:100], reference)

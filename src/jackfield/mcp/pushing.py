@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import EventsPurged
-from jackfield.mcp.revisions import LOG_LEVELS
-from jackfield.mcp.wire import notification
+from jackfield.protocol.jsonrpc import notification
+from jackfield.protocol.mcp import LOG_LEVELS
 from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
 from jackfield.sessions.session import Session
 

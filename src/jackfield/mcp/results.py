@@ -15,11 +15,11 @@ from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.http.response import encode
 from jackfield.mcp.definitions import promises_output
-from jackfield.mcp.revisions import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 from jackfield.model.call import Call
 from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
 from jackfield.model.large_result import may_be_notice
 from jackfield.model.tool import ToolKind
+from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 
 SERVER = {"name": "jackfield", "version": __version__}
 CALL_ID_KEY = "jackfield/callId"

@@ -18,8 +18,8 @@ from jackfield.catalog.changes import Follower, ToolsChanged
 from jackfield.errors import Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.pushing import Pushing
-from jackfield.mcp.wire import RequestId, RpcNotification, RpcResponse
 from jackfield.model.principal import Principal
+from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse
 
 IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 10_000

@@ -10,7 +10,8 @@ from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.search_tools import HEADER as SEARCH_HEADER
 from jackfield.mcp.search_tools import search_above
 from jackfield.mcp.sessions import Session
-from jackfield.mcp.wire import INITIALIZE, INVALID_REQUEST, RpcError
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError
+from jackfield.protocol.mcp import INITIALIZE
 
 SESSION_HEADER = b"mcp-session-id"
 

@@ -36,6 +36,11 @@ class LineSplitter:
         """What came after the last line end."""
         return bytes(self._partial)
 
+    @property
+    def pending(self) -> int:
+        """How many bytes that is."""
+        return len(self._partial)
+
     def _append(self, part: bytes, lines: list[bytes | TooLong]) -> None:
         if self._is_skipping:
             return

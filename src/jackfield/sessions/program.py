@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from msgspec import Struct
 
 from jackfield.errors import Unavailable
 from jackfield.model.redaction import REDACTED, cut
+from jackfield.protocol.lines import LineSplitter, TooLong
 from jackfield.sessions import events
-from jackfield.sessions.lines import LineReader, Pace, TooLong
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.sessions import SessionSettings
 from jackfield.workers.host import WorkerHost
@@ -165,10 +166,10 @@ class Program:
             self._on_end(SessionStatus.FAILED, f"The program failed: {self._plan.describe_exit(code)}")
 
     async def _hear(
-        self, reader: asyncio.StreamReader, take: Callable[[str], None], pace: Pace, *, left_over: float = math.inf
+        self, reader: asyncio.StreamReader, take: Callable[[str], None], pace: "Pace", *, left_over: float = math.inf
     ) -> None:
         """Line by line, and no faster than `pace`: a program that prints without end holds up itself alone."""
-        lines = LineReader(limit=LONGEST_LINE)
+        lines = LineSplitter(limit=LONGEST_LINE)
         while piece := await reader.read(PIECE):
             for place, line in enumerate(lines.feed(piece), start=1):
                 # What is left in the pipe when it has ended is little, and may be what all of this was for.
@@ -179,7 +180,7 @@ class Program:
                 if pause or place % TURN == 0:
                     await asyncio.sleep(pause)
                 take(_text(line))
-        if rest := lines.rest():
+        if rest := lines.partial:
             take(_text(rest))
 
     def _say(self, line: str) -> None:
@@ -198,7 +199,7 @@ def _without_shims(path: str) -> str:
 
 def _text(line: bytes | TooLong) -> str:
     if isinstance(line, TooLong):
-        return f"[a line of more than {line.limit:,} bytes was left out]"
+        return f"[a line of more than {LONGEST_LINE:,} bytes was left out]"
     return line.decode("utf-8", "replace").rstrip("\r")
 
 
@@ -216,3 +217,20 @@ async def _reading(descriptor: int, opened: list[asyncio.ReadTransport]) -> asyn
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     opened.append(transport)
     return reader
+
+
+class Pace:
+    """So many lines a second, after twice as many at once; who is faster has to wait, and nobody else with it."""
+
+    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._left = 2 * per_second
+        self._at = clock()
+
+    def take(self) -> float:
+        """One more line; the seconds to wait before it is taken in."""
+        now = self._clock()
+        self._left = min(2 * self._per_second, self._left + (now - self._at) * self._per_second) - 1
+        self._at = now
+        return max(0.0, -self._left / self._per_second)

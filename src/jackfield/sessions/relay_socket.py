@@ -18,12 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from jackfield.errors import BadRequest, InvalidArguments, Refused, ToolNotFound
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
-from jackfield.sessions.lines import LineReader, TooLong
+from jackfield.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    SERVER_ERROR,
+    RequestId,
+    RpcError,
+    UncheckedMessage,
+    encode,
+    error_response,
+    response,
+)
+from jackfield.protocol.lines import LineSplitter, TooLong
 from jackfield.sessions.relay import Relay
 from jackfield.sessions.session import Session
 
@@ -45,49 +59,11 @@ MOST_UNFINISHED = 64 * 1024 * 1024
 LONGEST_PATH = 100
 """What every system takes as the path of a socket."""
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-FAILED = -32000
 HEADER = b"OUBLIETTE-DOWNSTREAM "
 """How clients of the seed's era begin."""
 CANCELLED = "notifications/cancelled"
 
-RequestId = int | str
-_encode = msgspec.json.Encoder().encode
-
-
-class _Incoming(Struct, frozen=True, kw_only=True):
-    jsonrpc: Any = UNSET
-    id: Any = UNSET
-    method: Any = UNSET
-    params: Any = UNSET
-
-
-class _Error(Struct, frozen=True, kw_only=True):
-    code: int
-    message: str
-    data: Any = UNSET
-
-
-class _Response(Struct, frozen=True, kw_only=True):
-    jsonrpc: str = "2.0"
-    id: RequestId | UnsetType | None
-    result: Raw | UnsetType = UNSET
-    error: _Error | UnsetType = UNSET
-
-
-class _Fault(Exception):
-    """What a message is answered with."""
-
-    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
-        super().__init__(message)
-        self.error = _Error(code=code, message=message, data=data)
-
-
-_decode = msgspec.json.Decoder(_Incoming).decode
+_decode = msgspec.json.Decoder(UncheckedMessage).decode
 
 
 class RelaySocket:
@@ -163,7 +139,7 @@ class _Connection:
         self._relay = relay
         self._writer = writer
         self._has_room = has_room
-        self._lines = LineReader(limit=LONGEST_LINE)
+        self._lines = LineSplitter(limit=LONGEST_LINE)
         self._open: dict[object, asyncio.Task[None]] = {}
         """Requests by id; one without an id by itself."""
         self._is_first = True
@@ -184,12 +160,12 @@ class _Connection:
     @property
     def unfinished(self) -> int:
         """Bytes of a line whose end has not come."""
-        return self._lines.unfinished
+        return self._lines.pending
 
     def tell_config(self) -> None:
         """Under both words: the seed's own clients look for `type`."""
         method = "caller_tools_config"
-        self._send(_encode({"jsonrpc": "2.0", "method": method, "type": method, "params": self._session.lent.config()}))
+        self._send(encode({"jsonrpc": "2.0", "method": method, "type": method, "params": self._session.lent.config()}))
 
     def hang_up(self) -> None:
         for task in self._open.values():
@@ -199,7 +175,7 @@ class _Connection:
     def _take(self, line: bytes | TooLong) -> None:
         is_first, self._is_first = self._is_first, False
         if isinstance(line, TooLong):
-            self._refuse(None, _Fault(INVALID_REQUEST, f"A message has at most {line.limit:,} bytes. Send less."))
+            self._refuse(None, RpcError(INVALID_REQUEST, f"A message has at most {LONGEST_LINE:,} bytes. Send less."))
             return
         if not line.strip() or (is_first and line.startswith(HEADER)):
             return
@@ -208,25 +184,27 @@ class _Connection:
             message = _read(line)
             request_id = UNSET if message.id is UNSET else _checked_id(message.id)
             self._act_on(message, request_id)
-        except _Fault as fault:
+        except RpcError as fault:
             self._refuse(request_id, fault)
 
-    def _act_on(self, message: _Incoming, request_id: RequestId | UnsetType) -> None:
+    def _act_on(self, message: UncheckedMessage, request_id: RequestId | UnsetType) -> None:
         params = {} if message.params in (UNSET, None) else message.params
         if not isinstance(message.method, str):
-            raise _Fault(INVALID_REQUEST, "A request has a 'method', which is a text.")
+            raise RpcError(INVALID_REQUEST, "A request has a 'method', which is a text.")
         if message.method != "caller_tool":
             if request_id is not UNSET:
-                raise _Fault(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
             if message.method == CANCELLED and isinstance(params, dict):
                 self._cancel(params.get("requestId"))
             return  # a notification, which is never answered
         if not isinstance(params, dict):
-            raise _Fault(INVALID_PARAMS, "'params' is an object with 'tool' and 'arguments'.")
+            raise RpcError(INVALID_PARAMS, "'params' is an object with 'tool' and 'arguments'.")
         if request_id in self._open:
-            raise _Fault(INVALID_REQUEST, "A request with this id is still open. Give each its own.")
+            raise RpcError(INVALID_REQUEST, "A request with this id is still open. Give each its own.")
         if len(self._open) >= MOST_AT_ONCE:
-            raise _Fault(FAILED, f"{MOST_AT_ONCE:,} requests of this connection are open. Wait for some answers.")
+            raise RpcError(
+                SERVER_ERROR, f"{MOST_AT_ONCE:,} requests of this connection are open. Wait for some answers."
+            )
         key = object() if request_id is UNSET else request_id
         task = self._open[key] = asyncio.create_task(self._caller_tool(request_id, params))
         task.add_done_callback(lambda _: self._open.pop(key, None))
@@ -238,39 +216,46 @@ class _Connection:
 
     async def _caller_tool(self, request_id: RequestId | UnsetType, params: dict[str, Any]) -> None:
         try:
-            self._send(_encode(_Response(id=request_id, result=await self._result_of(params))))
-        except _Fault as fault:
+            result = await self._result_of(params)
+            if isinstance(request_id, UnsetType):
+                self._send(b'{"jsonrpc":"2.0","result":%b}' % bytes(result))
+            else:
+                self._send(response(request_id, result))
+        except RpcError as fault:
             self._refuse(request_id, fault)
         except asyncio.CancelledError:
-            self._refuse(request_id, _Fault(FAILED, "Request was cancelled", {"code": "cancelled"}))
+            self._refuse(request_id, RpcError(SERVER_ERROR, "Request was cancelled", {"code": "cancelled"}))
             raise
         except Exception:
             log.exception("a request of session %s failed", self._session.id)
             self._refuse(
-                request_id, _Fault(INTERNAL_ERROR, "Something went wrong inside the gateway. Its log has the details.")
+                request_id,
+                RpcError(INTERNAL_ERROR, "Something went wrong inside the gateway. Its log has the details."),
             )
 
     async def _result_of(self, params: dict[str, Any]) -> Raw:
         tool, arguments = params.get("tool"), params.get("arguments")
         if not isinstance(tool, str) or not tool:
-            raise _Fault(INVALID_PARAMS, "tool is required")
+            raise RpcError(INVALID_PARAMS, "tool is required")
         if arguments is not None and not isinstance(arguments, dict):
-            raise _Fault(INVALID_PARAMS, "arguments must be an object")
+            raise RpcError(INVALID_PARAMS, "arguments must be an object")
         if not self._session.lent.tools:
-            raise _Fault(FAILED, "No caller tools configured for this session")
+            raise RpcError(SERVER_ERROR, "No caller tools configured for this session")
         try:
             call = await self._relay.call(self._session, tool, arguments or {}, call_id=new_id("call"))
         except InvalidArguments as refusal:
-            raise _Fault(INVALID_PARAMS, refusal.message, {"code": refusal.code, "details": refusal.details}) from None
+            raise RpcError(
+                INVALID_PARAMS, refusal.message, {"code": refusal.code, "details": refusal.details}
+            ) from None
         except (ToolNotFound, BadRequest) as refusal:
-            raise _Fault(INVALID_PARAMS, refusal.message, {"code": refusal.code}) from None
+            raise RpcError(INVALID_PARAMS, refusal.message, {"code": refusal.code}) from None
         except Refused as refusal:
-            raise _Fault(FAILED, refusal.message, {"code": refusal.code}) from None
+            raise RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code}) from None
         whole = await self._relay.whole_result(call)
         return _result(call, whole)
 
-    def _refuse(self, request_id: RequestId | UnsetType | None, fault: _Fault) -> None:
-        self._send(_encode(_Response(id=request_id, error=fault.error)))
+    def _refuse(self, request_id: RequestId | UnsetType | None, fault: RpcError) -> None:
+        self._send(error_response(request_id, fault))
 
     def _send(self, message: bytes) -> None:
         if self._writer.is_closing():
@@ -291,25 +276,25 @@ def _result(call: Call, whole: Raw | None) -> Raw:
     message = outcome.message
     if outcome.code == "timeout":
         message = f"Caller tool request timed out after {call.timeout_ms / 1000:g} s"
-    raise _Fault(FAILED, message, {"code": outcome.code})
+    raise RpcError(SERVER_ERROR, message, {"code": outcome.code})
 
 
-def _read(line: bytes) -> _Incoming:
+def _read(line: bytes) -> UncheckedMessage:
     try:
         message = _decode(line)
     except msgspec.ValidationError:
-        raise _Fault(INVALID_REQUEST, "A message is one JSON object.") from None
+        raise RpcError(INVALID_REQUEST, "A message is one JSON object.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise _Fault(PARSE_ERROR, f"This line is not JSON: {fault}") from None
+        raise RpcError(PARSE_ERROR, f"This line is not JSON: {fault}") from None
     if message.jsonrpc not in ("2.0", UNSET):
-        raise _Fault(INVALID_REQUEST, "This is not JSON-RPC 2.0.")
+        raise RpcError(INVALID_REQUEST, "This is not JSON-RPC 2.0.")
     return message
 
 
 def _checked_id(value: Any) -> RequestId:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return value
-    raise _Fault(INVALID_REQUEST, "'id' is a text or a whole number.")
+    raise RpcError(INVALID_REQUEST, "'id' is a text or a whole number.")
 
 
 def _own_folder(wished: Path) -> Path:
