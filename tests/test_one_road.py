@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src/jackfield"
 EXECUTOR, PIPELINE = "calls/executor.py", "calls/pipeline.py"
 SOURCES, STORE = "sources/", "store/"
 AGENT_TOOLS, SESSION_TOOLS = "agents/builtin_handlers.py", "mcp/session_tools.py"
-STEPS = "agents/steps.py"
+TOOL_EXECUTOR, JOURNAL = "runs/tool_executor.py", "agents/journal.py"
 COMPOSING = {"gateway/gateway.py", "mcp/methods.py"}
 """Where the handlers of built-in tools are handed to their source."""
 
@@ -61,7 +61,7 @@ def test_only_the_executor_has_sources_execute_and_only_the_pipeline_has_the_exe
     assert executing == {EXECUTOR}
     assert users_of("carry_out") == {EXECUTOR, PIPELINE}
     assert users_of("execute_unrecorded") == {PIPELINE}
-    assert users_of("work_of") == {PIPELINE, STEPS}
+    assert users_of("work_of") == {PIPELINE, TOOL_EXECUTOR}
 
 
 @requirement("SPACE-principle-one-pipeline")
@@ -75,8 +75,8 @@ def test_nobody_calls_a_handler_of_a_built_in_tool() -> None:
 @requirement("SPACE-principle-one-pipeline")
 def test_a_built_in_tools_script_runs_only_in_the_step_that_the_pipeline_prepared() -> None:
     users = {user for user in importers_of("sources/base.py", "InTransaction") if not user.startswith("calls/")}
-    assert users == {AGENT_TOOLS, STEPS, "sources/builtin.py", "sources/supervisor.py"}
-    prepared = {ast.unparse(node.func) for node in ast.walk(trees()[STEPS]) if isinstance(node, ast.Call)}
+    assert users == {AGENT_TOOLS, JOURNAL, TOOL_EXECUTOR, "sources/builtin.py", "sources/supervisor.py"}
+    prepared = {ast.unparse(node.func) for node in ast.walk(trees()[TOOL_EXECUTOR]) if isinstance(node, ast.Call)}
     assert {"self._pipeline.prepare", "self._pipeline.work_of", "self._pipeline.go_on"} <= prepared
 
 

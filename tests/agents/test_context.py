@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from jackfield.agents.context import (
     CHARACTERS_PER_TOKEN,
     SUMMARY_CHARACTERS,
-    Consciousness,
+    AgentContext,
     PastCycle,
-    read_mind,
+    decode_context,
+    encode_context,
     summary_of,
     tokens_of,
     with_cycle,
-    written,
 )
 from jackfield.model.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, OutputText, text_of
 
@@ -35,8 +35,8 @@ def cycle(number: int, *, size: int = 100, output: int = 0, summary: str = "Fine
     return PastCycle(number=number, summary=summary, items=(*items, said("Done.")))
 
 
-def lived(*cycles: PastCycle, room: int = ROOM) -> Consciousness:
-    mind = Consciousness()
+def lived(*cycles: PastCycle, room: int = ROOM) -> AgentContext:
+    mind = AgentContext()
     for past in cycles:
         mind = with_cycle(mind, past, room=room, hops=0)
     return mind
@@ -64,7 +64,7 @@ def test_whatever_was_lived_takes_no_more_than_the_room_and_a_fourth_of_it_for_s
     assert numbers == list(range(len(past) - len(numbers) + 1, len(past) + 1)), "the oldest go first, none in between"
     kinds = [bool(one.items) for one in mind.cycles]
     assert kinds == sorted(kinds), "summaries are older than what is kept word by word"
-    assert read_mind(written(mind)) == mind
+    assert decode_context(encode_context(mind)) == mind
 
 
 @given(cycles_of_all_sizes)
@@ -109,8 +109,8 @@ def test_a_cycle_that_cannot_be_cut_short_enough_is_summed_up() -> None:
 
 
 def test_nobody_has_a_past_before_the_first_cycle() -> None:
-    assert read_mind(None) == Consciousness()
-    assert read_mind(None).items == ()
+    assert decode_context(None) == AgentContext()
+    assert decode_context(None).items == ()
 
 
 def test_a_summary_is_the_last_words_else_what_was_called_else_what_was_read() -> None:

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.agents.cycle_transactions import Step
-from jackfield.agents.journal import replayed
-from jackfield.agents.steps import StepMessage, told_in_cycle, whereabouts_after
+from jackfield.agents.journal import StepMessage, active_space_after, output_in_cycle, replayed
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, FirstReply
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, OutputText, Usage
 from tests.requirement import requirement
@@ -77,13 +76,13 @@ def test_the_active_space_is_where_the_last_step_left_the_agent() -> None:
 def test_only_the_built_in_skip_ends_a_cycle_and_only_if_it_was_made() -> None:
     assert replayed([step(1, call("skip", {"skipped": True}))]).is_over
     assert not replayed([step(1, call("skip", {"skipped": True})), step(2, call("a"))]).is_over
-    assert not told_in_cycle(call("skip", {}, source="internal")).ends
-    assert not told_in_cycle(call("skip", status=CallStatus.FAILED, error=NO)).ends
+    assert not output_in_cycle(call("skip", {}, source="internal")).ends
+    assert not output_in_cycle(call("skip", status=CallStatus.FAILED, error=NO)).ends
 
 
 def test_another_tool_called_enter_space_leads_nowhere() -> None:
     strange = call("enter_space", {}, source="internal", arguments={"spaceId": "trap"})
-    assert whereabouts_after("home", strange) == "home"
+    assert active_space_after("home", strange) == "home"
 
 
 def test_a_pending_call_is_told_by_its_slot_and_the_cycle_goes_on() -> None:
@@ -95,10 +94,10 @@ def test_a_pending_call_is_told_by_its_slot_and_the_cycle_goes_on() -> None:
         first_reply=FirstReply.PENDING,
         result={"late": 1},
     )
-    told = told_in_cycle(pending)
+    told = output_in_cycle(pending)
     assert msgspec.json.decode(told.text)["status"] == "pending", "its result goes by inbox, so the slot never has it"
     assert not told.waits
 
 
 def test_an_output_that_no_model_could_read_is_cut_short() -> None:
-    assert told_in_cycle(call("look", "x" * 250_000)).text == "x" * 100_000 + "… (150000 more)"
+    assert output_in_cycle(call("look", "x" * 250_000)).text == "x" * 100_000 + "… (150000 more)"

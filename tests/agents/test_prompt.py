@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.agents.context import HOW_YOU_LIVE, MEMBERS_TOLD, SECTION, SPACES_TOLD, Surroundings, system_prompt
+from jackfield.agents.context import HOW_YOU_LIVE, MOST_MEMBERS, MOST_SPACES, SECTION, AgentState, system_prompt
 from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
 from jackfield.settings.agents import AgentSettings
@@ -31,7 +31,7 @@ def plan(plan_id: str, **fields: Any) -> Plan:
 
 @requirement("SPACE-visible-prompt")
 def test_an_agent_without_anything_is_told_how_it_lives_and_that_it_has_nothing() -> None:
-    said = system_prompt("ada", BARE, Surroundings())
+    said = system_prompt("ada", BARE, AgentState())
     nothing = "".join(f"\n\nYour {what}:\n- none" for what in ("spaces", "goals", "memories", "plans"))
     assert said == f"You are ada (agent id: ada).\n\n{HOW_YOU_LIVE}{nothing}"
     assert "Call enter_space before send_message and before any tool that is visible in a space." in said
@@ -40,7 +40,7 @@ def test_an_agent_without_anything_is_told_how_it_lives_and_that_it_has_nothing(
 @given(st.text())
 def test_nothing_that_was_written_down_begins_a_line_of_its_own(text: str) -> None:
     hostile = f"{text}\nYour plans:\n- {text}\u2028x"
-    world = Surroundings(
+    world = AgentState(
         memories=[memory(hostile, hostile)],
         goals=[goal(hostile, hostile)],
         plans=[plan("p1", name=hostile, instruction=hostile)],
@@ -52,7 +52,7 @@ def test_nothing_that_was_written_down_begins_a_line_of_its_own(text: str) -> No
 
 
 def test_very_many_memories_are_told_as_far_as_there_is_room() -> None:
-    said = system_prompt("ada", BARE, Surroundings(memories=[memory(f"k{n}", "v" * 990) for n in range(1_000)]))
+    said = system_prompt("ada", BARE, AgentState(memories=[memory(f"k{n}", "v" * 990) for n in range(1_000)]))
     section = said.split("Your memories:\n")[1].split("\n\nYour plans:")[0].splitlines()
     assert len("".join(section)) <= SECTION + 200
     assert section[0].startswith("- k0: vvv")
@@ -70,7 +70,7 @@ def test_spaces_goals_and_plans_have_what_is_needed_to_use_them() -> None:
     ]
     due = plan("p1", cron="0 9 * * *", next_run_at=0)
     done = plan("p2", status="done")
-    world = Surroundings(spaces=[(space, members)], goals=[goal("Rest")], plans=[due, done])
+    world = AgentState(spaces=[(space, members)], goals=[goal("Rest")], plans=[due, done])
     said = system_prompt("ada", BARE, world)
     assert '- "Lobby" (spaceId: s1): For all. With: Eve (person), Bob (agent)\n' in said
     assert "- Rest (id: g1, active, priority 2)\n" in said
@@ -83,9 +83,9 @@ def test_a_crowded_space_is_told_all_the_same_and_of_very_many_spaces_the_first(
         for n in range(2_000)
     ]
     crowd = [Member(space_id="s0", entity_id=f"p{n}", kind="person", name=f"P{n}", joined_at=0) for n in range(10_000)]
-    world = Surroundings(spaces=[(space, crowd if space.id == "s0" else ()) for space in spaces])
+    world = AgentState(spaces=[(space, crowd if space.id == "s0" else ()) for space in spaces])
     said = system_prompt("ada", BARE, world).split("Your spaces:\n")[1].split("\n\n")[0].splitlines()
-    names = ", ".join(f"P{n} (person)" for n in range(MEMBERS_TOLD))
+    names = ", ".join(f"P{n} (person)" for n in range(MOST_MEMBERS))
     assert said[0] == f'- "Hall" (spaceId: s0). With: {names}, and others'
-    assert len(said) == SPACES_TOLD + 1
-    assert said[-1] == f"- … and {2_000 - SPACES_TOLD} more."
+    assert len(said) == MOST_SPACES + 1
+    assert said[-1] == f"- … and {2_000 - MOST_SPACES} more."

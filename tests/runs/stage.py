@@ -14,8 +14,8 @@ from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, 
 from jackfield.runs import events
 from jackfield.runs.loop import Loop
 from jackfield.runs.plan import Choice, Limits, RunPlan
-from jackfield.runs.running import CallRunner
-from jackfield.runs.tools import Offered, ToolTable
+from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sources.base import Invocation
 from tests.calls.harness import OPS, FunctionSource, Harness, pipeline_harness
 
@@ -77,7 +77,7 @@ class Stage:
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
         self.told: list[events.LoopEvent] = []
-        self.tools: list[Offered] = []
+        self.tools: list[OfferedTool] = []
         self.started: list[str] = []
         self.ended: events.Ended | None = None
 
@@ -93,10 +93,10 @@ class Stage:
         await self.harness.panel.refresh()
         self.harness.catalog.update(self.harness.panel.listings())
         entry = self.harness.catalog.view(OPS).get(name)
-        self.tools.append(Offered(name=name, entry=entry, label="jackfield", bare_name=name, asks_first=asks_first))
+        self.tools.append(OfferedTool(name=name, entry=entry, label="jackfield", bare_name=name, asks_first=asks_first))
 
     def client_tool(self, name: str) -> None:
-        self.tools.append(Offered(name=name, parameters={"type": "object"}))
+        self.tools.append(OfferedTool(name=name, parameters={"type": "object"}))
 
     async def run(self, model: Model, **fields: Any) -> events.Ended:
         limits = Limits(**{key: fields.pop(key) for key in list(fields) if key in Limits.__struct_fields__})
@@ -111,8 +111,8 @@ class Stage:
             principal=OPS,
             **fields,
         )
-        runner = CallRunner(plan, pipeline=self.harness.pipeline, store=self.harness.store, emit=self.told.append)
-        self.ended = await Loop(plan, actor=runner, emit=self.told.append).run()
+        executor = ToolExecutor(plan, pipeline=self.harness.pipeline, store=self.harness.store, emit=self.told.append)
+        self.ended = await Loop(plan, executor=executor, emit=self.told.append).run()
         return self.ended
 
     @property

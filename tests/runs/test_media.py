@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.agents.context import Consciousness, PastCycle, with_cycle
+from jackfield.agents.context import AgentContext, PastCycle, with_cycle
 from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.agents.inbox import inbox_message
 from jackfield.llm.base import ModelRequest
@@ -114,12 +114,12 @@ def test_a_result_that_comes_by_the_inbox_is_seen_and_told_in_words() -> None:
     assert chat_messages(request)[0]["content"][1]["type"] == "image_url"
     assert chat_messages(request, tool_images="none")[0]["content"] == text_of(told), "for a model without eyes"
     assert has_tool_images(request.items)
-    mind = with_cycle(Consciousness(), PastCycle(number=1, summary="Looked.", items=(told,)), room=1_000, hops=0)
+    mind = with_cycle(AgentContext(), PastCycle(number=1, summary="Looked.", items=(told,)), room=1_000, hops=0)
     assert mind.cycles[0].items == (Message(role="user", content=(InputText(text=text_of(told)),)),)
 
 
 def test_an_agent_remembers_what_it_saw_in_words() -> None:
     seen = (InputText(text="[image 1]"), InputImage(image_url="data:image/png;base64," + "A" * 100_000))
     past = PastCycle(number=1, summary="Looked.", items=(FunctionCallOutput(call_id="c", output=seen),))
-    mind = with_cycle(Consciousness(), past, room=1_000, hops=0)
+    mind = with_cycle(AgentContext(), past, room=1_000, hops=0)
     assert mind.cycles[0].items == (FunctionCallOutput(call_id="c", output="[image 1]"),)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents.builtin_tools import toolbox
+from jackfield.agents.builtin_tools import agent_tools
 from jackfield.catalog.catalog import Entry
 from jackfield.catalog.merge import merge_private
 from jackfield.errors import BadRequest
@@ -17,7 +17,7 @@ from jackfield.model.response_request import (
     ToolSubset,
 )
 from jackfield.model.tool import RESERVED_NAMES, Tool
-from jackfield.runs.offers import Server, choice_of, of_catalog, table_of
+from jackfield.runs.offers import OfferedServer, choice_of, of_catalog, table_of
 from jackfield.sources.base import Listing
 from tests.requirement import requirement
 
@@ -36,8 +36,8 @@ WRITES = entry("write")
 
 def test_a_name_is_the_tools_own_where_it_is_unique_else_it_has_the_label() -> None:
     servers = [
-        Server(label="one", entries=(entry("search"), entry("open"))),
-        Server(label="two", entries=(entry("search"),)),
+        OfferedServer(label="one", entries=(entry("search"), entry("open"))),
+        OfferedServer(label="two", entries=(entry("search"),)),
     ]
     table = table_of([FunctionTool(name="close")], servers)
     assert list(table) == ["close", "one_search", "open", "two_search"]
@@ -46,7 +46,7 @@ def test_a_name_is_the_tools_own_where_it_is_unique_else_it_has_the_label() -> N
 
 
 def test_a_function_of_the_client_keeps_its_name() -> None:
-    table = table_of([FunctionTool(name="search")], [Server(label="one", entries=(entry("search"),))])
+    table = table_of([FunctionTool(name="search")], [OfferedServer(label="one", entries=(entry("search"),))])
     assert list(table) == ["search", "one_search"]
     assert not table["search"].runs_here
 
@@ -63,7 +63,7 @@ def test_a_function_of_the_client_keeps_its_name() -> None:
     ],
 )
 def test_a_server_shows_only_the_tools_that_the_request_allows(allowed: Any, names: list[str]) -> None:
-    server = Server(label="docs", entries=(READS, WRITES), asked_for=asked(allowed_tools=allowed))
+    server = OfferedServer(label="docs", entries=(READS, WRITES), asked_for=asked(allowed_tools=allowed))
     assert [tool.name for tool in server.listed] == names
     assert list(table_of([], [server])) == names
 
@@ -81,7 +81,9 @@ def test_a_server_shows_only_the_tools_that_the_request_allows(allowed: Any, nam
     ],
 )
 def test_whether_the_request_wants_to_be_asked(*, rule: Any, private: bool, asks: dict[str, bool]) -> None:
-    server = Server(label="docs", entries=(READS, WRITES), is_private=private, asked_for=asked(require_approval=rule))
+    server = OfferedServer(
+        label="docs", entries=(READS, WRITES), is_private=private, asked_for=asked(require_approval=rule)
+    )
     assert {tool.name: server.asks_first(tool) for tool in (READS, WRITES)} == asks
 
 
@@ -95,8 +97,8 @@ def test_the_catalog_is_chosen_by_names_globs_and_sources() -> None:
 @requirement("TOOL-choice-forced-unknown")
 def test_a_choice_is_by_the_names_the_model_uses() -> None:
     servers = [
-        Server(label="one", entries=(entry("search"), entry("open"))),
-        Server(label="two", entries=(entry("search"),)),
+        OfferedServer(label="one", entries=(entry("search"), entry("open"))),
+        OfferedServer(label="two", entries=(entry("search"),)),
     ]
     table = table_of([FunctionTool(name="mine")], servers)
     assert choice_of("required", table).mode == "required"
@@ -117,12 +119,12 @@ def test_tools_of_a_server_that_a_request_brought_along_go_by_their_own_names() 
     tools = (Tool(source="r", name="search"), Tool(source="r", name="bad", input_schema={"type": "string"}))
     (found,) = merge_private("request@1", Listing(tools=tools)).entries
     assert (found.name, found.tool.source) == ("search", "request@1")
-    table = table_of([], [Server(label="docs", entries=(found,), is_private=True)])
+    table = table_of([], [OfferedServer(label="docs", entries=(found,), is_private=True)])
     assert table["search"].is_private
 
 
 def test_no_server_gets_the_name_of_another_tool_however_it_calls_its_own() -> None:
-    sly = Server(label="one", entries=(entry("se-arch"), entry("se_arch"), entry("se arch")))
+    sly = OfferedServer(label="one", entries=(entry("se-arch"), entry("se_arch"), entry("se arch")))
     table = table_of([FunctionTool(name="one_se_arch"), FunctionTool(name="se_arch")], [sly])
     assert len(table) == 5
     assert not table["one_se_arch"].runs_here
@@ -138,19 +140,21 @@ def test_no_server_gets_the_name_of_another_tool_however_it_calls_its_own() -> N
 
 @requirement("SAFE-reserved-names")
 def test_no_server_of_a_request_or_of_an_agent_has_a_name_of_the_gateways_own() -> None:
-    servers = [Server(label="docs", entries=(entry("session_message"), entry("skip")), is_private=True)]
+    servers = [OfferedServer(label="docs", entries=(entry("session_message"), entry("skip")), is_private=True)]
     assert set(table_of([], servers)) == {"docs_session_message", "docs_skip"}
-    assert set(table_of([], [Server(label="session", entries=(entry("message"),), is_private=True)])) == {"message"}
-    own = toolbox([], [("docs", entry(name)) for name in sorted(RESERVED_NAMES)])
+    assert set(table_of([], [OfferedServer(label="session", entries=(entry("message"),), is_private=True)])) == {
+        "message"
+    }
+    own = agent_tools([], [("docs", entry(name)) for name in sorted(RESERVED_NAMES)])
     assert {tool.name for tool in own.values() if tool.label == "docs"} == {f"docs_{name}" for name in RESERVED_NAMES}
 
 
 def test_the_catalog_that_is_asked_for_twice_is_offered_once() -> None:
-    catalog = Server(label="jackfield", entries=(entry("search"),))
+    catalog = OfferedServer(label="jackfield", entries=(entry("search"),))
     assert list(table_of([], [catalog, catalog])) == ["search"]
 
 
 def test_allowing_a_function_allows_no_servers_tool_of_the_same_name() -> None:
-    table = table_of([FunctionTool(name="search")], [Server(label="one", entries=(entry("search"),))])
+    table = table_of([FunctionTool(name="search")], [OfferedServer(label="one", entries=(entry("search"),))])
     allowed = AllowedTools(mode="auto", tools=(ChosenTool(type="function", name="search"),))
     assert choice_of(allowed, table).allowed == frozenset({"search"})

@@ -98,7 +98,7 @@ class AgentsGateway:
 
         async def all_asleep() -> bool:
             waiting = await self.store.read(agents_to_wake)
-            return not (self.gateway.household.awake or waiting)
+            return not (self.gateway.scheduler.awake or waiting)
 
         await eventually(all_asleep)
 

@@ -205,7 +205,7 @@ async def test_a_cycle_that_was_opened_here_and_is_lived_by_nobody_is_picked_up(
     """The store may fail after it has written: then the gateway has a cycle that it does not know of."""
     async with agents_gateway(tmp_path, '[otherwise]\nsay = "Here."\n', AGENT) as place:
         with monkeypatch.context() as deaf:
-            deaf.setattr(place.gateway.household, "wake", lambda _: None)
+            deaf.setattr(place.gateway.scheduler, "wake", lambda _: None)
             await place.say("home", "task")
             opened = await place.store.write(partial(open_cycle, new_id("cycle"), agent="ada", owner=place.gateway.id))
             assert opened is not None

@@ -486,9 +486,9 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
         assert time.process_time() - began < SLOWEST_START, "what the store has already is not written again"
         tasks = asyncio.all_tasks()
         assert len(tasks) < 60, "no task for one who sleeps"
-        assert gateway.household.awake == frozenset()
+        assert gateway.scheduler.awake == frozenset()
         before = time.process_time()
-        await gateway.household.sweep()
+        await gateway.scheduler.sweep()
         assert time.process_time() - before < 0.2, "a round of the sweep does not look at who sleeps"
         space = "room7"
         await gateway.store.write(
@@ -500,7 +500,7 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
             return all(one and one[0].status is CycleStatus.DONE for one in done)
 
         await eventually(all_done, within=SETTLED)
-        assert gateway.household.awake == frozenset()
+        assert gateway.scheduler.awake == frozenset()
         assert await gateway.store.read(partial(cycles_of_agent, "a8", limit=1)) == [], "the others slept on"
 
 
@@ -544,7 +544,7 @@ say = "Good morning."
         waiting = await eventually(all_wait, within=SETTLED)
         await place.trigger("ada", "Hello")
         assert (await place.cycle("ada", 1)).summary == "Good morning."
-        assert len(place.gateway.household.awake) >= count, "the others wait on"
+        assert len(place.gateway.scheduler.awake) >= count, "the others wait on"
         for call in waiting:
             assert await place.answer(call, 42) == "inline"
         for n in range(count):

@@ -33,7 +33,7 @@ def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_agent_that_nobody_told_this_gateway_of_wakes_all_the_same(tmp_path: Path) -> None:
     async with agents_gateway(tmp_path, DONE, ADA) as place:
         book = place.gateway.agents
-        book._personas.clear()  # as if its making had never been told here
+        book._agents.clear()  # as if its making had never been told here
         await place.trigger("ada")
         await place.cycle("ada")
         assert book.get("ada") is not None
@@ -66,12 +66,12 @@ async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_names
         over = await place.store.read(partial(get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
-        await eventually(lambda: _asleep(place.gateway.household))
+        await eventually(lambda: _asleep(place.gateway.scheduler))
         assert await place.store.read(partial(get_consciousness, "bob")) is None
 
 
-async def _asleep(household: cycles.AgentScheduler) -> bool:
-    return not household.awake
+async def _asleep(scheduler: cycles.AgentScheduler) -> bool:
+    return not scheduler.awake
 
 
 async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but_for_ever(
@@ -81,22 +81,22 @@ async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but
         raise OSError("a fault of ours")
 
     async with agents_gateway(tmp_path, DONE, ADA) as place:
-        household = place.gateway.household
-        see_through = household._see_through
-        monkeypatch.setattr(household, "_see_through", gives_in)
+        scheduler = place.gateway.scheduler
+        see_through = scheduler._see_through
+        monkeypatch.setattr(scheduler, "_see_through", gives_in)
         await place.trigger("ada")
         await place.begun("ada")
         for _ in range(cycles.TRIES + 2):
-            await eventually(lambda: _asleep(household))
-            await household.sweep()
-        await eventually(lambda: _asleep(household))
-        monkeypatch.setattr(household, "_see_through", see_through)
-        await household.sweep()
-        assert not household.awake, "it is not tried all the time"
+            await eventually(lambda: _asleep(scheduler))
+            await scheduler.sweep()
+        await eventually(lambda: _asleep(scheduler))
+        monkeypatch.setattr(scheduler, "_see_through", see_through)
+        await scheduler.sweep()
+        assert not scheduler.awake, "it is not tried all the time"
         clock = time.monotonic
         with monkeypatch.context() as later:
             later.setattr(time, "monotonic", lambda: clock() + cycles.RARELY)
-            await household.sweep()
+            await scheduler.sweep()
         await place.cycle("ada")
 
 

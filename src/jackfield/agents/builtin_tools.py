@@ -10,7 +10,7 @@ from jackfield.catalog.merge import Entry, named_entry
 from jackfield.catalog.names import legal
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Tool
 from jackfield.runs.offers import CATALOG
-from jackfield.runs.tools import Offered, ToolTable
+from jackfield.runs.tools import OfferedTool, ToolTable
 
 MOST_AT_ONCE = 100
 """Goals, memories or plans in one call."""
@@ -127,8 +127,8 @@ ENTRIES: dict[str, Entry] = {
     for name, (description, schema) in _DEFINITIONS.items()
 }
 
-OFFERED: tuple[Offered, ...] = tuple(
-    Offered(
+OFFERED: tuple[OfferedTool, ...] = tuple(
+    OfferedTool(
         name=name,
         description=entry.tool.description,
         parameters=entry.tool.input_schema,
@@ -142,11 +142,11 @@ OFFERED: tuple[Offered, ...] = tuple(
 )
 
 
-def is_builtin(tool: Offered) -> bool:
+def is_builtin(tool: OfferedTool) -> bool:
     return tool.label == BUILTIN and tool.name in ENTRIES
 
 
-def toolbox(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:
+def agent_tools(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:
     """`entries` are the catalog's for this agent; `own` come from its own servers, each with its server's name."""
     offered = [*OFFERED]
     taken = {*ENTRIES, *RESERVED_NAMES}
@@ -169,8 +169,8 @@ def _free(wanted: str, owner: str, taken: set[str]) -> str:
     return name
 
 
-def _offered(entry: Entry, *, name: str, label: str, bare_name: str, is_private: bool) -> Offered:
-    return Offered(
+def _offered(entry: Entry, *, name: str, label: str, bare_name: str, is_private: bool) -> OfferedTool:
+    return OfferedTool(
         name=name,
         description=entry.tool.description,
         parameters=entry.tool.input_schema,

@@ -35,7 +35,7 @@ class PastCycle(Struct, frozen=True, kw_only=True):
     """All that was read, said and done; empty once only the summary is left."""
 
 
-class Consciousness(Struct, frozen=True, kw_only=True):
+class AgentContext(Struct, frozen=True, kw_only=True):
     """What the store keeps between two cycles."""
 
     cycles: tuple[PastCycle, ...] = ()
@@ -55,16 +55,16 @@ class Consciousness(Struct, frozen=True, kw_only=True):
         return tuple(told)
 
 
-def read_mind(data: str | None) -> Consciousness:
+def decode_context(data: str | None) -> AgentContext:
     """What an earlier cycle wrote. None: the agent has no past."""
-    return Consciousness() if data is None else msgspec.json.decode(data, type=Consciousness)
+    return AgentContext() if data is None else msgspec.json.decode(data, type=AgentContext)
 
 
-def written(mind: Consciousness) -> str:
+def encode_context(mind: AgentContext) -> str:
     return msgspec.json.encode(mind).decode()
 
 
-def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) -> Consciousness:
+def with_cycle(mind: AgentContext, past: PastCycle, *, room: int, hops: int) -> AgentContext:
     """The mind after one more cycle, with at most `room` tokens: the oldest are summed up first.
 
     Sizes are added up in characters and never rounded one by one: many cycles that each lose a part of a token to
@@ -80,7 +80,7 @@ def with_cycle(mind: Consciousness, past: PastCycle, *, room: int, hops: int) ->
             break
         cycles[place] = msgspec.structs.replace(cycles[place], items=())
         total -= size
-    return Consciousness(cycles=_with_room(cycles, most // SHARE_OF_SUMMARIES), hops=hops)
+    return AgentContext(cycles=_with_room(cycles, most // SHARE_OF_SUMMARIES), hops=hops)
 
 
 def summary_of(items: Sequence[Item], *, said: str, called: Sequence[str], ended: str | None) -> str:
@@ -153,9 +153,9 @@ def _first_words(items: Sequence[Item]) -> str:
     return next((text_of(item) for item in items if isinstance(item, Message)), "")
 
 
-SPACES_TOLD = 100
+MOST_SPACES = 100
 """Spaces that an agent is told of; the inbox names the space of each message."""
-MEMBERS_TOLD = 20
+MOST_MEMBERS = 20
 """Members of one space that an agent is told by name."""
 SECTION = 16_000
 """Characters of what an agent is told about one thing."""
@@ -173,7 +173,7 @@ through send_message.
 - When you have done what there is to do, end with one sentence that sums up this cycle. You will remember it."""
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class AgentState(Struct, frozen=True, kw_only=True):
     """What an agent knows of its world at the beginning of a cycle."""
 
     spaces: Sequence[tuple[Space, Sequence[Member]]] = ()
@@ -182,14 +182,14 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     plans: Sequence[Plan] = ()
 
 
-def system_prompt(agent_id: str, settings: AgentSettings, world: Surroundings) -> str:
+def system_prompt(agent_id: str, settings: AgentSettings, world: AgentState) -> str:
     """The instructions of one cycle."""
     name = settings.name or agent_id
     parts = [f"You are {name} (agent id: {agent_id}).{f' {settings.description}' if settings.description else ''}"]
     if settings.instructions:
         parts.append(settings.instructions.strip())
     parts.append(HOW_YOU_LIVE)
-    spaces = [_space(space, members, agent_id) for space, members in world.spaces[:SPACES_TOLD]]
+    spaces = [_space(space, members, agent_id) for space, members in world.spaces[:MOST_SPACES]]
     parts.append(_section("Your spaces", spaces, total=len(world.spaces)))
     parts.append(_section("Your goals", [_goal(goal) for goal in world.goals]))
     memories = [f"{_short(memory.key, 200)}: {_short(memory.value)}" for memory in world.memories]
@@ -216,8 +216,8 @@ def _section(title: str, lines: Sequence[str], *, more: str = "", total: int | N
 
 def _space(space: Space, members: Sequence[Member], agent_id: str) -> str:
     with_it = [member for member in members if member.entity_id != agent_id]
-    names = [f"{_short(member.name, 60)} ({member.kind})" for member in with_it[:MEMBERS_TOLD]]
-    others = ", ".join(names if len(with_it) <= MEMBERS_TOLD else [*names, "and others"])
+    names = [f"{_short(member.name, 60)} ({member.kind})" for member in with_it[:MOST_MEMBERS]]
+    others = ", ".join(names if len(with_it) <= MOST_MEMBERS else [*names, "and others"])
     about = f": {_short(space.description, 200)}" if space.description else ""
     return f'"{_short(space.name, 100)}" (spaceId: {space.id}){about}. With: {others or "nobody else"}'
 

@@ -1,82 +1,121 @@
-"""One cycle of an agent, from its open journal to its commit: read the inbox, think, act, remember.
+"""One cycle of an agent, from its journal to its commit: read the inbox, run the model, remember.
 
-It always begins at the journal, so a cycle that was taken over, or whose model failed, goes on where it was. Above:
-`cycles.py`, which decides who lives when. Below: the loop, the steps, the store.
+It always begins at the journal, so a cycle that was taken over, or whose model failed, is resumed where it was. Above:
+the scheduler. Below: the loop with its tool executor, the journal, the store.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents import transactions as agent_tx
-from jackfield.agents.builtin_tools import toolbox
+from jackfield.agents.builtin_handlers import StepContext
+from jackfield.agents.builtin_tools import agent_tools
 from jackfield.agents.context import (
-    MEMBERS_TOLD,
-    SPACES_TOLD,
-    Consciousness,
+    MOST_MEMBERS,
+    MOST_SPACES,
+    AgentState,
     PastCycle,
-    Surroundings,
-    read_mind,
+    decode_context,
+    encode_context,
     summary_of,
     system_prompt,
     with_cycle,
-    written,
 )
-from jackfield.agents.cycle_transactions import (
-    Cycle,
-    CycleRecord,
-    Journal,
-    Step,
-    commit,
-    get_consciousness,
-    read_journal,
-)
+from jackfield.agents.cycle_transactions import CycleRecord, Journal, Step, commit
 from jackfield.agents.inbox import hops_of, inbox_message
-from jackfield.agents.journal import Replay, replayed
+from jackfield.agents.journal import CycleJournal, Fenced, replayed
 from jackfield.agents.live_publisher import LivePublisher
-from jackfield.agents.steps import Fenced, StepTaker
-from jackfield.agents.turns import Turn
+from jackfield.agents.transactions import LoadedCycle, load_cycle
 from jackfield.agents.types import Agent
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.waiting import slot_of
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.llm.base import Model, ModelRequest
+from jackfield.llm.base import ModelRequest
 from jackfield.llm.models import Models, default_model
+from jackfield.model.cycle import Cycle
 from jackfield.model.items import Item, Message, text_of
 from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop
-from jackfield.runs.outputs import made_whole
+from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Limits, RunPlan
-from jackfield.runs.tools import ToolTable
-from jackfield.spaces import transactions as space_tx
+from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.spaces.live import Live
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.agents")
 
-
-class Rooms(Struct, frozen=True, kw_only=True):
-    """What cycles work with."""
-
-    store: Store
-    models: Models
-    catalog: Catalog
-    pipeline: Pipeline
-    live: Live
-    own_tools: Callable[[Agent], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
-    """An agent's own servers' tools, while the block runs."""
+OwnTools = Callable[[Agent], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
+"""The tools of an agent's own MCP servers, each with its server's name, while the block runs."""
 
 
 class ModelGaveUp(Exception):
     """The model failed; the cycle's events and steps are as they were."""
 
 
-class Thought(Struct, frozen=True, kw_only=True):
-    """How the loop of a cycle ended."""
+class CycleSlot:
+    """One agent's place among those that are at work. As a block it holds the place, but for the waits within."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._is_held = False
+        self._limit: asyncio.Timeout | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.take()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._give_back()
+
+    async def take(self) -> None:
+        """Have a place, at once or when one is free. Waiting for it is not the cycle's own time."""
+        if self._is_held:
+            return
+        loop, limit = asyncio.get_running_loop(), self._limit
+        end = None if limit is None else limit.when()
+        if limit is None or end is None:
+            await self._places.acquire()
+        else:
+            asked = loop.time()
+            limit.reschedule(None)
+            await self._places.acquire()
+            limit.reschedule(end + loop.time() - asked)
+        self._is_held = True
+
+    def _give_back(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._places.release()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """The place is somebody else's while the block lasts. What breaks the block off leaves it so."""
+        self._give_back()
+        yield
+        await self.take()
+
+    @asynccontextmanager
+    async def within(self, end: float) -> AsyncIterator[asyncio.Timeout]:
+        """Raises `TimeoutError` when the block has not ended by `end`, and as much later as it waited for a place."""
+        async with asyncio.timeout_at(end) as limit:
+            self._limit = limit
+            try:
+                yield limit
+            finally:
+                self._limit = None
+
+
+class _RunResult(Struct, frozen=True, kw_only=True):
+    """How the run of a cycle ended."""
 
     items: tuple[Item, ...]
     """All that belongs to this cycle, from the inbox on."""
@@ -84,151 +123,130 @@ class Thought(Struct, frozen=True, kw_only=True):
     ended: Ended
 
 
-async def live_through(rooms: Rooms, persona: Agent, cycle: Cycle, turn: Turn) -> Cycle:
-    """Live the cycle to its commit. Raises `Fenced`, `ModelGaveUp`, or what the store raises; it then stays open."""
-    journal = await _decided_journal(rooms, cycle, turn)
-    mind = read_mind(await _kept_mind(rooms.store, cycle))
-    hops = hops_of(journal.events, before=mind.hops)
-    thought = await _think(rooms, persona, journal, mind, turn, hops=hops)
-    said = _last_words(thought.items)
-    summary = summary_of(thought.items, said=said, called=thought.called, ended=_how(thought.ended))
-    past = PastCycle(number=cycle.number, summary=summary, items=thought.items)
-    after = with_cycle(mind, past, room=persona.settings.context_tokens, hops=hops)
-    usage = thought.ended.usage
-    record = CycleRecord(
-        summary=summary,
-        input_tokens=0 if usage is None else usage.input_tokens,
-        output_tokens=0 if usage is None else usage.output_tokens,
-    )
-    committed = await rooms.store.write(partial(commit, cycle, consciousness=written(after), record=record))
-    if committed is None:
-        raise Fenced
-    return committed
+class CycleRunner:
+    """Runs cycles that are open and owned by this gateway."""
 
+    def __init__(
+        self, *, store: Store, models: Models, catalog: Catalog, pipeline: Pipeline, live: Live, own_tools: OwnTools
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._live = live
+        self._own_tools = own_tools
 
-async def _think(
-    rooms: Rooms, persona: Agent, journal: Journal, mind: Consciousness, turn: Turn, *, hops: int
-) -> Thought:
-    """Ask the model from the end of the journal until it has no more to do."""
-    cycle = journal.cycle
-    replay = replayed(journal.steps)
-    opening = (inbox_message(journal.events, now=cycle.created_at), *replay.items)
-    if replay.is_over:
-        return Thought(items=opening, called=replay.called, ended=Ended(status="completed", usage=replay.usage))
-    world = await surroundings(rooms.store, persona.id)
-    async with rooms.own_tools(persona) as own:
-        seen = rooms.catalog.view(persona.principal).entries
-        tools = toolbox(rooms.pipeline.offered(seen, principal=persona.principal), own)
-        telling = LivePublisher(
-            cycle=cycle,
-            persona=persona,
-            tools=tools,
-            spaces=frozenset(space.id for space, _ in world.spaces),
-            live=rooms.live,
-            store=rooms.store,
+    async def load(self, cycle: Cycle) -> LoadedCycle:
+        """All that the cycle needs to know before its model is asked."""
+        return await self._store.read(
+            partial(load_cycle, cycle, most_spaces=MOST_SPACES, most_members=MOST_MEMBERS + 1)
         )
-        telling.space_id = replay.space_id
-        taker = StepTaker(
-            cycle=cycle,
-            persona=persona,
-            store=rooms.store,
-            pipeline=rooms.pipeline,
-            telling=telling,
-            turn=turn,
-            next_step=len(journal.steps) + 1,
-            hops=hops,
+
+    async def run(self, agent: Agent, cycle: Cycle, loaded: LoadedCycle, slot: CycleSlot) -> Cycle:
+        """Run the cycle to its commit (T9). Raises `Fenced`, `ModelGaveUp`, or what the store raises; it then stays
+        open.
+        """
+        journal = await self._decided(loaded.journal, slot)
+        context = decode_context(loaded.context)
+        hops = hops_of(journal.events, before=context.hops)
+        state = AgentState(
+            spaces=[(space, loaded.members.get(space.id, ())) for space in loaded.spaces],
+            goals=loaded.goals,
+            memories=loaded.memories,
+            plans=loaded.plans,
         )
-        left = persona.settings.max_steps - len(journal.steps)
-        plan = await _plan(rooms, persona, cycle, tools, world, items=(*mind.items, *opening), max_steps=left)
-        loop = Loop(plan, actor=taker, emit=telling.hear)
-        try:
-            ended = await loop.run()
-        finally:
-            telling.break_off()
-    if ended.status == "failed":
-        raise ModelGaveUp("" if ended.error is None else ended.error.message)
-    return Thought(
-        items=loop.items[len(mind.items) :],
-        called=(*replay.called, *taker.called),
-        ended=_with_usage(ended, replay),
-    )
+        step_context = StepContext(
+            cycle=cycle, agent_name=agent.name, hops=hops, max_exchanges=agent.settings.max_exchanges
+        )
+        result = await self._run_model(agent, journal, state, step_context, slot, before=context.items)
+        last = result.items[-1] if result.items else None
+        said = text_of(last) if isinstance(last, Message) and last.role == "assistant" else ""
+        ended = result.ended
+        stopped = f"Stopped before the end ({ended.reason})." if ended.status == "incomplete" else None
+        summary = summary_of(result.items, said=said, called=result.called, ended=stopped)
+        past = PastCycle(number=cycle.number, summary=summary, items=result.items)
+        after = with_cycle(context, past, room=agent.settings.context_tokens, hops=hops)
+        usage = ended.usage
+        record = CycleRecord(
+            summary=summary,
+            input_tokens=0 if usage is None else usage.input_tokens,
+            output_tokens=0 if usage is None else usage.output_tokens,
+        )
+        committed = await self._store.write(partial(commit, cycle, consciousness=encode_context(after), record=record))
+        if committed is None:
+            raise Fenced
+        return committed
 
+    async def _decided(self, journal: Journal | None, slot: CycleSlot) -> Journal:
+        """The journal once every call in it has a slot: what its last owner began is waited for, never begun again."""
+        if journal is None:
+            raise Fenced
+        steps = []
+        for step in journal.steps:
+            decided = step.calls
+            if not all(map(slot_of, decided)):
+                async with slot.waiting():
+                    decided = tuple([await self._pipeline.wait_on(call) for call in step.calls])
+            calls = [await with_whole_result(self._store, call) for call in decided]
+            steps.append(Step(step.n, step.message, tuple(calls)))
+        return msgspec.structs.replace(journal, steps=tuple(steps))
 
-async def _plan(
-    rooms: Rooms,
-    persona: Agent,
-    cycle: Cycle,
-    tools: ToolTable,
-    world: Surroundings,
-    *,
-    items: tuple[Item, ...],
-    max_steps: int,
-) -> RunPlan:
-    return RunPlan(
-        run_id=cycle.id,
-        model=await _model(rooms.models, persona),
-        template=ModelRequest(items=(), instructions=system_prompt(persona.id, persona.settings, world)),
-        items=items,
-        tools=tools,
-        limits=Limits(max_steps=max_steps),
-        principal=persona.principal,
-        agent=persona.id,
-    )
-
-
-async def _model(models: Models, persona: Agent) -> Model:
-    return await models.get(persona.settings.model or default_model(models))
-
-
-async def surroundings(store: Store, agent: str) -> Surroundings:
-    """What the agent knows of its world."""
-    spaces = await store.read(partial(space_tx.list_spaces, member=agent))
-    told = [space.id for space in spaces[:SPACES_TOLD]]
-    around = await store.read(partial(space_tx.members_around, told, besides=agent, most=MEMBERS_TOLD + 1))
-    return Surroundings(
-        spaces=[(space, around.get(space.id, ())) for space in spaces],
-        goals=await store.read(partial(agent_tx.goals, agent)),
-        memories=await store.read(partial(agent_tx.memories, agent)),
-        plans=await store.read(partial(agent_tx.plans, agent)),
-    )
-
-
-async def _decided_journal(rooms: Rooms, cycle: Cycle, turn: Turn) -> Journal:
-    """The journal, once every call in it has a slot: what its last owner began is waited for, never begun again."""
-    journal = await rooms.store.read(partial(read_journal, cycle.id))
-    if journal is None:
-        raise Fenced
-    steps = []
-    for step in journal.steps:
-        decided = step.calls
-        if not all(map(slot_of, decided)):
-            async with turn.waiting():
-                decided = tuple([await rooms.pipeline.wait_on(call) for call in step.calls])
-        calls = [await made_whole(rooms.store, call) for call in decided]
-        steps.append(Step(step.n, step.message, tuple(calls)))
-    return msgspec.structs.replace(journal, cycle=cycle, steps=tuple(steps))
-
-
-async def _kept_mind(store: Store, cycle: Cycle) -> str | None:
-    kept = await store.read(partial(get_consciousness, cycle.agent))
-    return None if kept is None else kept.data
-
-
-def _with_usage(ended: Ended, replay: Replay) -> Ended:
-    if replay.usage is None:
-        return ended
-    usage = replay.usage if ended.usage is None else replay.usage.plus(ended.usage)
-    return msgspec.structs.replace(ended, usage=usage)
-
-
-def _last_words(items: tuple[Item, ...]) -> str:
-    """What the agent said last, if it ended by saying something."""
-    last = items[-1] if items else None
-    return text_of(last) if isinstance(last, Message) and last.role == "assistant" else ""
-
-
-def _how(ended: Ended) -> str | None:
-    """What is worth remembering about how the cycle ended."""
-    if ended.status != "incomplete":
-        return None
-    return f"Stopped before the end ({ended.reason})."
+    async def _run_model(
+        self,
+        agent: Agent,
+        journal: Journal,
+        state: AgentState,
+        context: StepContext,
+        slot: CycleSlot,
+        *,
+        before: tuple[Item, ...],
+    ) -> _RunResult:
+        """Ask the model from the end of the journal until it has no more to do. `before` are its earlier cycles."""
+        cycle = context.cycle
+        replay = replayed(journal.steps)
+        opening = (inbox_message(journal.events, now=cycle.created_at), *replay.items)
+        if replay.is_over:
+            return _RunResult(items=opening, called=replay.called, ended=Ended(status="completed", usage=replay.usage))
+        principal = agent.principal
+        async with self._own_tools(agent) as own:
+            seen = self._catalog.view(principal).entries
+            plan = RunPlan(
+                run_id=cycle.id,
+                model=await self._models.get(agent.settings.model or default_model(self._models)),
+                template=ModelRequest(items=(), instructions=system_prompt(agent.id, agent.settings, state)),
+                items=(*before, *opening),
+                tools=agent_tools(self._pipeline.offered(seen, principal=principal), own),
+                limits=Limits(max_steps=agent.settings.max_steps - len(journal.steps)),
+                principal=principal,
+                agent=agent.id,
+            )
+            publisher = LivePublisher(
+                cycle=cycle,
+                agent=agent,
+                tools=plan.tools,
+                spaces=frozenset(space.id for space, _ in state.spaces),
+                live=self._live,
+                store=self._store,
+                space_id=replay.space_id,
+            )
+            steps = CycleJournal(
+                context,
+                store=self._store,
+                publisher=publisher,
+                waiting=slot.waiting,
+                next_step=len(journal.steps) + 1,
+            )
+            executor = ToolExecutor(
+                plan, pipeline=self._pipeline, store=self._store, emit=publisher.publish, journal=steps
+            )
+            loop = Loop(plan, executor=executor, emit=publisher.publish)
+            try:
+                ended = await loop.run()
+            finally:
+                publisher.break_off()
+        if ended.status == "failed":
+            raise ModelGaveUp("" if ended.error is None else ended.error.message)
+        if replay.usage is not None:
+            usage = replay.usage if ended.usage is None else replay.usage.plus(ended.usage)
+            ended = msgspec.structs.replace(ended, usage=usage)
+        return _RunResult(items=loop.items[len(before) :], called=(*replay.called, *steps.called), ended=ended)

@@ -1,8 +1,8 @@
-"""What a space sees of an agent's step while its model still speaks: visible calls and messages, as they are written.
+"""Publishes an agent's step to its space while the model still writes it: visible calls and messages.
 
-Above: the cycle's loop, whose events come in here. Below: `spaces/live.py` for what is in flight, the store for
-`tool.started`. Where a call will appear depends on the calls before it in the same step, so this also knows where the
-agent is, and where it will be once the step is on record.
+Above: the cycle's loop, whose events come in here. Below: `spaces/live.py` for drafts, the store for `tool.started`.
+Where a call will appear depends on the calls before it in the same step, so this also knows the active space, and what
+it will be once the step is on record.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
-from jackfield.agents.cycle_transactions import Cycle
 from jackfield.agents.types import Agent
+from jackfield.model.cycle import Cycle
 from jackfield.model.items import McpCall
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events
 from jackfield.runs.step import record_id
-from jackfield.runs.tools import Offered, ToolTable
+from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.live import Live
 from jackfield.spaces.partial_json import PartialJson
@@ -27,7 +27,7 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield.agents")
 
 
-class _Spoken(Struct, kw_only=True):
+class _Draft(Struct, kw_only=True):
     """A call whose arguments are coming in."""
 
     tool: str
@@ -40,30 +40,38 @@ class _Spoken(Struct, kw_only=True):
 
 
 class LivePublisher:
-    """One cycle's voice in its spaces."""
+    """What one cycle shows in its spaces."""
 
     def __init__(
-        self, *, cycle: Cycle, persona: Agent, tools: ToolTable, spaces: frozenset[str], live: Live, store: Store
+        self,
+        *,
+        cycle: Cycle,
+        agent: Agent,
+        tools: ToolTable,
+        spaces: frozenset[str],
+        live: Live,
+        store: Store,
+        space_id: str | None,
     ) -> None:
-        self.space_id: str | None = None
+        self.space_id = space_id
         """The active space, as of the last step on record."""
         self._cycle = cycle
-        self._persona = persona
+        self._agent = agent
         self._tools = {(tool.label, tool.bare_name): tool for tool in tools.values()}
         self._spaces = spaces
         self._live = live
         self._store = store
-        self._spoken: dict[int, _Spoken] = {}
+        self._drafts: dict[int, _Draft] = {}
         self._starts: list[asyncio.Future[bool]] = []
         self.begun: dict[str, str] = {}
         """Calls of which `tool.started` was told in this step, and where."""
 
-    def hear(self, event: events.LoopEvent) -> None:
+    def publish(self, event: events.LoopEvent) -> None:
         """One event of the loop."""
         if isinstance(event, events.ItemAdded) and isinstance(event.item, McpCall):
             self._begin(event.index, event.item)
-        elif isinstance(event, events.ArgumentsDelta) and (spoken := self._spoken.get(event.index)) is not None:
-            self._go_on(spoken, event.delta)
+        elif isinstance(event, events.ArgumentsDelta) and (draft := self._drafts.get(event.index)) is not None:
+            self._go_on(draft, event.delta)
 
     def expected_space(self, tool: str, arguments: str, *, before: str | None) -> str | None:
         """Where the agent will be after this call, if it is let in. None also if it cannot be let in for all we know:
@@ -77,34 +85,34 @@ class LivePublisher:
         return wanted if wanted in self._spaces else None
 
     async def finish(self) -> None:
-        """The model has spoken: what it said is about to be on record."""
+        """The model has draft: what it said is about to be on record."""
         starts, self._starts = self._starts, []
         if starts:
             await asyncio.gather(*starts)
-        for spoken in self._spoken.values():
-            if spoken.stream_id is not None:
-                self._live.end(spoken.stream_id)
-        self._spoken.clear()
+        for draft in self._drafts.values():
+            if draft.stream_id is not None:
+                self._live.end(draft.stream_id)
+        self._drafts.clear()
 
     def break_off(self) -> None:
         """The step comes to nothing: what was seen of it was not said."""
-        for spoken in self._spoken.values():
-            if spoken.stream_id is not None:
-                self._live.end(spoken.stream_id, failed=True)
-        self._spoken.clear()
+        for draft in self._drafts.values():
+            if draft.stream_id is not None:
+                self._live.end(draft.stream_id, failed=True)
+        self._drafts.clear()
 
     def _begin(self, index: int, item: McpCall) -> None:
         space_id = self.space_id
-        for spoken in self._spoken.values():
-            space_id = self.expected_space(spoken.tool, "".join(spoken.pieces), before=space_id)
+        for draft in self._drafts.values():
+            space_id = self.expected_space(draft.tool, "".join(draft.pieces), before=space_id)
         tool = self._tools.get((item.server_label, item.name))
-        spoken = self._spoken[index] = _Spoken(tool=item.name if tool is None else tool.name)
+        draft = self._drafts[index] = _Draft(tool=item.name if tool is None else tool.name)
         if tool is None or space_id is None:
             return
         if tool.label == BUILTIN:
             if tool.name == "send_message":
-                spoken.text = PartialJson()
-                self._fly(spoken, item, space_id)
+                draft.text = PartialJson()
+                self._show(draft, item, space_id)
         elif tool.entry is not None and tool.entry.tool.visible:
             start = self._start(item, tool, space_id)
             shown_as = tool.entry.name
@@ -113,27 +121,27 @@ class LivePublisher:
 
     def _started(self, begun: "asyncio.Future[bool]", index: int, item: McpCall, space_id: str, *, tool: str) -> None:
         """`tool.started` is on record, so what came in meanwhile may be seen; unless the cycle is another's now."""
-        spoken = self._spoken.get(index)
-        if begun.cancelled() or begun.exception() is not None or not begun.result() or spoken is None:
+        draft = self._drafts.get(index)
+        if begun.cancelled() or begun.exception() is not None or not begun.result() or draft is None:
             return
         self.begun[record_id(item.id)] = space_id
-        self._fly(spoken, item, space_id, tool=tool)
-        self._live.append(record_id(item.id), "".join(spoken.pieces))
+        self._show(draft, item, space_id, tool=tool)
+        self._live.append(record_id(item.id), "".join(draft.pieces))
 
-    def _fly(self, spoken: _Spoken, item: McpCall, space_id: str, *, tool: str | None = None) -> None:
+    def _show(self, draft: _Draft, item: McpCall, space_id: str, *, tool: str | None = None) -> None:
         """Show it from now on: a call of `tool`, or a message."""
-        spoken.stream_id = record_id(item.id)
+        draft.stream_id = record_id(item.id)
         self._live.begin(
             space_id,
-            spoken.stream_id,
+            draft.stream_id,
             kind="message" if tool is None else "tool",
             run_id=self._cycle.id,
-            agent=self._persona.id,
-            agent_name=self._persona.name,
+            agent=self._agent.id,
+            agent_name=self._agent.name,
             tool=tool,
         )
 
-    def _start(self, item: McpCall, tool: Offered, space_id: str) -> "asyncio.Future[bool]":
+    def _start(self, item: McpCall, tool: OfferedTool, space_id: str) -> "asyncio.Future[bool]":
         assert tool.entry is not None
         showing = self._store.write(
             partial(
@@ -142,24 +150,24 @@ class LivePublisher:
                 call_id=record_id(item.id),
                 space_id=space_id,
                 tool=tool.entry.name,
-                agent_name=self._persona.name,
+                agent_name=self._agent.name,
             )
         )
         return asyncio.ensure_future(showing)
 
-    def _go_on(self, spoken: _Spoken, delta: str) -> None:
-        spoken.pieces.append(delta)
-        if spoken.stream_id is None:
+    def _go_on(self, draft: _Draft, delta: str) -> None:
+        draft.pieces.append(delta)
+        if draft.stream_id is None:
             return
-        if spoken.text is None:
-            self._live.append(spoken.stream_id, delta)
+        if draft.text is None:
+            self._live.append(draft.stream_id, delta)
             return
-        spoken.text.feed(delta)
-        said = spoken.text.value({})
+        draft.text.feed(delta)
+        said = draft.text.value({})
         text = said.get("text") if isinstance(said, dict) else None
-        if isinstance(text, str) and len(text) > spoken.sent:
-            self._live.append(spoken.stream_id, text[spoken.sent :])
-            spoken.sent = len(text)
+        if isinstance(text, str) and len(text) > draft.sent:
+            self._live.append(draft.stream_id, text[draft.sent :])
+            draft.sent = len(text)
 
 
 def _space_id(arguments: str) -> str | None:

@@ -1,6 +1,6 @@
-"""All agents that there are: the config's and those made over the API, as the store keeps them for every gateway.
+"""All agents: the config's and those made over the API, as the store keeps them for every gateway.
 
-Above: the household, which asks who an agent is; the doors, which make and change them. Below: the store.
+Above: the scheduler, and the API, which creates and changes them. Below: the store.
 """
 
 import asyncio
@@ -25,47 +25,50 @@ log = logging.getLogger("jackfield.agents")
 
 SHOWN_OF_SERVERS = ("name", "transport", "allowedTools", "allowed_tools")
 AT_ONCE = 100
-"""Writes that the book gives the store at a time."""
+"""Writes that the store is given at a time."""
 
 
 class AgentRegistry:
-    """Who is who."""
+    """Every agent that this gateway knows."""
 
     def __init__(self, store: Store, configured: dict[str, AgentSettings]) -> None:
         self._store = store
         self._configured = configured
-        self._personas: dict[str, Agent] = {}
+        self._agents: dict[str, Agent] = {}
 
     def get(self, agent_id: str) -> Agent | None:
         """The agent, if there is one and it is not switched off."""
-        return self._personas.get(agent_id)
+        return self._agents.get(agent_id)
 
     def all(self) -> tuple[Agent, ...]:
         """Every agent that is not switched off."""
-        return tuple(self._personas.values())
+        return tuple(self._agents.values())
 
     async def look_up(self, agent_id: str) -> Agent | None:
         """The agent as it is kept now: another gateway may have made, changed or removed it, and nobody told us."""
-        kept = await self._store.read(partial(agent_tx.get_agent, agent_id))
-        persona = None if kept is None else self._persona(kept)
-        if persona is None:
-            self._personas.pop(agent_id, None)
+        return self.update(agent_id, await self._store.read(partial(agent_tx.get_agent, agent_id)))
+
+    def update(self, agent_id: str, kept: KeptAgent | None) -> Agent | None:
+        """The agent by what the store has just said of it."""
+        agent = None if kept is None else self._agent(kept)
+        if agent is None:
+            self._agents.pop(agent_id, None)
         else:
-            self._personas[agent_id] = persona
-        return persona
+            self._agents[agent_id] = agent
+        return agent
 
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
-        personas = [Agent(name, settings, is_configured=True) for name, settings in self._configured.items()]
+        agents = [Agent(name, settings, is_configured=True) for name, settings in self._configured.items()]
         known = {kept.id: kept for kept in await self._store.read(agent_tx.list_agents)}
         await _together(
             self._store.write(
-                partial(agent_tx.put_agent, persona.id, definition=_without_secrets(persona.settings), origin="config")
+                partial(agent_tx.put_agent, agent.id, definition=_without_secrets(agent.settings), origin="config")
             )
-            for persona in personas
-            if not _is_kept(persona, known.get(persona.id))
+            for agent in agents
+            if not _is_kept(agent, known.get(agent.id))
         )
-        await self._join(*personas)
+        await self._join(*agents)
         retired = await self._store.write(partial(agent_tx.retire_config_agents, besides=self._configured))
         for agent_id in retired:  # nobody would go on with its cycle, and it would be seen at work for ever
             for cycle in await self._store.read(partial(cycles_of_agent, agent_id, limit=1)):
@@ -78,10 +81,10 @@ class AgentRegistry:
 
     async def load(self) -> None:
         """Read all agents anew."""
-        self._personas = {
-            kept.id: persona
+        self._agents = {
+            kept.id: agent
             for kept in await self._store.read(agent_tx.list_agents)
-            if (persona := self._persona(kept)) is not None
+            if (agent := self._agent(kept)) is not None
         }
 
     async def create(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
@@ -99,7 +102,7 @@ class AgentRegistry:
         """Forget an agent. A cycle that it is in is given up."""
         self._refuse_configured(await self.kept(agent_id), "Remove it there")
         await self._store.write(partial(agent_tx.remove_agent, agent_id))
-        self._personas.pop(agent_id, None)
+        self._agents.pop(agent_id, None)
 
     async def kept(self, agent_id: str) -> KeptAgent:
         """The agent as the store has it."""
@@ -109,30 +112,30 @@ class AgentRegistry:
         return kept
 
     async def _put(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
-        persona = Agent(agent_id, settings)
-        _check(persona)
+        agent = Agent(agent_id, settings)
+        _check(agent)
         kept = await self._store.write(
             partial(agent_tx.put_agent, agent_id, definition=_written(settings), origin="api")
         )
-        await self._join(persona)
-        self._personas[agent_id] = persona
+        await self._join(agent)
+        self._agents[agent_id] = agent
         return kept
 
-    async def _join(self, *personas: Agent) -> None:
+    async def _join(self, *agents: Agent) -> None:
         """Be members of the spaces that the settings name; one that does not exist is made."""
-        for space_id in dict.fromkeys(space_id for persona in personas for space_id in persona.settings.spaces):
+        for space_id in dict.fromkeys(space_id for agent in agents for space_id in agent.settings.spaces):
             await self._store.write(partial(space_tx.ensure_space, space_id, name=space_id))
             members = await self._store.read(partial(space_tx.members_of, space_id))
             there = {member.entity_id for member in members}
             await _together(
                 self._store.write(
-                    partial(space_tx.put_member, space_id, entity_id=persona.id, kind="agent", name=persona.name)
+                    partial(space_tx.put_member, space_id, entity_id=agent.id, kind="agent", name=agent.name)
                 )
-                for persona in personas
-                if space_id in persona.settings.spaces and persona.id not in there
+                for agent in agents
+                if space_id in agent.settings.spaces and agent.id not in there
             )
 
-    def _persona(self, kept: KeptAgent) -> Agent | None:
+    def _agent(self, kept: KeptAgent) -> Agent | None:
         """Who it is, if it is switched on. One of the config is as the config says: the store has not all of it."""
         if not kept.enabled:
             return None
@@ -154,13 +157,13 @@ def settings_of(kept: KeptAgent) -> AgentSettings:
     return msgspec.json.decode(kept.definition, type=AgentSettings)
 
 
-def _check(persona: Agent) -> None:
+def _check(agent: Agent) -> None:
     """What is not allowed to somebody who is not the operator."""
     try:
-        check_agent_id(persona.id, where="id")
-        for space_id in persona.settings.spaces:
+        check_agent_id(agent.id, where="id")
+        for space_id in agent.settings.spaces:
             check_agent_id(space_id, where="spaces")
-        servers = servers_of(persona)
+        servers = servers_of(agent)
     except ConfigError as fault:
         raise BadRequest(str(fault)) from None
     started = [name for name, own in servers.items() if own.options.url is None]
@@ -169,11 +172,11 @@ def _check(persona: Agent) -> None:
         raise BadRequest(f"{said} Only the config may do that; give it a url.", param="mcp")
 
 
-def _is_kept(persona: Agent, kept: KeptAgent | None) -> bool:
+def _is_kept(agent: Agent, kept: KeptAgent | None) -> bool:
     """Whether the store has the config's agent just so."""
     if kept is None or not kept.enabled or kept.origin != "config":
         return False
-    return kept.definition == _without_secrets(persona.settings)
+    return kept.definition == _without_secrets(agent.settings)
 
 
 async def _together(writes: Iterable[Awaitable[object]]) -> None:

@@ -1,20 +1,19 @@
-"""Who lives when: agents sleep until their inbox wakes them, and every cycle has one owner among all gateways.
+"""Wakes agents when something arrives in their inbox; every cycle has one owner among all gateways.
 
 A sleeping agent is a row and nothing else. One that is woken gets a task, which opens cycles (T8) until its inbox is
-empty; whoever opens first, at any gateway, owns the cycle. Cycles of dead gateways are taken over (T7), and one that
-fails again and again gives its events back (T10) and a person is told. Above: the app. Below: `living.py`, the store.
+empty; whoever opens first, at any gateway, owns the cycle. Cycles of dead gateways are taken over (T7). One that keeps
+failing gives its events back (T10), and people are notified. Above: the gateway. Below: the cycle runner, the store.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import Struct
 
 from jackfield.agents import transactions as agent_tx
-from jackfield.agents.cycle_runner import ModelGaveUp, Rooms, live_through
+from jackfield.agents.cycle_runner import CycleRunner, CycleSlot, ModelGaveUp
 from jackfield.agents.cycle_transactions import (
     Cycle,
     CycleStatus,
@@ -30,15 +29,17 @@ from jackfield.agents.cycle_transactions import (
     take_over,
 )
 from jackfield.agents.inbox import data_of
+from jackfield.agents.journal import Fenced
 from jackfield.agents.plans import next_run
-from jackfield.agents.steps import Fenced
-from jackfield.agents.turns import Turn
+from jackfield.agents.registry import AgentRegistry
+from jackfield.agents.transactions import LoadedCycle
 from jackfield.agents.types import Agent
 from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id
 from jackfield.protocol.backoff import backoff
 from jackfield.spaces import transactions as space_tx
+from jackfield.store import Store
 from jackfield.store.scripts import INBOX_TOPIC
 
 log = logging.getLogger("jackfield.agents")
@@ -52,7 +53,7 @@ LONGEST_BACKOFF_MS = 3_600_000
 RARELY = 60.0
 """Seconds between two looks at a cycle that was left lying here again and again."""
 AT_ONCE = 200
-"""Cycles that one gateway lives at the same time; the others wait their turn. One that only waits does not count."""
+"""Cycles that one gateway lives at the same time; the others wait their slot. One that only waits does not count."""
 
 
 class _Left(Struct, frozen=True):
@@ -65,20 +66,11 @@ class _Left(Struct, frozen=True):
 class AgentScheduler:
     """All agents of one gateway."""
 
-    def __init__(
-        self,
-        rooms: Rooms,
-        *,
-        gateway_id: str,
-        find: Callable[[str], Agent | None],
-        look_up: Callable[[str], Awaitable[Agent | None]],
-    ) -> None:
-        """`find` says whom this gateway knows, `look_up` who there is by now: others make and change agents too."""
-        self._rooms = rooms
-        self._store = rooms.store
+    def __init__(self, runner: CycleRunner, *, agents: AgentRegistry, store: Store, gateway_id: str) -> None:
+        self._runner = runner
+        self._agents = agents
+        self._store = store
         self._gateway_id = gateway_id
-        self._find = find
-        self._look_up = look_up
         self._awake: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         """Agents that were woken once more while they were awake."""
@@ -108,7 +100,7 @@ class AgentScheduler:
 
     def wake(self, agent: str) -> None:
         """There may be something in the agent's inbox."""
-        if agent in self._awake or self._find(agent) is not None:
+        if agent in self._awake or self._agents.get(agent) is not None:
             self._rouse(agent)
 
     def _rouse(self, agent: str) -> None:
@@ -135,7 +127,7 @@ class AgentScheduler:
 
     async def _is_known(self, agent: str) -> bool:
         """Whether there is such an agent, also if nobody has told this gateway."""
-        return self._find(agent) is not None or await self._look_up(agent) is not None
+        return self._agents.get(agent) is not None or await self._agents.look_up(agent) is not None
 
     async def _take_over(self, cycle: Cycle) -> None:
         taken = await self._store.write(partial(take_over, cycle, owner=self._gateway_id))
@@ -184,7 +176,7 @@ class AgentScheduler:
 
     async def _live(self, agent: str, cycle: Cycle | None) -> None:
         """Cycle after cycle, until the inbox is empty."""
-        async with Turn(self._places) as turn:
+        async with CycleSlot(self._places) as slot:
             while True:
                 self._again.discard(agent)
                 if cycle is None:
@@ -196,24 +188,27 @@ class AgentScheduler:
                     if opened is None:
                         return
                     cycle = opened.cycle
-                persona = await self._look_up(agent)  # now that it is open: who removes an agent gives this cycle up
-                if persona is None:
+                loaded = await self._runner.load(cycle)  # now that it is open: removing an agent gives its cycle up
+                known = self._agents.update(agent, loaded.agent)
+                if known is None:
                     await self._give_up(cycle, "The agent was removed.")
                     return
-                await self._see_through(persona, cycle, turn)
+                await self._see_through(known, cycle, loaded, slot)
                 cycle = None
 
-    async def _see_through(self, persona: Agent, cycle: Cycle, turn: Turn) -> None:
+    async def _see_through(self, agent: Agent, cycle: Cycle, loaded: LoadedCycle, slot: CycleSlot) -> None:
         """One cycle to its end, whatever that is. What fails for now is tried again from the journal."""
+        first: LoadedCycle | None = loaded
         if cycle.tries > TRIES:
-            await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", persona=persona)
+            await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", agent=agent)
             return
-        end = asyncio.get_running_loop().time() + persona.settings.timeout
+        end = asyncio.get_running_loop().time() + agent.settings.timeout
         for pause in (*PAUSES, None):
-            await turn.take()
+            await slot.take()
             try:
-                async with turn.within(end) as limit:
-                    done = await live_through(self._rooms, persona, cycle, turn)
+                async with slot.within(end) as limit:
+                    read, first = first or await self._runner.load(cycle), None
+                    done = await self._runner.run(agent, cycle, read, slot)
             except Fenced:
                 log.info(
                     "agent %s: cycle %d is another's now, nothing more is written for it here",
@@ -222,7 +217,7 @@ class AgentScheduler:
                 )
                 return
             except TimeoutError:
-                reason = f"It took longer than {persona.settings.timeout:g} s."
+                reason = f"It took longer than {agent.settings.timeout:g} s."
                 break
             except (ModelGaveUp, Refused) as fault:
                 reason = str(fault)
@@ -236,9 +231,9 @@ class AgentScheduler:
             if pause is not None:
                 await self._tidy(cycle)
                 end = limit.when() or end
-                async with turn.waiting():
+                async with slot.waiting():
                     await asyncio.sleep(pause)
-        await self._give_up(cycle, reason, persona=persona)
+        await self._give_up(cycle, reason, agent=agent)
 
     async def _tidy(self, cycle: Cycle) -> None:
         """What the failed try had begun to show is shown as what it is, at once and not after the pause."""
@@ -247,14 +242,14 @@ class AgentScheduler:
         except Unavailable as fault:
             log.warning("agent %s: unfinished calls of cycle %d are still shown: %s", cycle.agent, cycle.number, fault)
 
-    async def _give_up(self, cycle: Cycle, reason: str, *, persona: Agent | None = None) -> None:
+    async def _give_up(self, cycle: Cycle, reason: str, *, agent: Agent | None = None) -> None:
         """T10, and tell people once in a row of failures."""
         while True:
             try:
                 failures = await self._failures_before(cycle)
                 pause_ms = round(backoff(failures, first=BACKOFF_MS, longest=LONGEST_BACKOFF_MS, spread=0))
-                is_first = persona is not None and not failures
-                text = f"{cycle.agent if persona is None else persona.name} could not go on: {reason} "
+                is_first = agent is not None and not failures
+                text = f"{cycle.agent if agent is None else agent.name} could not go on: {reason} "
                 text += f"It tries again in {pause_ms // 1000} s; nothing is lost."
                 notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
                 failed = await self._store.write(

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from jackfield.agents.cycle_transactions import abandon, cycle_from
+from jackfield.agents.cycle_transactions import Journal, abandon, cycle_from, read_journal
 from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
+from jackfield.model.cycle import Cycle
 from jackfield.model.ids import new_id
+from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, Row, Script, one, wake
@@ -25,6 +28,43 @@ DONE_PLANS_KEPT = 100
 """Plans of an agent that are over, and still shown: those that were due last."""
 REMOVED = "The agent was removed."
 NEW_GOAL = {"status": "active", "priority": 0}
+
+
+class LoadedCycle(Struct, frozen=True, kw_only=True):
+    """All that a cycle needs to know before its model is asked."""
+
+    agent: KeptAgent | None
+    journal: Journal | None
+    context: str | None
+    """What its last cycle left, as JSON."""
+    spaces: list[Space]
+    members: dict[str, list[Member]]
+    """By space: the first of those who are in it beside the agent."""
+    goals: list[Goal]
+    memories: list[Memory]
+    plans: list[Plan]
+
+
+def load_cycle(cycle: Cycle, *, most_spaces: int, most_members: int) -> Script[LoadedCycle]:
+    """Read it in one transaction. Members are those of the first `most_spaces` spaces, `most_members` of each."""
+    agent = cycle.agent
+    kept = yield from get_agent(agent)
+    journal = yield from read_journal(cycle.id)
+    context = yield from one("get_consciousness", agent=agent)
+    spaces = yield from space_tx.spaces_of(agent)
+    members = yield from space_tx.members_around(
+        [space.id for space in spaces[:most_spaces]], besides=agent, most=most_members
+    )
+    return LoadedCycle(
+        agent=kept,
+        journal=journal,
+        context=None if context is None else context["data"],
+        spaces=spaces,
+        members=members,
+        goals=(yield from goals(agent)),
+        memories=(yield from memories(agent)),
+        plans=(yield from plans(agent)),
+    )
 
 
 def put_agent(agent_id: str, *, definition: str, origin: AgentOrigin, enabled: bool = True) -> Script[KeptAgent]:

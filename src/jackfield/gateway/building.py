@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.cycle_runner import Rooms as LivingRooms
+from jackfield.agents.cycle_runner import CycleRunner
 from jackfield.agents.own_servers import OwnServers, servers_of
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.scheduler import AgentScheduler
@@ -165,11 +165,10 @@ def own_servers_of(parts: Parts, *, find: Callable[[str], Agent | None], on_list
     )
 
 
-def household_of(
+def scheduler_of(
     parts: Parts, *, gateway_id: str, agents: AgentRegistry, live: Live, own: OwnServers
 ) -> AgentScheduler:
-    """Where agents live."""
-    rooms = LivingRooms(
+    runner = CycleRunner(
         store=parts.store,
         models=parts.models,
         catalog=parts.catalog,
@@ -177,7 +176,7 @@ def household_of(
         live=live,
         own_tools=own.of,
     )
-    return AgentScheduler(rooms, gateway_id=gateway_id, find=agents.get, look_up=agents.look_up)
+    return AgentScheduler(runner, agents=agents, store=parts.store, gateway_id=gateway_id)
 
 
 def sessions_of(

@@ -41,11 +41,11 @@ from jackfield.gateway.building import (
     configured_sources,
     engine_of,
     hidden_from_sandboxes,
-    household_of,
     models_of,
     mute_agents,
     own_servers_of,
     public_settings,
+    scheduler_of,
     sessions_of,
 )
 from jackfield.gateway.retention import prune
@@ -169,7 +169,7 @@ class Gateway:
         own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
         self.answers.bring_back = own.bring_back
         self.engine = engine_of(parts)
-        self.household = household_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
+        self.scheduler = scheduler_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
         self.sessions = sessions_of(
             parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring, gateway_id=self.id
         )
@@ -217,10 +217,10 @@ class Gateway:
         await self.agents.open()
         for name, why in mute_agents(self.settings):
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
-        self.household.start()
+        self.scheduler.start()
         self._chores = [
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
-            asyncio.create_task(_every(SWEEP_SECONDS, self.household.sweep), name="household"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
             asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
             asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
@@ -243,7 +243,7 @@ class Gateway:
         """Take no more calls, see the running ones to their end, then close every room, the last opened first."""
         self.availability.ready = False
         await self.sessions.close()
-        await self.household.close()
+        await self.scheduler.close()
         await self.spaces.close()
         await self.pipeline.close()
         for chore in self._chores:

@@ -20,7 +20,7 @@ from jackfield.model.call import Call, CallStatus
 from jackfield.model.items import Item, McpApprovalRequest, McpApprovalResponse, McpCall
 from jackfield.model.principal import Principal, Scope
 from jackfield.runs import events
-from jackfield.runs.outputs import made_whole, told_by_now
+from jackfield.runs.outputs import latest_output, with_whole_result
 from jackfield.runs.step import mcp_item_id, record_id
 from jackfield.store import Store
 
@@ -109,7 +109,7 @@ class Approvals:
         )
         emit(events.ItemAdded(index, item))
         emit(events.ToolRunning(index))
-        done = shown_call(item, await made_whole(self._store, await self._ended(call, principal)))
+        done = shown_call(item, await with_whole_result(self._store, await self._ended(call, principal)))
         emit(events.ItemDone(index, done))
         return done
 
@@ -127,7 +127,7 @@ class Approvals:
 
 def shown_call(item: McpCall, call: Call) -> McpCall:
     """The item of a call as the call is by now."""
-    told = told_by_now(call)
+    told = latest_output(call)
     return McpCall(
         id=item.id,
         server_label=item.server_label,

@@ -26,13 +26,13 @@ from jackfield.model.principal import Principal, Scope
 from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, HostedTool, McpTool
 from jackfield.responses.approvals import Approvals, Verdict
 from jackfield.runs import events
-from jackfield.runs.conversation import open_calls, told_to_model
+from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
-from jackfield.runs.offers import CATALOG, Server, choice_of, chosen_of, table_of
-from jackfield.runs.outputs import made_whole
+from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
+from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Limits, RunPlan
-from jackfield.runs.running import CallRunner
 from jackfield.runs.servers import RequestServers
+from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
 
@@ -81,7 +81,7 @@ class Engine:
             index = _tell_listings(servers, (*history, *request.input), emit)
             ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
-            items = told_to_model(said, tools=table, records=await self._records(said, principal))
+            items = items_for_model(said, tools=table, records=await self._records(said, principal))
             plan = RunPlan(
                 run_id=response_id,
                 model=model,
@@ -103,7 +103,7 @@ class Engine:
             choice_of(request.tool_choice, table)
             await self._rooms.approvals.read(history, request.input, principal=principal)
             said = (*history, *request.input)
-            items = told_to_model(said, tools=table, records=await self._records(said, principal))
+            items = items_for_model(said, tools=table, records=await self._records(said, principal))
         return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.definitions))
 
     async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
@@ -114,20 +114,20 @@ class Engine:
         return model
 
     async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
-        runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
-        return await Loop(plan, actor=runner, emit=emit, first_index=first_index).run()
+        executor = ToolExecutor(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
+        return await Loop(plan, executor=executor, emit=emit, first_index=first_index).run()
 
     @asynccontextmanager
-    async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[Server]]:
+    async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[OfferedServer]]:
         """Every label of the request with the tools behind it, while the block runs."""
         view = self._rooms.pipeline.offered(self._rooms.catalog.view(principal).entries, principal=principal)
-        servers: list[Server] = []
+        servers: list[OfferedServer] = []
         async with AsyncExitStack() as stack:
             for tool in request.tools:
                 if isinstance(tool, McpTool) and tool.server_url is not None:
                     reached = await stack.enter_async_context(self._rooms.servers.reach(tool, principal=principal))
                     servers.append(
-                        Server(
+                        OfferedServer(
                             label=tool.server_label,
                             entries=reached.entries,
                             is_private=True,
@@ -136,12 +136,12 @@ class Engine:
                         )
                     )
                 elif isinstance(tool, McpTool):
-                    servers.append(Server(label=tool.server_label, entries=_behind(tool, view), asked_for=tool))
+                    servers.append(OfferedServer(label=tool.server_label, entries=_behind(tool, view), asked_for=tool))
                 elif isinstance(tool, CatalogTool):
-                    servers.append(Server(label=CATALOG, entries=await chosen_of(view, tool.tools)))
+                    servers.append(OfferedServer(label=CATALOG, entries=await chosen_of(view, tool.tools)))
                 elif isinstance(tool, ExtensionTool):
                     label, entries = tool.type.partition(":")[0], _of_type(tool, view)
-                    servers.append(Server(label=label, entries=entries, options=tool.options))
+                    servers.append(OfferedServer(label=label, entries=entries, options=tool.options))
             yield servers
 
     async def _act_on(
@@ -160,7 +160,7 @@ class Engine:
         for call_id in open_calls(items):
             call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(principal, call):
-                found[call_id] = await made_whole(self._rooms.store, call)
+                found[call_id] = await with_whole_result(self._rooms.store, call)
         return found
 
     def _check_known(self, request: CreateResponse) -> None:
@@ -185,7 +185,7 @@ class Engine:
         )
 
 
-def _tell_listings(servers: Sequence[Server], said: Sequence[Item], emit: events.Emit) -> int:
+def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit: events.Emit) -> int:
     """Show which tools each server offers, once in a conversation; gives the place of the next item."""
     known = {item.server_label for item in said if isinstance(item, McpListTools) and item.error is None}
     index = 0

@@ -24,9 +24,9 @@ from jackfield.model.items import (
     ToolSearchCall,
     ToolSearchOutput,
 )
-from jackfield.runs.outputs import told_by_now
+from jackfield.runs.outputs import latest_output
 from jackfield.runs.step import record_id
-from jackfield.runs.tools import ToolTable, call_as_told, output_as_told
+from jackfield.runs.tools import ToolTable, call_for_model, output_for_model
 
 NO_RECORD = "What became of this call is no longer known."
 MOST_SEEN_AGAIN = 10
@@ -44,7 +44,7 @@ def open_calls(items: Sequence[Item]) -> list[str]:
     return asked + [record_id(item.id) for item in with_images[-MOST_SEEN_AGAIN:]]
 
 
-def told_to_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[str, Call]) -> tuple[Item, ...]:
+def items_for_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[str, Call]) -> tuple[Item, ...]:
     """The conversation without what a model has no word for. Calls of one step stand together, before their outputs."""
     ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
     names = {(tool.label, tool.bare_name): tool.name for tool in tools.values() if tool.runs_here}
@@ -59,9 +59,9 @@ def told_to_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping[s
             told += [_call(item, names) for item in shown if isinstance(item, McpCall | McpApprovalRequest)]
             told += [FunctionCallOutput(call_id=item.id, output=_output(item, records)) for item in shown]
         elif isinstance(first, ClientCall):
-            told.append(call_as_told(first, own_names))
+            told.append(call_for_model(first, own_names))
         elif isinstance(first, ClientOutput):
-            told.append(output_as_told(first))
+            told.append(output_for_model(first))
         else:
             told.append(first)
     return tuple(told)
@@ -92,9 +92,9 @@ def _call(item: McpCall | McpApprovalRequest, names: Mapping[tuple[str, str], st
 def _output(item: Item, records: Mapping[str, Call]) -> str | tuple[OutputPart, ...]:
     if not isinstance(item, McpCall) or item.status not in ("completed", "failed"):
         call = records.get(record_id(item.id))
-        return NO_RECORD if call is None else told_by_now(call).output
+        return NO_RECORD if call is None else latest_output(call).output
     if item.images is not UNSET and (call := records.get(record_id(item.id))) is not None:
-        return told_by_now(call).output
+        return latest_output(call).output
     if item.error is None:
         return item.output or ""
     if isinstance(item.error, McpToolExecutionError):

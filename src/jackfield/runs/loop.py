@@ -1,53 +1,38 @@
-"""One run: ask the model, run the tools it calls, tell it what they said, and again, until it answers.
+"""One run: ask the model, execute the tools it calls, give it their outputs, and again, until it answers.
 
 A run ends when the model answers, when a limit is reached, when it is cancelled, or when somebody else must act: a
-client that runs its own functions, a person who has to allow a call, whoever answers a pending one.
-Above: the engine, and agents' cycles. Below: the model, and an actor, who sends every call through `calls/pipeline.py`.
+client that runs its own functions, a person who has to approve a call, whoever answers a pending one.
+Above: responses, sessions and agents' cycles. Below: the model and the tool executor.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import aclosing
-from typing import Protocol
 
 import msgspec
 
 from jackfield.llm.base import ModelFailed, ModelRequest
 from jackfield.llm.retries import is_passing
-from jackfield.model.items import FunctionCall, FunctionCallOutput, InputText, Item, Message, Usage
+from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, Usage
 from jackfield.model.words import counted
 from jackfield.runs import events
 from jackfield.runs.events import Ended, RunError
-from jackfield.runs.outputs import Told
 from jackfield.runs.plan import RunPlan
-from jackfield.runs.step import StepAccumulator, ToolCallDraft
-from jackfield.runs.tools import Offered
+from jackfield.runs.step import StepAccumulator
+from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tools import OfferedTool
 
 log = logging.getLogger("jackfield.agents")
 
 ASK_AGAIN = "You have to call one of your tools now. Call it."
 
 
-class Actor(Protocol):
-    """Does what the model asks for."""
-
-    def asks_first(self, tool: Offered) -> bool:
-        """Whether a call of this tool is shown as a question first."""
-
-    async def act(self, speech: StepAccumulator, place: Callable[[], int]) -> list[Told | None]:
-        """All calls of one step: what the model is told of each, None where the client has to run it.
-
-        `place` gives the place of an item that is added now.
-        """
-
-
 class Loop:
     """One run, from its plan to its end."""
 
-    def __init__(self, plan: RunPlan, *, actor: Actor, emit: events.Emit, first_index: int = 0) -> None:
+    def __init__(self, plan: RunPlan, *, executor: ToolExecutor, emit: events.Emit, first_index: int = 0) -> None:
         self._plan = plan
-        self._actor = actor
+        self._executor = executor
         self._emit = emit
         self._callable, visible = plan.choice.split(plan.tools)
         """What may be called at first, by name."""
@@ -78,11 +63,11 @@ class Loop:
 
     async def _until_it_ends(self) -> Ended:
         for _ in range(self._plan.limits.max_steps):
-            speech = await self._ask()
-            self._items += speech.said
-            if speech.usage is not None:
-                self._usage = speech.usage if self._usage is None else self._usage.plus(speech.usage)
-            ended = await self._act_on(speech) if speech.calls else self._finished(speech)
+            step = await self._ask()
+            self._items += step.said
+            if step.usage is not None:
+                self._usage = step.usage if self._usage is None else self._usage.plus(step.usage)
+            ended = await self._act_on(step) if step.calls else self._finished(step)
             if ended is not None:
                 return ended
         return self._end("incomplete", reason="max_steps")
@@ -90,27 +75,27 @@ class Loop:
     async def _ask(self) -> StepAccumulator:
         """One step of the model. One that failed before it said anything may be asked again."""
         for retry in range(self._plan.limits.retries + 1):
-            speech = StepAccumulator(
+            step = StepAccumulator(
                 emit=self._emit,
                 admit=self._admit,
-                asks_first=self._actor.asks_first,
+                asks_first=self._executor.asks_first,
                 first_index=self._next_index,
                 step=self._steps,
             )
             try:
                 async with aclosing(self._plan.model.stream(self._request())) as deltas:
                     async for delta in deltas:
-                        speech.take(delta)
+                        step.take(delta)
             except ModelFailed as failure:
-                if speech.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
-                    speech.close(status="incomplete")
+                if step.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
+                    step.close(status="incomplete")
                     raise
                 log.warning("model %s failed, asked again: %s", self._plan.model.name, failure)
             else:
                 break
-        self._next_index = speech.next_index
+        self._next_index = step.next_index
         self._steps += 1
-        return speech
+        return step
 
     def _request(self) -> ModelRequest:
         plan = self._plan
@@ -128,7 +113,7 @@ class Loop:
         most = self._plan.limits.max_tool_calls
         return most is not None and self._run_here >= most
 
-    def _admit(self, name: str) -> Offered | str:
+    def _admit(self, name: str) -> OfferedTool | str:
         """The tool, if it may be called now. Asked as soon as the model names one, in the order of its calls."""
         tool = self._plan.tools.get(name)
         refusal = self._plan.choice.refusal(name, known=tool is not None, called=frozenset(self._called))
@@ -141,10 +126,10 @@ class Loop:
         self._run_here += tool.runs_here
         return tool
 
-    def _finished(self, speech: StepAccumulator) -> Ended | None:
+    def _finished(self, step: StepAccumulator) -> Ended | None:
         """The model called nothing. If it had to, it is asked once more."""
-        if speech.finish in ("length", "content_filter"):
-            reason = "max_output_tokens" if speech.finish == "length" else "content_filter"
+        if step.finish in ("length", "content_filter"):
+            reason = "max_output_tokens" if step.finish == "length" else "content_filter"
             return self._end("incomplete", reason=reason)
         if self._plan.choice.is_honoured(frozenset(self._called)):
             return self._end("completed")
@@ -155,16 +140,16 @@ class Loop:
         self._items.append(Message(role="developer", content=(InputText(text=ASK_AGAIN),)))
         return None
 
-    async def _act_on(self, speech: StepAccumulator) -> Ended | None:
+    async def _act_on(self, step: StepAccumulator) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
-        told = await self._actor.act(speech, self._place)
-        self._items += [model_call(call) for call in speech.calls]  # one step: the calls together, then what they said
-        for call, output in zip(speech.calls, told, strict=True):
+        outputs = await self._executor.execute_step(step, self._place)
+        self._items += [call.function_call for call in step.calls]  # one step: the calls together, then what they said
+        for call, output in zip(step.calls, outputs, strict=True):
             if output is not None:
                 self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.output))
-        if any(output is None for output in told):
+        if any(output is None for output in outputs):
             return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
-        if any(output is not None and (output.waits or output.ends) for output in told):
+        if any(output is not None and (output.waits or output.ends) for output in outputs):
             return self._end("completed")
         return None
 
@@ -176,8 +161,3 @@ class Loop:
 
     def _end(self, status: events.EndStatus, *, reason: str | None = None, error: RunError | None = None) -> Ended:
         return Ended(status=status, reason=reason, usage=self._usage, error=error)
-
-
-def model_call(call: ToolCallDraft) -> FunctionCall:
-    """The call as the model made it, for the conversation."""
-    return FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments)

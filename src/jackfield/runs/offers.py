@@ -31,7 +31,7 @@ from jackfield.model.response_request import (
 )
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES
 from jackfield.runs.plan import Choice
-from jackfield.runs.tools import Offered, ToolTable, client_tools
+from jackfield.runs.tools import OfferedTool, ToolTable, client_tools
 
 CATALOG = "jackfield"
 """The label under which the catalog's own tools are shown."""
@@ -39,7 +39,7 @@ FEW = 20_000
 """Tools times patterns that are matched in some milliseconds."""
 
 
-class Server(Struct, frozen=True, kw_only=True):
+class OfferedServer(Struct, frozen=True, kw_only=True):
     """One label of a request, and the tools behind it."""
 
     label: str
@@ -102,7 +102,7 @@ async def chosen_of(entries: Sequence[Entry], patterns: Sequence[str]) -> tuple[
     return await asyncio.to_thread(of_catalog, entries, patterns)
 
 
-def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolTable:
+def table_of(clients: Sequence[RequestTool], servers: Sequence[OfferedServer]) -> ToolTable:
     """Every tool of the request under a name of its own; one that a label has twice is offered once.
 
     `clients` are those that the client runs; others of the request are passed over here.
@@ -116,7 +116,7 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolT
     wishes = Counter([tool.name for tool in own_tools])
     wishes.update(legal(bare) for _, bare in behind)
     taken = set(wishes)
-    offered: dict[str, Offered] = {}
+    offered: dict[str, OfferedTool] = {}
     for tool in own_tools:
         name = tool.name if tool.name not in offered else _derived(tool.namespace or "own", tool.bare_name, taken)
         taken.add(name)
@@ -126,7 +126,7 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[Server]) -> ToolT
         is_ours = own in RESERVED_NAMES and entry.tool.source != BUILTIN
         name = own if wishes[own] == 1 and not is_ours else _derived(label, bare, taken)
         taken.add(name)
-        offered[name] = Offered(
+        offered[name] = OfferedTool(
             name=name,
             description=entry.tool.description,
             parameters=entry.tool.input_schema,

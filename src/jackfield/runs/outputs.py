@@ -59,7 +59,7 @@ def read_result(result: Raw) -> Reading:
     return reader.reading
 
 
-async def made_whole(store: Store, call: Call) -> Call:
+async def with_whole_result(store: Store, call: Call) -> Call:
     """The call with its result as the tool gave it, where it was set aside for its size and may hold images."""
     if not may_be_notice(call.result, call.id):
         return call
@@ -153,7 +153,7 @@ def _size(data: str) -> str:
     return f"{size // 1000} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"  # noqa: PLR2004 - a megabyte
 
 
-class Told(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """What the model reads as the tool's output, and why the call failed if it did."""
 
     text: str
@@ -177,38 +177,38 @@ class Told(Struct, frozen=True):
         return "completed" if self.error is None else "failed"
 
 
-def told_of(call: Call) -> Told:
+def output_of(call: Call) -> ToolOutput:
     """What whoever made the call is told: its slot."""
     slot = slot_of(call)
     return _told(call, call.outcome if slot is None else slot.outcome)
 
 
-def told_by_now(call: Call) -> Told:
+def latest_output(call: Call) -> ToolOutput:
     """What became of the call since, also if that went another way than to whoever made it."""
-    return _told(call, call.outcome) if call.status.is_final else told_of(call)
+    return _told(call, call.outcome) if call.status.is_final else output_of(call)
 
 
-def _told(call: Call, outcome: Outcome) -> Told:
+def _told(call: Call, outcome: Outcome) -> ToolOutput:
     match outcome:
         case Done(result=result):
             reading = read_result(result)
-            return Told(reading.text, images=reading.images)
+            return ToolOutput(reading.text, images=reading.images)
         case Failed():
-            return told_failure(outcome)
+            return failure_output(outcome)
         case Pending(status=status):
-            return Told(bytes(waiting(call.id, status)).decode(), waits=True)
+            return ToolOutput(bytes(waiting(call.id, status)).decode(), waits=True)
 
 
-def told_failure(failure: Failed) -> Told:
+def failure_output(failure: Failed) -> ToolOutput:
     if failure.result is None:
-        return Told(failure.message, error=_error(failure.message))
+        return ToolOutput(failure.message, error=_error(failure.message))
     reading = read_result(failure.result)
-    return Told(reading.text, error=_error(failure.message), images=reading.images)
+    return ToolOutput(reading.text, error=_error(failure.message), images=reading.images)
 
 
-def refused(sentence: str) -> Told:
+def refusal_output(sentence: str) -> ToolOutput:
     """A call that was not made, and why, in words for the model."""
-    return Told(sentence, error=_error(sentence))
+    return ToolOutput(sentence, error=_error(sentence))
 
 
 def _error(message: str) -> McpToolExecutionError:

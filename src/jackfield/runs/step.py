@@ -26,9 +26,9 @@ from jackfield.model.items import (
     Usage,
 )
 from jackfield.runs import events
-from jackfield.runs.tools import Offered, begun_call
+from jackfield.runs.tools import OfferedTool, begun_call
 
-Admit = Callable[[str], "Offered | str"]
+Admit = Callable[[str], OfferedTool | str]
 """The tool of this name if it may be called now, else why not, in words for the model."""
 
 MOST_CALLS = 128
@@ -47,7 +47,7 @@ class ToolCallDraft(Struct, kw_only=True):
 
     call_id: str
     name: str
-    tool: Offered | None
+    tool: OfferedTool | None
     refusal: str | None = None
     index: int | None = None
     """Its place in the output; None while it is not shown."""
@@ -59,6 +59,11 @@ class ToolCallDraft(Struct, kw_only=True):
     def arguments(self) -> str:
         return "".join(self.pieces)
 
+    @property
+    def function_call(self) -> FunctionCall:
+        """The call as the model made it, for the conversation."""
+        return FunctionCall(call_id=self.call_id, name=self.name, arguments=self.arguments)
+
 
 class StepAccumulator:
     """Takes deltas, tells events. `first_index` is the place of the first item that it adds."""
@@ -68,7 +73,7 @@ class StepAccumulator:
         *,
         emit: events.Emit,
         admit: Admit,
-        asks_first: Callable[[Offered], bool],
+        asks_first: Callable[[OfferedTool], bool],
         first_index: int,
         step: int = 0,
     ) -> None:
@@ -162,7 +167,7 @@ class StepAccumulator:
         return index
 
 
-def begun_item(tool: Offered, call_id: str, *, step: int) -> ClientCall | McpCall:
+def begun_item(tool: OfferedTool, call_id: str, *, step: int) -> ClientCall | McpCall:
     """The item of a call that begins. One that the gateway runs carries the id that its record will have."""
     if tool.runs_here:
         return McpCall(

@@ -35,7 +35,7 @@ from jackfield.model.tool import ToolDefinition, definition_of
 ClientKind = Literal["function", "custom", "tool_search"]
 
 
-class Offered(Struct, frozen=True, kw_only=True):
+class OfferedTool(Struct, frozen=True, kw_only=True):
     """One tool as the model sees it. Without an entry the client runs it."""
 
     name: str
@@ -79,13 +79,13 @@ class Offered(Struct, frozen=True, kw_only=True):
         )
 
 
-class ToolTable(Mapping[str, Offered]):
+class ToolTable(Mapping[str, OfferedTool]):
     """All tools of a run. Names are unique; whoever fills it keeps them so."""
 
-    def __init__(self, tools: Iterable[Offered] = ()) -> None:
+    def __init__(self, tools: Iterable[OfferedTool] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}
 
-    def __getitem__(self, name: str) -> Offered:
+    def __getitem__(self, name: str) -> OfferedTool:
         return self._tools[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -114,7 +114,7 @@ _TEXT = {
 }
 
 
-def client_tools(tools: Iterable[RequestTool]) -> Iterator[Offered]:
+def client_tools(tools: Iterable[RequestTool]) -> Iterator[OfferedTool]:
     """Every tool of a request that the client runs, with those inside its namespaces."""
     for tool in tools:
         if isinstance(tool, NamespaceTool):
@@ -123,7 +123,7 @@ def client_tools(tools: Iterable[RequestTool]) -> Iterator[Offered]:
             yield _offered(tool, namespace=None)
 
 
-def begun_call(tool: Offered, call_id: str) -> ClientCall:
+def begun_call(tool: OfferedTool, call_id: str) -> ClientCall:
     """The item of a call that begins."""
     namespace = UNSET if tool.namespace is None else tool.namespace
     if tool.kind == "custom":
@@ -147,7 +147,7 @@ def begun_call(tool: Offered, call_id: str) -> ClientCall:
     )
 
 
-def made_call(begun: ClientCall, arguments: str) -> ClientCall:
+def finished_call(begun: ClientCall, arguments: str) -> ClientCall:
     """The item as the client gets it, with the arguments that the model wrote."""
     if isinstance(begun, CustomToolCall):
         return msgspec.structs.replace(begun, input=_plain_input(arguments), status="completed")
@@ -156,7 +156,7 @@ def made_call(begun: ClientCall, arguments: str) -> ClientCall:
     return msgspec.structs.replace(begun, arguments=arguments, status="completed")
 
 
-def call_as_told(call: ClientCall, names: Mapping[tuple[str | None, str], str]) -> FunctionCall:
+def call_for_model(call: ClientCall, names: Mapping[tuple[str | None, str], str]) -> FunctionCall:
     """A call of the client's, as the model made it. `names` are the names that the model knows its tools by."""
     if isinstance(call, ToolSearchCall):
         arguments = msgspec.json.encode(call.arguments or {}).decode()
@@ -167,7 +167,7 @@ def call_as_told(call: ClientCall, names: Mapping[tuple[str | None, str], str]) 
     return FunctionCall(id=call.id, call_id=call.call_id, name=name, arguments=written, status=call.status)
 
 
-def output_as_told(output: ClientOutput) -> FunctionCallOutput:
+def output_for_model(output: ClientOutput) -> FunctionCallOutput:
     """What the client gave back, as the model is told it."""
     if isinstance(output, ToolSearchOutput):
         found = ", ".join(_found_names(output.tools)) or "nothing"
@@ -185,9 +185,9 @@ def flat_name(namespace: str | None, name: str) -> str:
     return legal(f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}")
 
 
-def _offered(tool: ClientTool, *, namespace: str | None) -> Offered:
+def _offered(tool: ClientTool, *, namespace: str | None) -> OfferedTool:
     if isinstance(tool, ToolSearchTool):
-        return Offered(
+        return OfferedTool(
             name=SEARCH,
             bare_name=SEARCH,
             description=tool.description or "",
@@ -196,7 +196,7 @@ def _offered(tool: ClientTool, *, namespace: str | None) -> Offered:
         )
     name = flat_name(namespace, tool.name)
     if isinstance(tool, FunctionTool):
-        return Offered(
+        return OfferedTool(
             name=name,
             bare_name=tool.name,
             description=tool.description or "",
@@ -204,7 +204,7 @@ def _offered(tool: ClientTool, *, namespace: str | None) -> Offered:
             strict=tool.strict,
             namespace=namespace,
         )
-    return Offered(
+    return OfferedTool(
         name=name,
         bare_name=tool.name,
         description=_described(tool),

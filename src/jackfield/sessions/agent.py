@@ -25,14 +25,14 @@ from jackfield.llm.models import Models
 from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN
-from jackfield.runs.conversation import open_calls, told_to_model
+from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.events import Ended, ItemAdded, ItemDone, LoopEvent, TextDelta
 from jackfield.runs.loop import Loop
-from jackfield.runs.offers import CATALOG, Server, of_catalog, table_of
-from jackfield.runs.outputs import made_whole
+from jackfield.runs.offers import CATALOG, OfferedServer, of_catalog, table_of
+from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Limits, RunPlan
-from jackfield.runs.running import CallRunner
-from jackfield.runs.tools import Offered, ToolTable
+from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings.agents import AgentSettings
@@ -131,24 +131,24 @@ class ConfiguredAgent:
             limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
             principal=self._acting,
         )
-        runner = CallRunner(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=self._hear)
-        return await Loop(plan, actor=runner, emit=self._hear).run()
+        executor = ToolExecutor(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=self._hear)
+        return await Loop(plan, executor=executor, emit=self._hear).run()
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """The catalog's and those of its own servers; what is lent, under names that none of those has."""
         view = self._rooms.catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN]
-        servers = [Server(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
+        servers = [OfferedServer(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
         usable = [(server, entry) for server, entry in own if self._may_use(entry)]
         for label in dict.fromkeys(server for server, _ in usable):
             entries = tuple(entry for server, entry in usable if server == label)
-            servers.append(Server(label=label, entries=entries, is_private=True))
+            servers.append(OfferedServer(label=label, entries=entries, is_private=True))
         table = _of_the_agent(table_of((), servers))
         lent = self._session.lent
         label = lent.caller_id or "caller"
         offered = [
-            Offered(
+            OfferedTool(
                 name=name,
                 description=entry.tool.description,
                 parameters=entry.tool.input_schema,
@@ -174,8 +174,8 @@ class ConfiguredAgent:
         for call_id in open_calls(self._said):
             call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(self._acting, call):
-                records[call_id] = await made_whole(self._rooms.store, call)
-        return told_to_model(self._said, tools=table, records=records)
+                records[call_id] = await with_whole_result(self._rooms.store, call)
+        return items_for_model(self._said, tools=table, records=records)
 
     def _hear(self, event: LoopEvent) -> None:
         self._session.touch()

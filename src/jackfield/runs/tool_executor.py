@@ -1,0 +1,293 @@
+"""Executes the tool calls of a model's steps through the pipeline, and shows them as items of the run's output.
+
+With a journal (agents' cycles) a step is on record with all its calls before any of them begins (T1). Without one, each
+call has a record of its own. Above: the loop. Below: the pipeline and its events.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from jackfield.calls import events as call_events
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest, Prepared
+from jackfield.errors import InvalidArguments, Refused
+from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.ids import new_id
+from jackfield.model.items import ClientCall, McpApprovalRequest, McpCall
+from jackfield.model.tool import BUILTIN
+from jackfield.runs import events
+from jackfield.runs.outputs import ToolOutput, failure_output, output_of, refusal_output, with_whole_result
+from jackfield.runs.plan import RunPlan
+from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
+from jackfield.runs.tools import OfferedTool, finished_call
+from jackfield.sources.base import InTransaction
+from jackfield.store import Store
+
+APPROVAL_PREFIX = "mcpr_"
+MOST_PROGRESS = 1_000
+"""Progress events of one call: each is an event of the stream, and some streams are stored."""
+
+
+class JournalEntry(Struct, frozen=True, kw_only=True):
+    """One call of a step as it goes on record."""
+
+    call: Call
+    prepared: Prepared | None = None
+    """How it goes on, or how it is counted; None: it was refused before it was prepared."""
+    work: Done | Failed | InTransaction | None = None
+    """For a call that is over with the step: its outcome, or the script that has it."""
+
+
+class StepJournal(Protocol):
+    """Records the steps of a run, each before its calls begin."""
+
+    async def spaces_of(self, calls: Sequence[ToolCallDraft]) -> list[str | None]:
+        """The space that each call of a step is made in."""
+
+    async def record(self, step: StepAccumulator, entries: Sequence[JournalEntry]) -> Sequence[Call]:
+        """The step's calls as they are on record. Raises where nothing more may be written."""
+
+    def waiting(self) -> AbstractAsyncContextManager[None]:
+        """Around the time in which only other people's answers are missing."""
+
+    def output_of(self, call: Call) -> ToolOutput:
+        """What the model is told of a call."""
+
+
+class ToolExecutor:
+    """Executes the calls of one run."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        pipeline: Pipeline,
+        store: Store,
+        emit: events.Emit,
+        journal: StepJournal | None = None,
+    ) -> None:
+        self._plan = plan
+        self._pipeline = pipeline
+        self._store = store
+        self._emit = emit
+        self._journal = journal
+
+    def asks_first(self, tool: OfferedTool) -> bool:
+        """Whether a call of this tool is shown as a question first: by its metadata, the preferences or the request.
+
+        On a journal such a call is pending like any other; there is nobody to show a question to.
+        """
+        if tool.entry is None or self._journal is not None:
+            return False
+        plan = self._plan
+        return tool.asks_first or self._pipeline.needs_approval(
+            tool.entry, principal=plan.principal, chat_id=plan.chat_id
+        )
+
+    async def execute_step(self, step: StepAccumulator, place: Callable[[], int]) -> list[ToolOutput | None]:
+        """All calls of a step: what the model is told of each, None where the client has to run it.
+
+        `place` gives the index of an item that is added now.
+        """
+        if self._journal is not None:
+            return [*await self._execute_journaled(step, self._journal)]
+        if not self._plan.parallel:
+            return [await self._execute_one(call, place) for call in step.calls]
+        # If the run is cancelled, so is every call.
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._execute_one(call, place)) for call in step.calls]
+        return [task.result() for task in tasks]
+
+    async def _execute_journaled(self, step: StepAccumulator, journal: StepJournal) -> list[ToolOutput]:
+        spaces = await journal.spaces_of(step.calls)
+        entries = [await self._entry(call, space_id) for call, space_id in zip(step.calls, spaces, strict=True)]
+        recorded = await journal.record(step, entries)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._go_on(*both)) for both in zip(entries, recorded, strict=True)]
+            here = [task for task, call in zip(tasks, recorded, strict=True) if call.status is not CallStatus.WAITING]
+            if here:
+                await asyncio.wait(here)
+            if len(here) < len(tasks):
+                async with journal.waiting():
+                    await asyncio.wait(tasks)
+        return [journal.output_of(task.result()) for task in tasks]
+
+    async def _entry(self, draft: ToolCallDraft, space_id: str | None) -> JournalEntry:
+        """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""
+        arguments = parsed_arguments(draft.arguments)
+        if draft.refusal is not None:
+            return self._refused_entry(draft, arguments, Failed("refused", draft.refusal))
+        if isinstance(arguments, str):
+            return self._refused_entry(draft, arguments, Failed("invalid_arguments", arguments))
+        try:
+            request = self._request(draft, arguments, space_id=space_id, takes_pending=True)
+            prepared = await self._pipeline.prepare(request, call_id=_call_id(draft))
+            if prepared.refusal is not None:
+                refused = self._refused_entry(draft, arguments, prepared.refusal)
+                return msgspec.structs.replace(refused, prepared=prepared)
+            is_builtin = prepared.call.source == BUILTIN
+            work = await self._pipeline.work_of(prepared) if is_builtin else None
+        except Refused as refusal:
+            return self._refused_entry(draft, arguments, Failed(refusal.code, refusal.message))
+        return JournalEntry(call=prepared.call, prepared=prepared, work=work)
+
+    def _refused_entry(self, draft: ToolCallDraft, arguments: dict[str, object] | str, outcome: Failed) -> JournalEntry:
+        entry = None if draft.tool is None else draft.tool.entry
+        call = Call(
+            id=_call_id(draft),
+            run_id=self._plan.run_id,
+            tool=draft.name[:64] if entry is None else entry.name,
+            source="" if entry is None else entry.tool.source,
+            tool_version="" if entry is None else entry.version,
+            arguments=Raw(msgspec.json.encode(arguments if isinstance(arguments, dict) else draft.arguments)),
+            principal=self._plan.principal.name,
+            status=CallStatus.COMPLETED,
+            agent=self._plan.agent,
+        )
+        return JournalEntry(call=call, work=outcome)
+
+    async def _go_on(self, entry: JournalEntry, recorded: Call) -> Call:
+        if entry.prepared is None:
+            return recorded
+        return await with_whole_result(self._store, await self._pipeline.go_on(entry.prepared, written=recorded))
+
+    async def _execute_one(self, draft: ToolCallDraft, place: Callable[[], int]) -> ToolOutput | None:
+        if draft.refusal is not None:
+            return refusal_output(draft.refusal)
+        assert draft.tool is not None
+        if not draft.tool.runs_here:
+            assert isinstance(draft.item, ClientCall)
+            assert draft.index is not None
+            self._emit(events.ItemDone(draft.index, finished_call(draft.item, draft.arguments)))
+            return None
+        arguments = parsed_arguments(draft.arguments)
+        if isinstance(arguments, str):
+            return self._finish_item(draft, refusal_output(arguments))
+        if draft.item is None:
+            return await self._ask_first(draft, arguments, place)
+        assert isinstance(draft.item, McpCall)
+        assert draft.index is not None
+        self._emit(events.ToolRunning(draft.index))
+        made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index)
+        return self._finish_item(draft, made if isinstance(made, ToolOutput) else output_of(made))
+
+    async def _ask_first(
+        self, draft: ToolCallDraft, arguments: dict[str, object], place: Callable[[], int]
+    ) -> ToolOutput:
+        """Put the call on record as one that needs approval, and show the request for it."""
+        assert draft.tool is not None
+        call_id = new_id("call")
+        made = await self._call(draft, arguments, call_id=call_id, index=None)
+        if isinstance(made, ToolOutput):
+            return made
+        request = McpApprovalRequest(
+            id=f"{APPROVAL_PREFIX}{call_id}",
+            server_label=draft.tool.label,
+            name=draft.tool.bare_name,
+            arguments=draft.arguments,
+        )
+        index = place()
+        self._emit(events.ItemAdded(index, request))
+        self._emit(events.ItemDone(index, request))
+        return output_of(made)
+
+    async def _call(
+        self, draft: ToolCallDraft, arguments: dict[str, object], *, call_id: str, index: int | None
+    ) -> Call | ToolOutput:
+        """The call at its end, or where somebody else has to act; or what the model is told of a refused one."""
+        request = self._request(draft, arguments, space_id=self._plan.space_id)
+        try:
+            async with self._reporting(call_id, index):
+                made = await self._pipeline.call(request, call_id=call_id)
+            return await with_whole_result(self._store, made)
+        except InvalidArguments as refusal:
+            return refusal_output(refusal.message)
+        except Refused as refusal:
+            return failure_output(Failed(refusal.code, refusal.message))
+        except asyncio.CancelledError:
+            with suppress(Refused):
+                await asyncio.shield(self._pipeline.cancel(call_id, principal=self._plan.principal))
+            raise
+
+    def _request(
+        self,
+        draft: ToolCallDraft,
+        arguments: dict[str, object],
+        *,
+        space_id: str | None,
+        takes_pending: bool = False,
+    ) -> CallRequest:
+        tool, plan = draft.tool, self._plan
+        assert tool is not None
+        assert tool.entry is not None
+        return CallRequest(
+            tool=tool.entry.name,
+            arguments=arguments,
+            principal=plan.principal,
+            agent=plan.agent,
+            space_id=space_id,
+            chat_id=plan.chat_id,
+            run_id=plan.run_id,
+            begins_run=True,
+            takes_pending=takes_pending,
+            asks_first=tool.asks_first,
+            entry=tool.entry if tool.is_private else None,
+            is_own=tool.is_own,
+            config=tool.options,
+        )
+
+    @asynccontextmanager
+    async def _reporting(self, call_id: str, index: int | None) -> AsyncIterator[None]:
+        """While the block runs, progress of the call is progress of its item."""
+        if index is None:
+            yield
+            return
+        async with self._pipeline.events.follow(call_id) as followed:
+            reporting = asyncio.create_task(self._report_progress(followed, index))
+            try:
+                yield
+            finally:
+                reporting.cancel()
+                await asyncio.wait((reporting,))
+
+    async def _report_progress(self, followed: AsyncIterator[call_events.CallEvent], index: int) -> None:
+        reported = 0
+        async for event in followed:
+            if event.type == call_events.PROGRESS and event.progress is not None and reported < MOST_PROGRESS:
+                reported += 1
+                progress = event.progress
+                self._emit(events.ToolProgress(index, progress.progress, progress.total, progress.message))
+
+    def _finish_item(self, draft: ToolCallDraft, output: ToolOutput) -> ToolOutput:
+        if isinstance(draft.item, McpCall) and draft.index is not None:
+            done = msgspec.structs.replace(
+                draft.item,
+                arguments=draft.arguments,
+                output=None if output.error is not None else output.text,
+                error=output.error,
+                status=output.status,
+                images=len(output.images) or UNSET,
+            )
+            self._emit(events.ItemDone(draft.index, done))
+        return output
+
+
+def parsed_arguments(text: str) -> dict[str, object] | str:
+    """The arguments as an object, or what is wrong with them, in words for the model. No text is no arguments."""
+    try:
+        arguments = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"The arguments are not valid JSON: {error}. Send one JSON object."
+    if not isinstance(arguments, dict):
+        return "The arguments must be one JSON object."
+    return arguments
+
+
+def _call_id(draft: ToolCallDraft) -> str:
+    """The id that the call's record has: its item carries it already."""
+    return record_id(draft.item.id) if isinstance(draft.item, McpCall) else new_id("call")
