@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from jackfield.agents.builtin_tools import LONGEST_MESSAGE
+from jackfield.model.space import LONGEST_MESSAGE
 from jackfield.spaces.records import MOST_METADATA
 from tests.harness.api import ADMIN_KEY, error_of, key_of
 from tests.harness.process import start_gateway

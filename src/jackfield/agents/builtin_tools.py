@@ -8,6 +8,7 @@ from typing import Any
 
 from jackfield.catalog.merge import Entry, named_entry
 from jackfield.catalog.names import legal
+from jackfield.model.space import LONGEST_MESSAGE
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Tool
 from jackfield.runs.offers import CATALOG
 from jackfield.runs.tools import OfferedTool, ToolTable
@@ -17,7 +18,6 @@ MOST_AT_ONCE = 100
 MOST_KEPT = 1_000
 """Goals, memories or plans that are not done, of one agent. All are looked at in every cycle."""
 LONGEST_VALUE = 20_000
-LONGEST_MESSAGE = 100_000
 
 
 def _text(description: str, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import inbox_page, push_event
-from jackfield.agents.permissions import require_may_have_act
+from jackfield.agents.permissions import permissions_of
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
@@ -98,7 +98,7 @@ async def trigger_agent(visit: Request) -> Response:
         raise Forbidden(f"Key '{visit.principal.name}' may not speak to agent '{agent}'. Use another key.")
     if not await _is_known(visit, agent):
         raise _nobody(agent)
-    require_may_have_act(visit, [agent], what=f"trigger agent '{agent}'")
+    permissions_of(visit).require_may_act(visit.principal, [agent], what=f"trigger agent '{agent}'")
     event_id = f"svc:{uuid.uuid4()}"
     data = encode({"serviceName": body.service_name, "payload": body.payload}).decode()
     if len(data) > MOST_PAYLOAD:

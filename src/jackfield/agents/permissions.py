@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from jackfield.agents.own_servers import servers_of, source_name
+from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.types import Agent
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import compiled
@@ -18,6 +19,7 @@ from jackfield.model.agent_state import KeptAgent
 from jackfield.model.principal import Principal
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.permissions import agents_of
+from jackfield.store.base import Store
 
 
 async def agent_in(visit: Request) -> KeptAgent:
@@ -40,22 +42,33 @@ def may_have_act(principal: Principal, persona: Agent, catalog: Catalog) -> bool
     return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
 
 
-def require_may_have_act(visit: Request, agents: Iterable[str], *, what: str) -> None:
-    """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it wanted to do."""
-    gateway, principal = visit.gateway, visit.principal
-    for agent in agents if principal.tools is not None else ():
-        persona = gateway.agents.get(agent)
-        if persona is not None and not may_have_act(principal, persona, gateway.catalog):
-            raise Forbidden(
-                f"Key '{principal.name}' may not {what}: agent '{agent}' has tools that the key may not use. "
-                f"Use another key, or add the agent's tools to auth.keys.{principal.name}.tools."
-            )
+class AgentPermissions:
+    """What a key may have agents do: `spaces.permissions.AgentRights`."""
+
+    def __init__(self, agents: AgentRegistry, catalog: Catalog, store: Store) -> None:
+        self._agents = agents
+        self._catalog = catalog
+        self._store = store
+
+    def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
+        """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it wanted."""
+        for agent_id in agents if principal.tools is not None else ():
+            agent = self._agents.get(agent_id)
+            if agent is not None and not may_have_act(principal, agent, self._catalog):
+                raise Forbidden(
+                    f"Key '{principal.name}' may not {what}: agent '{agent_id}' has tools that the key may not use. "
+                    f"Use another key, or add the agent's tools to auth.keys.{principal.name}.tools."
+                )
+
+    async def require_may_speak(self, principal: Principal, space_id: str) -> None:
+        """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
+        if principal.tools is None:
+            return
+        members = await self._store.read(partial(space_tx.members_of, space_id))
+        agents = [member.entity_id for member in members if member.kind == "agent"]
+        self.require_may_act(principal, agents, what=f"speak in space '{space_id}'")
 
 
-async def require_may_speak(visit: Request, space_id: str) -> None:
-    """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
-    if visit.principal.tools is None:
-        return
-    members = await visit.gateway.store.read(partial(space_tx.members_of, space_id))
-    agents = [member.entity_id for member in members if member.kind == "agent"]
-    require_may_have_act(visit, agents, what=f"speak in space '{space_id}'")
+def permissions_of(request: Request) -> AgentPermissions:
+    gateway = request.gateway
+    return AgentPermissions(gateway.agents, gateway.catalog, gateway.store)

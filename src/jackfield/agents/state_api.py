@@ -14,7 +14,7 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_draft, plan_fields
 from jackfield.agents.builtin_tools import LONGEST_VALUE
 from jackfield.agents.builtin_tools import MOST_KEPT as MOST
-from jackfield.agents.permissions import agent_in, require_may_have_act
+from jackfield.agents.permissions import agent_in, permissions_of
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
@@ -171,7 +171,7 @@ async def put_plans(visit: Request) -> Response:
 async def _agent_to_change(visit: Request) -> KeptAgent:
     """The agent that the path names. Whoever says what it has in mind has it act."""
     kept = await agent_in(visit)
-    require_may_have_act(visit, [kept.id], what=f"change what agent '{kept.id}' has in mind")
+    permissions_of(visit).require_may_act(visit.principal, [kept.id], what=f"change what agent '{kept.id}' has in mind")
     return kept
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.agents.permissions import require_may_have_act, require_may_speak
+from jackfield.agents.permissions import permissions_of
 from jackfield.calls.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.calls.records import event_record, execute_answer
 from jackfield.calls.requests import CallRequest
@@ -51,9 +51,11 @@ async def execute(visit: Request) -> Response:
     tool = visit.part("name")
     if body.agent is not None and body.agent not in visit.principal.named("agent"):
         # what comes of the call may go to the agent's inbox, and wake it
-        require_may_have_act(visit, [body.agent], what=f"call tools in the name of '{body.agent}'")
+        permissions_of(visit).require_may_act(
+            visit.principal, [body.agent], what=f"call tools in the name of '{body.agent}'"
+        )
     if body.space_id is not None:  # where a visible call is a message like any other
-        await require_may_speak(visit, body.space_id)
+        await permissions_of(visit).require_may_speak(visit.principal, body.space_id)
     within_ms = continue_trace_context(visit, tool)
     request = CallRequest(
         tool=tool,

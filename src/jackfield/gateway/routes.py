@@ -5,6 +5,7 @@ Above: `server.py`. Below: one module per kind of door. The first match counts, 
 
 from typing import Any
 
+from jackfield.agents.permissions import AgentPermissions
 from jackfield.calls import execute_api as execute
 from jackfield.calls.api import (
     CallsQuery,
@@ -37,7 +38,6 @@ from jackfield.gateway.routes_pending import PENDING_DOORS
 from jackfield.gateway.routes_pins import PIN_DOORS
 from jackfield.gateway.routes_sessions import SESSION_DOORS
 from jackfield.gateway.routes_sources import SOURCE_ROUTES
-from jackfield.gateway.routes_spaces import SPACE_DOORS
 from jackfield.gateway.routes_stored import PREFERENCE_DOORS, SHELF_DOORS
 from jackfield.http.openapi import openapi_document
 from jackfield.http.permissions import SEES_CALLS
@@ -50,6 +50,7 @@ from jackfield.mcp.routes import MCP_DOORS
 from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
+from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers
 
 _CALL_ID = {"X-Call-Id": "The call's id"}
@@ -193,8 +194,6 @@ DOORS: tuple[Route, ...] = (
     *PENDING_DOORS,
     *AGENT_DOORS,
     *SESSION_DOORS,
-    *SPACE_DOORS,
-    *SOURCE_ROUTES,
 )
 
 SOCKET_DOORS = (
@@ -207,8 +206,11 @@ def all_routes(gateway: Gateway, *, authenticator: Authenticator, logins: Logins
     """Every route, in the order of the document."""
     settings = gateway.settings
     components = settings.console.tools
+    rights = AgentPermissions(gateway.agents, gateway.catalog, gateway.store)
     routes = [
         *DOORS,
+        *spaces.routes(gateway.spaces, store=gateway.store, rights=rights),
+        *SOURCE_ROUTES,
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
         *health.routes(gateway, authenticator),

@@ -21,6 +21,9 @@ SPACE_TOPIC = "space:"
 LIVE_TOPIC = "live:"
 """Before a space's id: something in it has been said a little further."""
 
+LONGEST_MESSAGE = 100_000
+"""Characters of one message."""
+
 
 class Space(Struct, frozen=True, kw_only=True):
     """A place where people and agents see the same things in the same order."""

@@ -2,17 +2,28 @@
 
 Keys with `read` see every space; `agent:NAME` acts as that agent, which has to be a member, also to read. Other keys
 speak as themselves, an administrator's as anybody.
-Above: the doors of spaces. Below: the store.
+Above: the API of spaces. Below: the store.
 """
 
+from collections.abc import Iterable
 from functools import partial
+from typing import Protocol
 
 from jackfield.errors import Forbidden, SpaceNotFound
-from jackfield.http.request import Request
 from jackfield.model.principal import Principal
 from jackfield.model.space import EntityKind, Sender, Space
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.base import Store
+
+
+class AgentRights(Protocol):
+    """What a key may have agents do. Decided by `agents/permissions.py`; asked by whoever can wake an agent."""
+
+    def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
+        """Raise `Forbidden` if one of these agents has tools that the key may not use."""
+
+    async def require_may_speak(self, principal: Principal, space_id: str) -> None:
+        """Raise `Forbidden` if a message of this key would reach an agent with tools that the key may not use."""
 
 
 def agents_of(principal: Principal) -> tuple[str, ...]:
@@ -20,13 +31,12 @@ def agents_of(principal: Principal) -> tuple[str, ...]:
     return () if principal.is_admin else principal.named("agent")
 
 
-async def space_in(visit: Request) -> Space:
-    """The space that the path names, if this key may see it."""
-    space_id, store = visit.part("id"), visit.gateway.store
+async def visible_space(store: Store, principal: Principal, space_id: str) -> Space:
+    """The space with this id, if this key may see it."""
     space = await store.read(partial(space_tx.get_space, space_id))
     if space is None:
         raise no_such_space(space_id)
-    agents = agents_of(visit.principal)
+    agents = agents_of(principal)
     if agents and not any([await store.read(partial(space_tx.get_member, space.id, agent)) for agent in agents]):
         raise Forbidden(f"'{agents[0]}' is no member of space '{space.id}'. An administrator can make it one.")
     return space
@@ -36,9 +46,8 @@ def no_such_space(space_id: str) -> SpaceNotFound:
     return SpaceNotFound(f"There is no space '{space_id[:100]}'. GET /api/spaces lists those there are.", param="id")
 
 
-async def speaker(visit: Request, space: Space, *, entity: str | None) -> Sender:
+async def speaker(store: Store, principal: Principal, space: Space, *, entity: str | None) -> Sender:
     """Who says what this key sends: whoever it names, if it may speak for them."""
-    principal, store = visit.principal, visit.gateway.store
     who = voice(principal, entity)
     member = await store.read(partial(space_tx.get_member, space.id, who))
     if member is not None:

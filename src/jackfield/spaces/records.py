@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.agents.builtin_tools import LONGEST_MESSAGE
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
-from jackfield.model.space import EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
+from jackfield.model.space import LONGEST_MESSAGE, EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
 from jackfield.model.times import Time, iso_time
 
 SpaceId = Annotated[
