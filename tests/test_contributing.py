@@ -65,6 +65,7 @@ async def test_a_durable_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     before = (await store.write(partial(call_tx.start_call, call))).call
     moved = await store.write(partial(postpone, call.id, milliseconds=60_000))
     assert before is not None
+    assert before.expires_at is not None
     assert moved.moved
     assert moved.call.expires_at == before.expires_at + 60_000
     assert not (await store.write(partial(postpone, "call_unknown", milliseconds=1))).moved
