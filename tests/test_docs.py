@@ -15,8 +15,8 @@ from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.settings import ToolOverride, ToolSettings, load_settings
-from jackfield.settings.discovery import DiscoverySettings
-from jackfield.settings.sections import (
+from jackfield.settings.types import (
+    DiscoverySettings,
     KeySettings,
     McpSettings,
     OutgoingSettings,

@@ -9,7 +9,7 @@ from msgspec import Raw
 from jackfield.agents.context import HOW_YOU_LIVE, MOST_MEMBERS, MOST_SPACES, SECTION, AgentState, system_prompt
 from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.space import Member, Space
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from tests.requirement import requirement
 
 BARE = AgentSettings()

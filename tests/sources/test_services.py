@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jackfield.settings import load_settings
-from jackfield.settings.discovery import DiscoverySettings, service_of, services_in, variable_of
+from jackfield.settings.types import DiscoverySettings, service_of, services_in, variable_of
 from jackfield.sources.services import read_folder
 
 ENVIRONMENT = {

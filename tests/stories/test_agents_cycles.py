@@ -21,7 +21,7 @@ from jackfield.model.cycle import CycleStatus
 from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server

@@ -14,7 +14,7 @@ import pytest
 
 from jackfield.settings import load_settings
 from jackfield.settings.parsing import parse_config
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.mcp.options import McpOptions
 from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway

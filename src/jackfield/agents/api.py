@@ -31,7 +31,7 @@ from jackfield.http.response import Response, json_response
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.ids import new_id
 from jackfield.model.words import nearest
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.spaces.permissions import agents_of
 from jackfield.spaces.records import Success
 

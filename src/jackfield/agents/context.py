@@ -13,7 +13,7 @@ from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, ToolImage, text_of
 from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 
 CHARACTERS_PER_TOKEN = 4
 """A rough measure that needs no tokenizer and is the same for every model."""

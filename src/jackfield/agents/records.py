@@ -15,7 +15,7 @@ from jackfield.model.agent_state import AgentOrigin, KeptAgent
 from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.times import Time, iso_time
 from jackfield.protocol.json_bodies import bad_value
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.spaces.records import SpaceId
 
 AgentId = SpaceId

@@ -17,7 +17,7 @@ from jackfield.agents.own_servers import servers_of
 from jackfield.agents.types import Agent
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.agent_state import KeptAgent
-from jackfield.settings.agents import AgentSettings, check_agent_id
+from jackfield.settings.types import AgentSettings, check_agent_id
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
 

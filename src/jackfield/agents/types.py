@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from jackfield.model.principal import Principal
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 
 
 class Agent(Struct, frozen=True):

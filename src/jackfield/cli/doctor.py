@@ -30,8 +30,7 @@ from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
 from jackfield.model.words import counted, nearest
 from jackfield.sdk import Client, Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
-from jackfield.settings.agents import AgentSettings
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import AgentSettings, SandboxSettings
 from jackfield.store import naming, open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import Sandboxes

@@ -33,7 +33,7 @@ from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.kinds import make_source
 from jackfield.sources.mcp.source import McpSource, server_of_a_request

@@ -35,7 +35,7 @@ from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.sessions")

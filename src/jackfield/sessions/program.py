@@ -20,7 +20,7 @@ from jackfield.model.redaction import REDACTED, cut
 from jackfield.protocol.lines import LineSplitter, TooLong
 from jackfield.sessions import events
 from jackfield.sessions.session import Session, SessionStatus
-from jackfield.settings.sessions import SessionSettings
+from jackfield.settings.types import SessionSettings
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.supervisor import Child

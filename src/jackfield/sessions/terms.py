@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from jackfield.sessions.program import Place
 from jackfield.settings import Settings
-from jackfield.settings.agents import AgentSettings
-from jackfield.settings.sessions import RelaySettings, SessionSettings
+from jackfield.settings.types import AgentSettings, RelaySettings, SessionSettings
 from jackfield.workers.host import WorkerHost
 
 INHERITED = ("PATH", "HOME", "LANG")

@@ -13,8 +13,8 @@ from jackfield.settings.loading import (
     load_local,
     load_settings,
 )
-from jackfield.settings.sections import KeySettings, ResponsesSettings, ServerSettings
 from jackfield.settings.tools import RESERVED_SOURCES, ToolOverride, ToolSettings, is_source_name, parse_tool
+from jackfield.settings.types import KeySettings, ResponsesSettings, ServerSettings
 
 __all__ = [
     "RESERVED_SOURCES",

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,22 +20,24 @@ from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
 from jackfield.model.words import nearest, with_article
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
-from jackfield.settings.agents import AgentSettings, check_agent_id
-from jackfield.settings.discovery import DiscoverySettings, services_in
-from jackfield.settings.models import with_environment_model
 from jackfield.settings.parsing import parse_config
-from jackfield.settings.sections import (
+from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, numbered_tool, parse_source
+from jackfield.settings.types import (
+    AgentSettings,
     AuthSettings,
     ConsoleSettings,
+    DiscoverySettings,
     KeySettings,
     McpSettings,
     OutgoingSettings,
+    RelaySettings,
     ResponsesSettings,
     ServerSettings,
+    SessionSettings,
     StoreSettings,
+    check_agent_id,
+    services_in,
 )
-from jackfield.settings.sessions import RelaySettings, SessionSettings
-from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, numbered_tool, parse_source
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -367,3 +369,24 @@ def _check_model(settings: Settings, model: str | None, *, where: str) -> None:
         return
     known = f"Known: {', '.join(settings.models)}." if settings.models else f"Add [models.{model}]."
     raise ConfigError(f"{where} is '{model}', which is no model here.{nearest(model, list(settings.models))} {known}")
+
+
+DEFAULT_MODEL = "default"
+URL, NAME, KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
+
+
+def with_environment_model(
+    tables: Mapping[str, dict[str, Any]], environment: Mapping[str, str], *, secret: Callable[[str], str | None]
+) -> dict[str, dict[str, Any]]:
+    """The tables under `[models]`, with `default` as the environment says; agents that name no model think with it."""
+    url = environment.get(URL)
+    if not url:
+        if environment.get(NAME):
+            raise ConfigError(f"{URL} is not set, though {NAME} is. Set both, or describe the model under [models].")
+        return dict(tables)
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{URL} is {url!r}, which is not a full url. Write http://host[:port]/v1 or https://…")
+    table: dict[str, Any] = {"provider": "openai", "base_url": url, "model": environment.get(NAME) or DEFAULT_MODEL}
+    if key := secret(KEY):
+        table["api_key"] = key
+    return {**tables, DEFAULT_MODEL: table}

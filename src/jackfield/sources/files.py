@@ -18,7 +18,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings.parsing import parse_config
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.sources.base import Invocation, Listing, Surroundings, Unoffered
 from jackfield.sources.context import Lent
 from jackfield.sources.inprocess import FileVersion, InProcessTool

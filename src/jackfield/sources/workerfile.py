@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from jackfield import tool as tool_package
 from jackfield.model.call import Done, Failed, Outcome, Pending
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart

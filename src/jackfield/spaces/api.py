@@ -18,7 +18,7 @@ from jackfield.http.sse import EventStream
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Scope
 from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
-from jackfield.settings.agents import AgentSettings
+from jackfield.settings.types import AgentSettings
 from jackfield.spaces import exchanges
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.permissions import AgentRights, agents_of, kind_of, no_such_space, speaker, visible_space, voice

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from jackfield.errors import CouldNotStart, JackfieldError
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.kinds import SandboxCommand, start_folder, unconfined
 from jackfield.workers.supervisor import Child, Supervisor
 

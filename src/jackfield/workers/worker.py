@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct, field
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import NULL, Done, Failed
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.channel import InvalidMessage, ProgressPart, WorkerChannel, WorkerMessage, decode_message
 from jackfield.workers.environments import Environment, ToolScript
 from jackfield.workers.logs import LogPipe, WorkerLog

@@ -14,7 +14,7 @@ from mcp import MCPError
 
 from jackfield.sdk import Client, Conflict, SyncClient
 from jackfield.settings import load_settings
-from jackfield.settings.sessions import RelaySettings
+from jackfield.settings.types import RelaySettings
 from tests.harness.process import RunningGateway, clean_environment, running_gateway, start_gateway
 from tests.requirement import requirement
 from tests.stories.mcp_clients import ERAS, http_client, text_of

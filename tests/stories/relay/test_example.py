@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.settings import load_settings
-from jackfield.settings.sessions import RelaySettings, SessionSettings
+from jackfield.settings.types import RelaySettings, SessionSettings
 from tests.harness.process import clean_environment, running_gateway
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Child, Supervisor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import cure_for
 from tests.workers.sandbox.inside import KINDS, PYTHON, Booth, settings_of
@@ -70,7 +70,7 @@ async def test_a_machine_that_forbids_namespaces_is_told_of_and_nothing_weaker_i
     await booth.need("namespaces")
     ask = (
         "import asyncio, json\nfrom pathlib import Path\n"
-        "from jackfield.settings.sessions import SandboxSettings\n"
+        "from jackfield.settings.types import SandboxSettings\n"
         "from jackfield.workers.sandbox.sandboxes import Sandboxes\n"
         "from jackfield.workers.supervisor import Supervisor\n"
         "async def main():\n"

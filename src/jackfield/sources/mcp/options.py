@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
 from jackfield.settings.parsing import parse_config, snake_keys
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.sources.http import check_headers
 from jackfield.sources.outgoing import OutgoingBadUrl
 from jackfield.sources.outgoing.urls import parse_url

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from jackfield.errors import CouldNotStart
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.view import TEMPORARY
 from jackfield.workers.supervision.messages import (
     FIRST_TEXT_FD,

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import CouldNotStart
-from jackfield.settings.sessions import SandboxSettings
+from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox import kinds
 from jackfield.workers.sandbox.kinds import Kind, LaunchPlan, SandboxCommand, SandboxUnavailable
 from jackfield.workers.sandbox.view import ViewSpec, build_view, jackfield_files, private_home, program_files
