@@ -87,7 +87,7 @@ async def test_a_name_that_nobody_has_is_refused_with_those_that_are(tmp_path: P
         ({"provider": "openai"}, "models.m needs the key 'model'"),
         (OPENAI | {"temprature": 1}, "models.m has an unknown key 'temprature'"),
         (OPENAI | {"max_retrys": 1}, "Did you mean 'max_retries'?"),
-        (OPENAI | {"timeout": 0}, "models.m.timeout is not right"),
+        (OPENAI | {"timeout": 0}, "models.m.timeout is invalid"),
         (OPENAI | {"base_url": "127.0.0.1:8000"}, "models.m.base_url '127.0.0.1:8000' is not a full url"),
         (OPENAI | {"base_url": "http://me:pass@x.example/v1"}, "models.m.base_url has a user or password in it"),
         ({"provider": "scripted"}, "models.m needs the key 'script'"),

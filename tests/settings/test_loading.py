@@ -132,7 +132,7 @@ def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.
         ('[auth.keys.a]\nkey = ""', ["auth.keys.a.key is empty"]),
         ('[auth.keys.a]\nkey = "${NOWHERE}"', ["auth.keys.a.key", "${NOWHERE}", "secrets.toml"]),
         ("[sources.x]\npath = 'a'", ["sources.x needs a kind"]),
-        ("[sources.http]\nkind = 'files'", ["sources.http", "keeps for itself"]),
+        ("[sources.http]\nkind = 'files'", ["sources.http", "is a reserved name"]),
         ("[sources.'a b']\nkind = 'files'", ["sources.a b", "Rename"]),
         ("[sources.x]\nkind = 'files'\n[sources.x.tools.t]\ntimout = 1", ["tools.t", "'timout'", "timeout"]),
         (

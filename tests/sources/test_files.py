@@ -74,15 +74,15 @@ async def test_a_tool_of_another_source_is_not_executed_here(toolbox: Toolbox) -
             {"path": "a", "pth": "b"},
             "sources.local has an unknown key 'pth'. Did you mean 'path'? Remove or rename it.",
         ),
-        ({"path": 3}, "sources.local.path is not right: expected `str | array`, got `int`. Correct it."),
-        ({"path": []}, "sources.local.path is not right: expected `array` of length >= 1. Correct it."),
+        ({"path": 3}, "sources.local.path is invalid: expected `str | array`, got `int`. Correct it."),
+        ({"path": []}, "sources.local.path is invalid: expected `array` of length >= 1. Correct it."),
         (
             {"path": "a", "call_timeout": 0},
-            "sources.local.call_timeout is not right: expected `float` > 0.0. Correct it.",
+            "sources.local.call_timeout is invalid: expected `float` > 0.0. Correct it.",
         ),
         (
             {"path": "a", "max_concurrency": 0},
-            "sources.local.max_concurrency is not right: expected `int` >= 1. Correct it.",
+            "sources.local.max_concurrency is invalid: expected `int` >= 1. Correct it.",
         ),
     ],
 )

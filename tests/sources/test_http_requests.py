@@ -110,9 +110,9 @@ def test_a_place_in_the_path_needs_a_value(arguments: dict[str, Any]) -> None:
     ("execution", "sentence"),
     [
         (None, "it is called over HTTP and needs a url."),
-        (HttpExecution(url="a.example/x"), "execution.url is not right. The url 'a.example/x' is not an http or https"),
-        (HttpExecution(url="file:///etc/passwd"), "execution.url is not right."),
-        (HttpExecution(url="https://a.example:0/"), "execution.url is not right."),
+        (HttpExecution(url="a.example/x"), "execution.url is invalid. The url 'a.example/x' is not an http or https"),
+        (HttpExecution(url="file:///etc/passwd"), "execution.url is invalid."),
+        (HttpExecution(url="https://a.example:0/"), "execution.url is invalid."),
         (HttpExecution(url="https://{host}/x"), "execution.url has a {place} in its host."),
         (HttpExecution(url="https://a.example:{port}/x"), "execution.url has a {place} in its host."),
         (HttpExecution(url="https://{user}@a.example/x"), "execution.url has a {place} in its host."),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jackfield.settings import load_settings
-from jackfield.settings.types import DiscoverySettings, service_of, services_in, variable_of
+from jackfield.settings.loading import service_of, services_in, variable_of
+from jackfield.settings.types import DiscoverySettings
 from jackfield.sources.services import read_folder
 
 ENVIRONMENT = {

@@ -8,7 +8,7 @@ from tests.harness.process import free_port, run_cli
 from tests.requirement import requirement
 
 FAULTS = {
-    "not TOML": ("[server\n", ["is not valid TOML", "Correct that place."]),
+    "not TOML": ("[server\n", ["is not valid TOML", "Correct it."]),
     "an unknown table": ("[serverr]\nport = 1\n", ["'serverr'", "Did you mean 'server'?"]),
     "an unknown key": (
         '[server]\nprot = 8421\nhost = "127.0.0.1"\n',
@@ -42,7 +42,7 @@ FAULTS = {
             '[[tools]]\nname = "x"\ndescription = "x"\ninputSchema = {}\n'
             'executionType = "gateway"\nexecution = { url = "..." }\n'
         ),
-        ["'x'", "execution.url is not right"],
+        ["'x'", "execution.url is invalid"],
     ),
     "a secret that is not set": (
         '[auth.keys.ops]\nkey = "${NOT_SET_ANYWHERE}"\n',
@@ -92,5 +92,5 @@ def test_a_config_that_is_not_there_is_named_with_the_way_to_make_one(tmp_path: 
     assert done.returncode == 1
     assert done.stderr == (
         f"error: There is no config at {tmp_path}/nowhere.toml. "
-        "Give an existing file, or make one with 'jackfield init'.\n"
+        "Give an existing file, or create one with 'jackfield init'.\n"
     )

@@ -10,7 +10,7 @@ from msgspec import json
 from jackfield.catalog.catalog import Entry
 from jackfield.gateway.gateway import Gateway
 from jackfield.model.words import counted
-from jackfield.settings import is_for_all
+from jackfield.settings import listens_on_all
 from jackfield.sources.supervisor import SourceState
 
 _SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
@@ -25,7 +25,7 @@ def banner(gateway: Gateway) -> str:
         f"  open  {settings.url}/#code={keyring.new_code(keyring.host)}",
         f"  key   {keyring.key_file or 'as configured'}",
     ]
-    if is_for_all(settings.server) and not settings.server.public_url:
+    if listens_on_all(settings.server) and not settings.server.public_url:
         lines.append(
             "  note  Other devices cannot open this link. Set [server] public_url to an address of this machine; "
             "links and QR codes then use it."

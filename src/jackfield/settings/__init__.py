@@ -1,7 +1,6 @@
-"""The operator's words: `jackfield.toml` (or `.json`), the environment, and the secrets file.
+"""The settings: `jackfield.toml` (or `.json`), the environment and the secrets file.
 
-Everything is checked here, once, at the start. A config that cannot be used raises `ConfigError` with one
-sentence that names file, key and cure; after that no other room sees raw config.
+Everything is checked once, at the start; an invalid config raises `ConfigError`. Nothing else sees raw config.
 """
 
 from jackfield.settings.loading import (
@@ -9,7 +8,7 @@ from jackfield.settings.loading import (
     Secrets,
     Settings,
     find_config,
-    is_for_all,
+    listens_on_all,
     load_local,
     load_settings,
 )
@@ -27,8 +26,8 @@ __all__ = [
     "ToolOverride",
     "ToolSettings",
     "find_config",
-    "is_for_all",
     "is_source_name",
+    "listens_on_all",
     "load_local",
     "load_settings",
     "parse_tool",

@@ -1,18 +1,16 @@
-"""Reading the operator's words: the config file, the environment and the secrets file, put together and checked.
-
-Above: everybody who starts a gateway. Below: the tables, each in its module.
-"""
+"""Loads the settings from the config file, the environment and the secrets file, and checks them."""
 
 import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from jackfield.errors import ConfigError
 from jackfield.model.large_result import LARGE_RESULT
@@ -21,7 +19,7 @@ from jackfield.model.tool import Category
 from jackfield.model.words import nearest, with_article
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
 from jackfield.settings.parsing import parse_config
-from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, numbered_tool, parse_source
+from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool
 from jackfield.settings.types import (
     AgentSettings,
     AuthSettings,
@@ -36,94 +34,91 @@ from jackfield.settings.types import (
     SessionSettings,
     StoreSettings,
     check_agent_id,
-    services_in,
 )
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SERVICE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_SERVICE_SUFFIX = "_API_URL"
+_RESERVED_SERVICE = "JACKFIELD"
+_MODEL_URL, _MODEL_NAME, _MODEL_KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
+DEFAULT_MODEL = "default"
 
 
-class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file's own shape, before sources and tools are read."""
+class _Tables(Struct, frozen=True, kw_only=True):
+    """The tables that are used as the file has them."""
 
     server: ServerSettings = ServerSettings()
-    store: StoreSettings = StoreSettings()
     responses: ResponsesSettings = ResponsesSettings()
     scenario: ScenarioInfo = ScenarioInfo()
     categories: tuple[Category, ...] = ()
-    auth: AuthSettings = AuthSettings()
     outgoing: OutgoingSettings = OutgoingSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mcp: McpSettings = McpSettings()
     console: ConsoleSettings = ConsoleSettings()
     models: dict[str, dict[str, Any]] = {}
+    """`[models.NAME]`, in file order; each table is checked by its provider (`llm/models.py`)."""
+    agents: dict[str, AgentSettings] = {}
+    sessions: dict[str, SessionSettings] = {}
+    relay: RelaySettings = RelaySettings()
+
+
+class _Document(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The config file."""
+
+    store: StoreSettings = StoreSettings()
+    auth: AuthSettings = AuthSettings()
     sources: dict[str, dict[str, Any]] = {}
     tools: tuple[dict[str, Any], ...] = ()
-    agents: dict[str, AgentSettings] = {}
-    sessions: dict[str, SessionSettings] = {}
-    relay: RelaySettings = RelaySettings()
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """Everything the gateway was told, checked."""
+class Settings(_Tables, frozen=True, kw_only=True):
+    """The settings of a gateway, checked."""
 
     path: Path | None
-    """The config file; None when the gateway runs on defaults alone."""
+    """The config file; None if there is none."""
     folder: Path
     data: Path
-    server: ServerSettings = ServerSettings()
     store_url: str
     store_from: str = ""
-    """Where the store's url was given: a file and its key, a variable or an option; nothing for the default."""
+    """Where `store_url` comes from: a file and its key, a variable or an option; empty for the default."""
     keep_days: float = 30
     large_result: int = LARGE_RESULT
-    scenario: ScenarioInfo = ScenarioInfo()
-    categories: tuple[Category, ...] = ()
     keys: dict[str, KeySettings] = {}
     admin_key: bool = True
-    outgoing: OutgoingSettings = OutgoingSettings()
-    mcp: McpSettings = McpSettings()
-    responses: ResponsesSettings = ResponsesSettings()
-    console: ConsoleSettings = ConsoleSettings()
-    models: dict[str, dict[str, Any]] = {}
-    """`[models.NAME]`, in the order of the file; each table is checked by its provider (`llm/models.py`)."""
     sources: tuple[SourceSettings, ...] = ()
-    discovery: DiscoverySettings = DiscoverySettings()
     services: dict[str, str] = {}
-    """Services that the environment names, and their urls."""
+    """Services in the environment, and their URLs."""
     tools: tuple[ToolSettings, ...] = ()
-    agents: dict[str, AgentSettings] = {}
-    sessions: dict[str, SessionSettings] = {}
-    relay: RelaySettings = RelaySettings()
     log_format: str = "text"
     secrets: "Secrets" = field(default_factory=lambda: Secrets({}, {}))
 
     @property
     def url(self) -> str:
-        """Where people and the CLI find this gateway."""
+        """The gateway's URL."""
         return url_of(self.server)
 
 
 class LocalGateway(Struct, frozen=True, kw_only=True):
-    """What a client has to know of the config: where its gateway is, and with which keys it can be asked."""
+    """The part of the config that clients need: the gateway's URL and keys."""
 
     data: Path
     url: str
     keys: dict[str, KeySettings] = {}
-    """Those whose value is known here."""
+    """Keys whose value is available."""
     unset: frozenset[str] = frozenset()
-    """Names of those whose value is not: the variable that holds it is not set here."""
+    """Names of keys whose variable is not set."""
     admin_key: bool = True
 
 
 class _LocalDocument(Struct, frozen=True, kw_only=True):
-    """As much of the file as a client reads; the rest may be wrong."""
+    """The tables that a client reads; the others may be invalid."""
 
     server: ServerSettings = ServerSettings()
     auth: AuthSettings = AuthSettings()
 
 
 class Secrets:
-    """Values by name, from the environment, then the secrets file. Remembers which were used, to redact them."""
+    """Values from the environment, then the secrets file. Remembers the used ones, for redaction."""
 
     def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
         self._environment = environment
@@ -143,12 +138,12 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, str | int | None] | None = None,
 ) -> Settings:
-    """Read config, environment and secrets. `overrides` are the command line's host, port and store."""
+    """Load the settings; `overrides` are host, port and store of the command line."""
     env = os.environ if environment is None else environment
     path = find_config(config, environment=env)
     folder, data = _folders(path, env)
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
-    raw = _fill_in(_read(path), secrets, str(path), "") if path else {}
+    raw = _expand(_read(path), secrets, str(path), "") if path else {}
     document = parse_config(raw, _Document, where=f"{path or 'the configuration'}:")
     _check_scenario(document.scenario, path)
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
@@ -174,7 +169,7 @@ def load_settings(
         console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
         sources=tuple(parse_source(name, raw, path) for name, raw in document.sources.items()),
-        tools=tuple(numbered_tool(number, raw, path) for number, raw in enumerate(document.tools)),
+        tools=tuple(parse_tool(raw, where=_tool_place(number, raw, path)) for number, raw in enumerate(document.tools)),
         agents=document.agents,
         sessions=document.sessions,
         relay=document.relay,
@@ -186,13 +181,13 @@ def load_settings(
 
 
 def load_local(config: str | Path | None = None, *, environment: Mapping[str, str] | None = None) -> LocalGateway:
-    """The gateway of this config as its clients see it. What only the gateway needs, `${NAME}` too, may be missing."""
+    """Load what clients need; variables that only the gateway needs may be unset."""
     env = os.environ if environment is None else environment
     path = find_config(config, environment=env)
     _, data = _folders(path, env)
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _read(path) if path else {}
-    raw = {key: _fill_in(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}
+    raw = {key: _expand(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}
     document = parse_config(raw, _LocalDocument, where=f"{path or 'the configuration'}:")
     return LocalGateway(
         data=data,
@@ -204,20 +199,20 @@ def load_local(config: str | Path | None = None, *, environment: Mapping[str, st
 
 
 def url_of(server: ServerSettings) -> str:
-    """Where a gateway with this `[server]` is found."""
+    """The URL of a gateway with this `[server]`."""
     if server.public_url:
         return server.public_url.rstrip("/")
-    host = "127.0.0.1" if is_for_all(server) else server.host
+    host = "127.0.0.1" if listens_on_all(server) else server.host
     return f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
-def is_for_all(server: ServerSettings) -> bool:
-    """Whether the gateway listens on every address of the machine."""
+def listens_on_all(server: ServerSettings) -> bool:
+    """Whether the gateway listens on all addresses."""
     return server.host in ("0.0.0.0", "::", "")  # noqa: S104 - read, not bound
 
 
 def find_config(given: str | Path | None, *, environment: Mapping[str, str] | None = None) -> Path | None:
-    """The config file that is meant; None where there is none and none was named."""
+    """The config file: the given one, `JACKFIELD_CONFIG`, or the one in this folder; None if there is none."""
     env = os.environ if environment is None else environment
     if named := given or env.get("JACKFIELD_CONFIG"):
         path = Path(named).expanduser().resolve()
@@ -225,7 +220,7 @@ def find_config(given: str | Path | None, *, environment: Mapping[str, str] | No
             path = next((path / n for n in ("jackfield.toml", "jackfield.json") if (path / n).is_file()), path)
         if not path.is_file():
             raise ConfigError(
-                f"There is no config at {path}. Give an existing file, or make one with 'jackfield init'."
+                f"There is no config at {path}. Give an existing file, or create one with 'jackfield init'."
             )
         return path
     here = (Path.cwd() / name for name in ("jackfield.toml", "jackfield.json"))
@@ -240,9 +235,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {fault}. Check the file and its permissions.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as fault:
         kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ConfigError(f"{path} is not valid {kind}: {fault}. Correct that place.") from None
+        raise ConfigError(f"{path} is not valid {kind}: {fault}. Correct it.") from None
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path} must hold an object of settings, not {with_article(type(loaded).__name__)}.")
+        raise ConfigError(f"{path} must be an object, not {with_article(type(loaded).__name__)}.")
     return loaded
 
 
@@ -257,7 +252,7 @@ def _read_secrets(path: Path) -> dict[str, str]:
 
 
 def _folders(path: Path | None, env: Mapping[str, str]) -> tuple[Path, Path]:
-    """Where relative paths begin, and where the gateway keeps its own files."""
+    """The folder that paths are relative to, and the data folder."""
     folder = path.parent if path else Path.cwd()
     return folder, (folder / env.get("JACKFIELD_DATA", ".jackfield")).resolve()
 
@@ -265,7 +260,7 @@ def _folders(path: Path | None, env: Mapping[str, str]) -> tuple[Path, Path]:
 def _store(
     configured: str | None, path: Path | None, env: Mapping[str, str], given: Mapping[str, str | int]
 ) -> tuple[str, str]:
-    """The store's url, and where it was given."""
+    """The store's URL, and where it comes from."""
     named = ((given.get("store"), "--store"), (env.get("JACKFIELD_STORE"), "JACKFIELD_STORE"))
     for url, where in (*named, (configured, f"{path}: store.url")):
         if url:
@@ -273,14 +268,14 @@ def _store(
     return "sqlite:///", ""
 
 
-def _fill_in(value: Any, secrets: Secrets, path: str, key: str, *, unset: str | None = None) -> Any:
-    """`value` with every `${NAME}` replaced, at any depth; one that is not set is an error, or `unset`."""
+def _expand(value: Any, secrets: Secrets, path: str, key: str, *, unset: str | None = None) -> Any:
+    """Replace every `${NAME}`, at any depth, by its value, else `unset`, else an error."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: _lookup(found[1], secrets, path, key, unset=unset), value)
     if isinstance(value, dict):
-        return {k: _fill_in(v, secrets, path, f"{key}.{k}" if key else k, unset=unset) for k, v in value.items()}
+        return {k: _expand(v, secrets, path, f"{key}.{k}" if key else k, unset=unset) for k, v in value.items()}
     if isinstance(value, list):
-        return [_fill_in(item, secrets, path, f"{key}[{n}]", unset=unset) for n, item in enumerate(value)]
+        return [_expand(item, secrets, path, f"{key}[{n}]", unset=unset) for n, item in enumerate(value)]
     return value
 
 
@@ -299,14 +294,14 @@ def _lookup(name: str, secrets: Secrets, path: str, key: str, *, unset: str | No
 def _check_scenario(scenario: ScenarioInfo, path: Path | None) -> None:
     if not is_semver(scenario.version):
         raise ConfigError(
-            f"{path}: scenario.version is '{scenario.version[:50]}', which is no semantic version. "
-            "Write it as MAJOR.MINOR.PATCH, for example 1.0.0."
+            f"{path}: scenario.version is '{scenario.version[:50]}', which is not a semantic version. "
+            "Write MAJOR.MINOR.PATCH, for example 1.0.0."
         )
 
 
 def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, str | int]) -> ServerSettings:
     host = str(given.get("host") or env.get("JACKFIELD_HOST") or server.host)
-    port = given.get("port", env.get("JACKFIELD_PORT") or server.port)  # 0 is a port: the system chooses
+    port = given.get("port", env.get("JACKFIELD_PORT") or server.port)  # 0: the system chooses
     try:
         number = int(port)
     except ValueError:
@@ -314,15 +309,8 @@ def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, 
     if not 0 <= number <= 65535:  # noqa: PLR2004 - the range of TCP ports
         raise ConfigError(f"The port {port!r} is not a number from 0 to 65535. Correct JACKFIELD_PORT or server.port.")
     if server.public_url and not urlsplit(server.public_url).netloc:
-        raise ConfigError(f"server.public_url {server.public_url!r} is not a full url. Write https://host[:port].")
-    return ServerSettings(
-        host=host,
-        port=number,
-        allowed_hosts=server.allowed_hosts,
-        public_url=server.public_url,
-        trusted_proxies=server.trusted_proxies,
-        max_body=server.max_body,
-    )
+        raise ConfigError(f"server.public_url {server.public_url!r} is not a full URL. Write https://host[:port].")
+    return replace(server, host=host, port=number)
 
 
 def _check(settings: Settings) -> None:
@@ -330,7 +318,7 @@ def _check(settings: Settings) -> None:
     names = [tool.name for tool in settings.tools]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"{where}: two of the [[tools]] are called '{twice}'. Rename one of them.")
+        raise ConfigError(f"{where}: two [[tools]] have the name '{twice}'. Rename one of them.")
     for name, key in settings.keys.items():
         _check_key(key, where=f"{where}: auth.keys.{name}")
     for agent in settings.agents:
@@ -364,29 +352,57 @@ def _check_agent(settings: Settings, agent: str, *, where: str) -> None:
 
 
 def _check_model(settings: Settings, model: str | None, *, where: str) -> None:
-    """A model that is named must be one of `[models]`; none named means the default one."""
+    """Check that a named model exists; None is the default model."""
     if model is None or model in settings.models:
         return
     known = f"Known: {', '.join(settings.models)}." if settings.models else f"Add [models.{model}]."
-    raise ConfigError(f"{where} is '{model}', which is no model here.{nearest(model, list(settings.models))} {known}")
+    raise ConfigError(f"{where} is '{model}', which is not in [models].{nearest(model, list(settings.models))} {known}")
 
 
-DEFAULT_MODEL = "default"
-URL, NAME, KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
+def _tool_place(number: int, raw: Mapping[str, Any], path: Path | None) -> str:
+    name = f" ({raw['name']})" if isinstance(raw.get("name"), str) else ""
+    return f"{path}: tools[{number}]{name}"
 
 
 def with_environment_model(
     tables: Mapping[str, dict[str, Any]], environment: Mapping[str, str], *, secret: Callable[[str], str | None]
 ) -> dict[str, dict[str, Any]]:
-    """The tables under `[models]`, with `default` as the environment says; agents that name no model think with it."""
-    url = environment.get(URL)
+    """`[models]`, with `default` from the environment if it names a model."""
+    url = environment.get(_MODEL_URL)
     if not url:
-        if environment.get(NAME):
-            raise ConfigError(f"{URL} is not set, though {NAME} is. Set both, or describe the model under [models].")
+        if environment.get(_MODEL_NAME):
+            raise ConfigError(f"{_MODEL_URL} is not set, but {_MODEL_NAME} is. Set both, or add the model to [models].")
         return dict(tables)
     if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{URL} is {url!r}, which is not a full url. Write http://host[:port]/v1 or https://…")
-    table: dict[str, Any] = {"provider": "openai", "base_url": url, "model": environment.get(NAME) or DEFAULT_MODEL}
-    if key := secret(KEY):
+        raise ConfigError(f"{_MODEL_URL} is {url!r}, which is not a full URL. Write http://host[:port]/v1 or https://…")
+    table: dict[str, Any] = {
+        "provider": "openai",
+        "base_url": url,
+        "model": environment.get(_MODEL_NAME) or DEFAULT_MODEL,
+    }
+    if key := secret(_MODEL_KEY):
         table["api_key"] = key
     return {**tables, DEFAULT_MODEL: table}
+
+
+def services_in(
+    environment: Mapping[str, str], settings: DiscoverySettings, *, taken: Collection[str]
+) -> dict[str, str]:
+    """Services in the environment by name, with their URLs; `taken` are the names of the config's sources."""
+    if settings.env is True:
+        names = [service_of(variable) for variable in environment if variable.endswith(_SERVICE_SUFFIX)]
+    else:
+        names = list(settings.env or ())
+    wanted = [name for name in sorted(names) if _SERVICE_NAME.fullmatch(name) and name not in taken]
+    return {name: url for name in wanted if (url := environment.get(variable_of(name)))}
+
+
+def variable_of(name: str) -> str:
+    """`agent-manager` → `AGENT_MANAGER_API_URL`."""
+    return f"{name.replace('-', '_').upper()}{_SERVICE_SUFFIX}"
+
+
+def service_of(variable: str) -> str:
+    """`AGENT_MANAGER_API_URL` → `agent-manager`; empty for a reserved name."""
+    name = variable.removesuffix(_SERVICE_SUFFIX)
+    return "" if name == _RESERVED_SERVICE else name.replace("_", "-").lower()

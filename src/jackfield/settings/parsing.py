@@ -1,8 +1,4 @@
-"""Turning foreign data into our types, with a sentence when it does not fit.
-
-Above: settings and the sources, which read the operator's words with it. The doors have their own words for a bad
-request. Below: msgspec.
-"""
+"""Converts config data to types; an error names the file, the key and the fix."""
 
 import re
 from enum import EnumType
@@ -21,10 +17,7 @@ _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]+)`(?: - at `
 
 
 def parse_config(value: Any, into: type[T], *, where: str) -> T:
-    """`value` as an `into`, or a `ConfigError` that names `where`, the key and the cure.
-
-    `where` is a file with a colon at its end, or a key within one.
-    """
+    """Convert `value`, or raise a `ConfigError`. `where` is a file with a colon at its end, or a key."""
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as fault:
@@ -32,12 +25,12 @@ def parse_config(value: Any, into: type[T], *, where: str) -> T:
 
 
 def snake_case(key: str) -> str:
-    """`executionType` → `execution_type`; snake_case stays as it is."""
+    """`executionType` → `execution_type`"""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
 def snake_keys(value: dict[str, Any]) -> dict[str, Any]:
-    """The same object with its own keys (not those of inner objects) in snake_case."""
+    """The object with its own keys, not those of nested objects, in snake_case."""
     return {snake_case(key): inner for key, inner in value.items()}
 
 
@@ -51,8 +44,8 @@ def _sentence(fault: str, value: Any, into: Any, where: str) -> str:
         return f"{_place(where, found['path'] or '', value, into)} needs the key '{found['key']}'. Add it."
     found = _FAULT.match(fault)
     what, path = (found["what"], found["path"] or "") if found else (fault, "")
-    cure = f"Known: {', '.join(words)}." if (words := _words_at(into, path)) else "Correct it."
-    return f"{_place(where, path, value, into)} is not right: {what[0].lower()}{what[1:]}. {cure}"
+    cure = f"Known: {', '.join(choices)}." if (choices := _choices_at(into, path)) else "Correct it."
+    return f"{_place(where, path, value, into)} is invalid: {what[0].lower()}{what[1:]}. {cure}"
 
 
 def _place(where: str, path: str, value: Any, into: Any) -> str:
@@ -63,7 +56,7 @@ def _place(where: str, path: str, value: Any, into: Any) -> str:
 
 
 def _with_names(path: str, value: Any, into: Any) -> str:
-    """Msgspec's path with the name of a table in place of `[...]`: the first table there that does not fit."""
+    """Msgspec's path with `[...]` replaced by the name of the first invalid table."""
     seen = plain = ""
     for part in re.findall(r"\.[^.\[]+|\[\d+\]|\[\.\.\.\]", path):
         name = part
@@ -94,19 +87,19 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _fields_at(into: Any, path: str) -> list[str]:
-    """The field names of the struct that `path` (msgspec's, below `into`) leads to; empty when unclear."""
+    """The fields of the struct at `path`; empty if unknown."""
     return [field.encode_name for field in getattr(_type_at(into, path), "fields", ())]
 
 
-def _words_at(into: Any, path: str) -> list[str]:
-    """The words that may stand at `path`, where only certain ones may."""
+def _choices_at(into: Any, path: str) -> list[str]:
+    """The values of the enum at `path`."""
     choices: Any = getattr(_type_at(into, path), "cls", None)
     members: list[Any] = list(choices) if isinstance(choices, EnumType) else []
     return [str(member.value) for member in members]
 
 
 def _type_at(into: Any, path: str) -> Any:
-    """What msgspec expects at `path`, below `X | None` and the like; None when unclear."""
+    """The type that msgspec expects at `path`; None if unknown."""
     try:
         info: Any = msgspec.inspect.type_info(into)
         for part in (part for part in re.split(r"\.|\[\d+\]|\[\.\.\.\]", path) if part):
@@ -122,7 +115,7 @@ def _below(info: Any, part: str) -> Any:
 
 
 def _unwrapped(info: Any) -> Any:
-    """Past `X | None`, lists and mappings to the struct inside."""
+    """The type inside `X | None`, lists and mappings."""
     while True:
         if isinstance(info, msgspec.inspect.UnionType):
             info = next(kind for kind in info.types if not isinstance(kind, msgspec.inspect.NoneType))

@@ -1,7 +1,4 @@
-"""The operator's words about sources and tools: `[sources.NAME]` and `[[tools]]`, checked.
-
-Above: `loading.py`, and the doors that take tools of the same shape. Below: the model's words.
-"""
+"""`[sources.NAME]` and `[[tools]]`, which the API takes in the same form."""
 
 import re
 from pathlib import Path
@@ -18,11 +15,11 @@ RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space"
 
 
 _PLACEHOLDERS = frozenset({"", "...", "…"})
-"""What seed 003's own example of a `space` tool has for a url: none."""
+"""URLs that seed 003's examples have for tools without one."""
 
 
 class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[sources.X.tools.NAME]`: what the operator says about a tool, over what its source says."""
+    """`[sources.X.tools.NAME]`: overrides for one tool."""
 
     description: str | None = None
     category: str | None = None
@@ -34,17 +31,17 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
-    """`[sources.NAME]`: kind, prefix, on_change, overrides, and options that only that kind understands."""
+    """`[sources.NAME]`; `options` are those of the kind."""
 
     name: str
     kind: str
     options: dict[str, Any]
     prefix: str = ""
-    """Put before the names of its tools."""
+    """Prepended to the names of its tools."""
     accepts_changes: bool = False
-    """`on_change`: whether a foreign tool whose definition changed goes on being offered, unseen by anybody."""
+    """`on_change`: whether changed definitions of upstream tools are accepted without review."""
     holds_new: bool = False
-    """`on_new`: whether a foreign tool that comes after the first listing waits until a person accepts it."""
+    """`on_new`: whether upstream tools that appear after the first listing are quarantined."""
     tools: dict[str, ToolOverride] = {}
 
 
@@ -68,7 +65,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings:
     where = f"{path}: sources.{name}"
     if name in RESERVED_SOURCES:
-        raise ConfigError(f"{where}: '{name}' is a name the gateway keeps for itself. Choose another one.")
+        raise ConfigError(f"{where}: '{name}' is a reserved name. Choose another one.")
     if not is_source_name(name):
         raise ConfigError(f"{where}: a source's name has 1 to 32 letters, digits, '_' or '-'. Rename it.")
     options = dict(raw)
@@ -95,7 +92,7 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
 
 
 def hold_or_accept(options: dict[str, Any], key: str, default: str, where: str) -> str:
-    """`on_change` or `on_new`, taken out of the options of a source."""
+    """Take `on_change` or `on_new` out of a source's options."""
     said = options.pop(key, default)
     if said not in ("hold", "accept"):
         raise ConfigError(f"{where}.{key} is {said!r}; it takes 'hold' or 'accept'. Correct it.")
@@ -107,28 +104,20 @@ def is_source_name(name: str) -> bool:
 
 
 def parse_override(where: str, value: Any) -> ToolOverride:
-    """What stands below `tools.NAME` of a source."""
+    """Parse `tools.NAME` of a source."""
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table. Write [{where}] and its keys below.")
+        raise ConfigError(f"{where} must be a table. Write [{where}].")
     override = parse_config(snake_keys(value), ToolOverride, where=where)
     parse_config(override.metadata, Metadata, where=f"{where}.metadata")
     return override
 
 
-def numbered_tool(number: int, raw: dict[str, Any], path: Path | None) -> ToolSettings:
-    name = f" ({raw['name']})" if isinstance(raw.get("name"), str) else ""
-    return parse_tool(raw, where=f"{path}: tools[{number}]{name}")
-
-
 def parse_tool(raw: dict[str, Any], *, where: str) -> ToolSettings:
-    """A tool in seed 003's shape, wherever it was written."""
+    """Parse a tool in the form of seed 003."""
     tool = parse_config(snake_keys(raw), ToolSettings, where=where)
-    if tool.execution is not None and tool.execution.url in _PLACEHOLDERS and not _is_gateway(tool):
+    is_gateway = tool.execution_type is ExecutionType.GATEWAY
+    if tool.execution is not None and tool.execution.url in _PLACEHOLDERS and not is_gateway:
         tool = msgspec.structs.replace(tool, execution=None)
     if tool.input_schema.get("type", "object") != "object":
         raise ConfigError(f'{where}.inputSchema must describe an object. Set type = "object".')
     return tool
-
-
-def _is_gateway(tool: ToolSettings) -> bool:
-    return tool.execution_type is ExecutionType.GATEWAY

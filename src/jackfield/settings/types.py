@@ -1,10 +1,6 @@
-"""The plain tables of the config: what may stand in each, and what it means when it does not.
-
-Above: `loading.py`. Below: the model's words.
-"""
+"""The tables of the config file. Sources and tools are in `tools`."""
 
 import re
-from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -29,34 +25,36 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[store]`; `keep` is in days, `large_result` in bytes, above which a result is kept apart (0: none is)."""
+    """`[store]`"""
 
     url: str | None = None
     keep: float = 30
+    """Days."""
     large_result: Annotated[int, Meta(ge=0)] = LARGE_RESULT
+    """Bytes from which on a result is stored apart and read by page; 0: never."""
 
 
 class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[responses]`: how far one response may go; `timeout` is in seconds, for all of it."""
+    """`[responses]`: limits of a response; `timeout` is in seconds, for all steps together."""
 
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20
     timeout: Annotated[float, Meta(gt=0)] = 600
     retries: Annotated[int, Meta(ge=0, le=10)] = 0
-    """How often a step is asked again whose model failed before it had said anything."""
+    """How often a step is retried if the model fails before its first output."""
     event_names: Literal["openai", "open-responses"] = "openai"
-    """Whose names the events of a stream have, unless the request says so."""
+    """The event names of a stream, unless the request chooses."""
     unknown_tools: Literal["ignore", "refuse"] = "ignore"
-    """What becomes of tools in a request that another provider would run and this gateway has not."""
+    """How hosted tools of other providers in a request are treated."""
 
 
 class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`, and an empty list is none."""
+    """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`; an empty list allows none."""
 
     key: str
     scopes: tuple[str, ...] = ("call",)
     tools: tuple[str, ...] | None = None
     budget: Annotated[int, Meta(ge=0)] | None = None
-    """Points that its calls may cost within an hour: 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
+    """Cost points per hour: a call is 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,11 +62,11 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     keys: dict[str, KeySettings] = {}
     admin_key: bool = True
-    """Whether the key in the data folder's `admin.key` stays valid beside these."""
+    """Whether the key in `admin.key` in the data folder is valid too."""
 
 
 class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[outgoing]`: addresses that requests to foreign urls may reach although they are not public."""
+    """`[outgoing]`: addresses that requests may reach although they are not public."""
 
     allow: tuple[str, ...] = ()
 
@@ -81,7 +79,7 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[console]`: a folder of JavaScript modules that bring components for tools of one's own."""
+    """`[console]`: a folder of JavaScript modules with components for tools."""
 
     tools: str | None = None
 
@@ -90,32 +88,32 @@ _ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[agents.NAME]`: who it is, how it thinks, what it may use and where it is found."""
+    """`[agents.NAME]`. An agent created over the API has the same fields."""
 
     model: str | None = None
     """A name under `[models]`; None: `default`, or the first one."""
     name: str | None = None
-    """How people see it; None: its id."""
+    """The display name; None: its id."""
     description: str = ""
     instructions: str = ""
     tools: tuple[str, ...] = ("*",)
-    """Names, globs or `source:*`; an empty list is none. Built-in tools and its own servers' are always there."""
+    """Names, globs or `source:*`; an empty list allows none. Built-in tools and its own servers' are always allowed."""
     spaces: tuple[str, ...] = ()
-    """Spaces that it is a member of; one that does not exist is made."""
+    """Spaces that it is a member of, created if necessary."""
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20
-    """How often its model is asked in one cycle."""
+    """Model requests in one cycle."""
     timeout: Annotated[float, Meta(gt=0)] = 600
-    """Seconds that one cycle may take."""
+    """Seconds of one cycle."""
     context_tokens: Annotated[int, Meta(ge=1000)] = 24_000
-    """About how much of its past it keeps word by word; older cycles stay as their summaries."""
+    """About how much of its history is kept verbatim; older cycles are summarized."""
     max_exchanges: Annotated[int, Meta(ge=1, le=1000)] = 12
-    """Messages that agents may send each other in a row, before a person, a plan or a service has to say something."""
+    """Messages between agents in a row, before a person, a plan or a service must take part."""
     mcp: dict[str, Any] = {}
-    """Servers of its own, in seed 003's shape: `servers = [{ name, url, transport, allowedTools }]`."""
+    """Its own MCP servers, as in seed 003: `servers = [{ name, url, transport, allowedTools }]`."""
 
 
 def check_agent_id(name: str, *, where: str) -> None:
-    """Ids of agents and spaces appear in urls, scopes and logs."""
+    """Check an id of an agent or a space, which appears in URLs, scopes and logs."""
     if not _ID.fullmatch(name):
         raise ConfigError(
             f"{where}: the id {name!r} may have 1 to 64 letters, digits, '_', '.' or '-', not '.' or '..'. Rename it."
@@ -123,95 +121,67 @@ def check_agent_id(name: str, *, where: str) -> None:
 
 
 class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[relay]`: how long a caller may take over an answer, and be away, in seconds."""
+    """`[relay]`: timeouts of callers, in seconds."""
 
     timeout: Annotated[float, Meta(gt=0)] = 60
     grace: Annotated[float, Meta(ge=0)] = 0
-    """How long a caller's open calls are kept for its return after its stream has closed."""
+    """How long a caller's open calls are kept after its stream has closed."""
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a program may see and use. Limits of 0 do not limit."""
+    """What a sandboxed program may see and use; 0 means no limit."""
 
     kind: Literal["auto", "bubblewrap", "namespaces", "container", "none"] = "auto"
-    """`auto`: the strictest that this machine has; `none`: a plain process group, because the operator says so."""
+    """`auto`: the strictest that this machine has; `none`: a plain process group."""
     network: bool = False
     memory: Annotated[int, Meta(ge=0)] = 0
-    """Bytes of address space, for each process."""
+    """Bytes of address space per process."""
     cpu: Annotated[float, Meta(ge=0)] = 0
-    """Seconds of CPU time, for each process."""
+    """Seconds of CPU time per process."""
     file_size: Annotated[int, Meta(ge=0)] = 0
-    """Bytes of the largest file that may be written."""
+    """Bytes of the largest file it may write."""
     processes: Annotated[int, Meta(ge=0)] = 0
-    """How many at once, threads counted."""
+    """Processes and threads at once."""
     scratch: Annotated[int, Meta(gt=0)] = 268_435_456
-    """Bytes that fit in its private temporary folder and home; they are kept in memory."""
+    """Bytes of its private temporary folder and home, which are in memory."""
     readable: tuple[str, ...] = ()
-    """Further folders that may be read."""
+    """Additional readable folders."""
     writable: tuple[str, ...] = ()
-    """Folders that may be written, besides a private temporary one."""
+    """Writable folders, besides the private temporary one."""
     container: tuple[str, ...] = ()
-    """For `container`: the command that runs one, with `{command}`, `{socket}`, `{name}` and `{env}` in it."""
+    """For `container`: the command that runs one, with `{command}`, `{socket}`, `{name}` and `{env}`."""
 
 
 class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[sessions.NAME]`: an agent program that is started for each session."""
+    """`[sessions.NAME]`: a program that is started for each session."""
 
     command: tuple[str, ...]
     env: dict[str, str] = {}
     folder: str | None = None
-    """Where it starts; relative paths begin at the config's folder."""
+    """Its working directory, relative to the config."""
     sandbox: SandboxSettings = SandboxSettings()
     timeout: Annotated[float, Meta(ge=0)] = 0
-    """Seconds that a session may last; 0: as long as its caller wants."""
+    """Seconds that a session may last; 0: no limit."""
     idle_timeout: Annotated[float, Meta(gt=0)] = 1800
-    """Seconds without a word from anybody after which a session is ended."""
+    """Seconds without activity after which a session is closed."""
     max_sessions: Annotated[int, Meta(ge=1)] = 10
-    """Sessions of this kind at once."""
-
-
-SUFFIX = "_API_URL"
-OURS = "JACKFIELD"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+    """Concurrent sessions of this kind."""
 
 
 class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[discovery]`: where to look for services that publish a manifest, and who may read ours."""
 
     env: bool | tuple[str, ...] = False
-    """Take the urls in `<NAME>_API_URL` variables: all of them, or those of these services."""
+    """Use the URLs in `<NAME>_API_URL` variables: all of them, or those of these services."""
     folder: str | None = None
-    """A folder in which services leave a small file each, with their `url`; relative to the config."""
+    """A folder where each service leaves a file with its `url`; relative to the config."""
     public: bool | tuple[str, ...] = False
-    """Whether the manifest is read without a key: all of it, or the tools that fit these names and globs."""
+    """Whether the manifest can be read without a key: all of it, or the tools that match these names and globs."""
 
     @property
     def reader(self) -> Principal | None:
-        """Whoever asks without a key, where that is allowed: reads what a key without a limit of its own would."""
+        """The principal of requests without a key, if they are allowed."""
         if not self.public:
             return None
         reader = Principal(name="nobody", scopes=frozenset({Scope.READ.value}))
         return reader if self.public is True else msgspec.structs.replace(reader, tools=self.public)
-
-
-def services_in(
-    environment: Mapping[str, str], settings: DiscoverySettings, *, taken: Collection[str]
-) -> dict[str, str]:
-    """Services by name, with their urls, as the environment has them. `taken` names are the config's own."""
-    if settings.env is True:
-        names = [service_of(variable) for variable in environment if variable.endswith(SUFFIX)]
-    else:
-        names = list(settings.env or ())
-    wanted = [name for name in sorted(names) if _NAME.fullmatch(name) and name not in taken]
-    return {name: url for name in wanted if (url := environment.get(variable_of(name)))}
-
-
-def variable_of(name: str) -> str:
-    """`agent-manager` → `AGENT_MANAGER_API_URL`."""
-    return f"{name.replace('-', '_').upper()}{SUFFIX}"
-
-
-def service_of(variable: str) -> str:
-    """`AGENT_MANAGER_API_URL` → `agent-manager`; empty where the variable is no service's."""
-    name = variable.removesuffix(SUFFIX)
-    return "" if name == OURS else name.replace("_", "-").lower()

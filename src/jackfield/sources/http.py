@@ -177,7 +177,7 @@ def template_of(tool: Tool) -> HttpTemplate:
     try:
         parse_url(url)
     except OutgoingBadUrl as fault:
-        raise ConfigError(f"{where} execution.url is not right. {fault} Correct it.") from None
+        raise ConfigError(f"{where} execution.url is invalid. {fault} Correct it.") from None
     check_headers(execution.headers, where=where, key="execution.headers")
     return HttpTemplate(
         method=method,

@@ -389,7 +389,7 @@ async def test_a_template_of_the_config_executes_where_there_is_no_endpoint(tmp_
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"url": "nowhere"}, "url is not right"),
+        ({"url": "nowhere"}, "url is invalid"),
         ({"url": "http://u:p@x"}, "user or password"),
         ({"url": "http://x", "execution": {"url": "http://{tool}/"}}, "sources.far"),
         ({"url": "http://x", "caching": 1}, "unknown key 'caching'"),

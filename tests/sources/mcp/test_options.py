@@ -30,7 +30,7 @@ def test_the_servers_place_is_shown_without_what_may_be_secret() -> None:
     ("options", "sentence"),
     [
         ({}, 'sources.gh needs a url, or a command = ["…"] to start. Add one of them.'),
-        ({"url": "ftp://x"}, "sources.gh.url is not right. "),
+        ({"url": "ftp://x"}, "sources.gh.url is invalid. "),
         ({"url": "https://u:p@mcp.example"}, "sources.gh.url has a user or password in it. Put them into headers."),
         ({"url": "https://a.example", "command": ["x"]}, "sources.gh has both a url and a command. "),
         ({"url": "https://a.example", "command": ["x"], "transport": "http"}, "sources.gh has a command, which"),
@@ -41,7 +41,7 @@ def test_the_servers_place_is_shown_without_what_may_be_secret() -> None:
         ({"command": ["x"], "env": {"A=B": "c"}}, "sources.gh.env has 'A=B', which is no name of a variable."),
         ({"url": "https://a.example", "headers": {"a b": "c"}}, "sources.gh: headers has 'a b', which cannot be set."),
         ({"url": "https://a.example", "headers": {"a": "s3\ncret"}}, "sources.gh: the value of the header 'a'"),
-        ({"url": "https://a.example", "connect_timeout": 0}, "sources.gh.connect_timeout is not right: "),
+        ({"url": "https://a.example", "connect_timeout": 0}, "sources.gh.connect_timeout is invalid: "),
         ({"url": "https://a.example", "alowed_tools": ["a"]}, "sources.gh has an unknown key 'alowed_tools'. Did you"),
     ],
 )

@@ -14,12 +14,12 @@ URL = "https://service.example/openapi.json"
         ({}, "sources.shop needs either the url of its document or a file. Give exactly one of the two."),
         ({"url": URL, "file": "x.json"}, "sources.shop needs either the url of its document or a file."),
         ({"file": "x.json"}, "sources.shop: a document in a file does not say where the service is. Add base_url."),
-        ({"url": "ftp://x/y"}, "sources.shop.url is not right."),
+        ({"url": "ftp://x/y"}, "sources.shop.url is invalid."),
         ({"url": "https://me:pw@x.example/y"}, "sources.shop.url has a user or password in it. Put them into auth."),
         ({"url": URL, "base_url": "https://x.example/?key=1"}, "sources.shop.base_url has a query or a fragment."),
         ({"url": URL, "urls": []}, "sources.shop has an unknown key 'urls'. Did you mean 'url'?"),
         ({"url": URL, "include": {"tag": []}}, "sources.shop.include has an unknown key 'tag'. Did you mean 'tags'?"),
-        ({"url": URL, "auth": {"type": "digest"}}, "sources.shop.auth.type is not right"),
+        ({"url": URL, "auth": {"type": "digest"}}, "sources.shop.auth.type is invalid"),
         ({"url": URL, "auth": {"type": "bearer"}}, "sources.shop.auth needs the key 'token'. Add it."),
         (
             {"url": URL, "auth": {"type": "bearer", "token": "a\nb"}},
@@ -35,8 +35,8 @@ URL = "https://service.example/openapi.json"
             {"url": URL, "auth": {"type": "bearer", "token": "t"}, "headers": {"authorization": "x"}},
             "sources.shop: both auth and headers set 'authorization'. Remove one of the two.",
         ),
-        ({"url": URL, "cache_ttl": 0}, "sources.shop.cache_ttl is not right"),
-        ({"url": URL, "max_bytes": -1}, "sources.shop.max_bytes is not right"),
+        ({"url": URL, "cache_ttl": 0}, "sources.shop.cache_ttl is invalid"),
+        ({"url": URL, "max_bytes": -1}, "sources.shop.max_bytes is invalid"),
     ],
 )
 def test_options_that_cannot_be_used_are_a_sentence_with_the_key_and_the_cure(

@@ -108,7 +108,7 @@ def parse_options(options: dict[str, Any], *, where: str) -> McpOptions:
     try:
         url = parse_url(parsed.url)
     except OutgoingBadUrl as fault:
-        raise ConfigError(f"{where}.url is not right. {fault} Correct it.") from None
+        raise ConfigError(f"{where}.url is invalid. {fault} Correct it.") from None
     if url.userinfo:
         raise ConfigError(f"{where}.url has a user or password in it. Put them into headers.")
     check_headers(parsed.headers, where=f"{where}:", key="headers")

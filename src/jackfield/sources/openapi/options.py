@@ -123,7 +123,7 @@ def _check_url(url: str, *, where: str) -> None:
     try:
         parsed = parse_url(url)
     except OutgoingBadUrl as fault:
-        raise ConfigError(f"{where} is not right. {fault} Correct it.") from None
+        raise ConfigError(f"{where} is invalid. {fault} Correct it.") from None
     if parsed.userinfo:
         raise ConfigError(f"{where} has a user or password in it. Put them into auth.")
 
