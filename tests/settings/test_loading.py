@@ -142,8 +142,8 @@ def test_without_a_config_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.
         (TOOL.replace("internal", "magic"), ["confirmAction", "execution_type"]),
         (TOOL.replace('type = "object", properties', 'type = "string", properties'), ["must describe an object"]),
         (TOOL.replace("description", "descripton"), ["confirmAction", "'descripton'"]),
-        ('[server]\npublic_url = "nowhere"', ["public_url", "full url"]),
-        ('[scenario]\nversion = "2"', ["scenario.version", "no semantic version", "1.0.0"]),
+        ('[server]\npublic_url = "nowhere"', ["public_url", "full URL"]),
+        ('[scenario]\nversion = "2"', ["scenario.version", "not a semantic version", "1.0.0"]),
     ],
 )
 def test_a_config_that_cannot_be_used_is_one_sentence_of_file_key_and_cure(
