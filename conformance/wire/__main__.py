@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conformance.wire.comparison import differences
+from conformance.wire.comparison import differences, schema_names
 from conformance.wire.project import serving
 from conformance.wire.snapshot import Snapshot
 from conformance.wire.visits import visit_all
@@ -46,6 +46,9 @@ def _compare(old: dict[str, object], new: dict[str, object], *, texts: bool) -> 
         print(line)
     if texts:
         print(*reworded, sep="\n")
+        lost, gained = schema_names(old, new)
+        print("Schema names gone:", *sorted(lost))
+        print("Schema names new:", *sorted(gained))
     print(f"{len(hard)} differences; {len(reworded)} sentences for people worded anew")
     return 1 if hard else 0
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-TEXTS = frozenset({"message", "description", "summary", "title", "instructions", "hint", "detail"})
+TEXTS = frozenset({"message", "description", "summary", "title", "instructions", "error", "reason"})
 """Fields with sentences for people: they may be reworded."""
+PROMISED = ("Tool timed out after", "is visible but you are not in a space")
+"""Sentences that agents see and the contract quotes: they may not."""
 
 
 def differences(old: Any, new: Any) -> tuple[list[str], list[str]]:
@@ -14,9 +16,20 @@ def differences(old: Any, new: Any) -> tuple[list[str], list[str]]:
     for path, was, now in _walk(_ready(old), _ready(new), ()):
         where = " / ".join(path)
         line = f"{where}\n    - {_short(was)}\n    + {_short(now)}"
-        is_text = isinstance(was, str) and isinstance(now, str) and bool(path) and path[-1] in TEXTS
-        (texts if is_text else hard).append(line)
+        (texts if _is_reworded(path, was, now) else hard).append(line)
     return hard, texts
+
+
+def schema_names(old: Any, new: Any) -> tuple[set[str], set[str]]:
+    """Which names of schemas the OpenAPI document has lost and gained. They follow our class names."""
+    before, after = (set(each["openapi"].get("components", {}).get("schemas", {})) for each in (old, new))
+    return before - after, after - before
+
+
+def _is_reworded(path: tuple[str, ...], was: Any, now: Any) -> bool:
+    if not (isinstance(was, str) and isinstance(now, str) and path and path[-1] in TEXTS):
+        return False
+    return not any(promise in was for promise in PROMISED)
 
 
 class _Nothing:

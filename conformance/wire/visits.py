@@ -154,7 +154,14 @@ def executing(s: Snapshot) -> None:
     s.ask("calls: of another key", "GET", f"/api/v1/calls/{call}", key="limited")
     s.ask("calls: unknown", "GET", f"/api/v1/calls/{NOT_A_CALL}")
     s.ask("calls: wait too long", "GET", f"/api/v1/calls/{call}?wait=100000")
-    for query in ("?tool=add&limit=2", "?status=failed&limit=3", "?status=nonsense", "?limit=0", "?cursor=x", "?x=1"):
+    for query in (
+        "?tool=add&limit=2",
+        "?status=failed&limit=3",
+        "?status=nonsense",
+        "?limit=0",
+        "?cursor=x&limit=1",
+        "?x=1",
+    ):
         s.ask(f"calls: {query}", "GET", f"/api/v1/calls{query}")
     s.ask("calls: cancel a settled one", "POST", f"/api/v1/calls/{call}/cancel")
     s.ask("calls: cancel none", "POST", f"/api/v1/calls/{NOT_A_CALL}/cancel")
@@ -658,7 +665,7 @@ def every_route(s: Snapshot, document: Any) -> None:
     for path, methods in sorted(document["paths"].items()):
         for method in sorted(set(methods) & {"get", "post", "put", "patch", "delete"}):
             there = path.replace("{", "no-").replace("}", "")
-            if method == "get" and path in streams_for_ever:
+            if method == "get" and path in {*streams_for_ever, "/openapi.json"}:
                 continue
             s.ask(f"every route: {method} {path} without a key", method.upper(), there, key=None)
             s.ask(f"every route: {method} {path}", method.upper(), there, shape_only=True)
