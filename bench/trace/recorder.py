@@ -3,6 +3,7 @@
 Started by `scenes` with the interpreter of the checkout that is measured, so it needs the standard library only, and of
 the checkout nothing but its `jackfield` command. On a line `start` on stdin it begins to record, on a line `stop` it
 waits until the gateway has nothing more to do and writes what it saw to the file descriptor FD, as one line of JSON.
+On a line `idle` it learns what the gateway does when nobody asks for anything: timers do not count as something to do.
 """
 
 import json
@@ -17,9 +18,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-QUIET_SECONDS = 0.08
+QUIET_SECONDS = 0.25
 """How long none of our functions runs before what was asked for counts as done."""
-AT_MOST_SECONDS = 3.0
+AT_MOST_SECONDS = 10.0
+IDLE_SECONDS = 8.0
+TAIL_SECONDS = 0.003
+"""What runs so shortly after the last of our functions still belongs to it."""
 NOT_FUNCTIONS = frozenset({"<module>", "<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
@@ -31,8 +35,9 @@ class Recorder:
         self._package = package
         self._is_on = False
         self._last = 0.0
-        self._functions: dict[CodeType, None] = {}
-        self._statements: list[tuple[int, int, bool, str]] = []
+        self._idle: frozenset[CodeType] = frozenset()
+        self._functions: dict[CodeType, float] = {}
+        self._statements: list[tuple[float, int, int, bool, str]] = []
         self._jobs: dict[int, int] = {}
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
@@ -41,9 +46,11 @@ class Recorder:
             return
         code = frame.f_code
         if code.co_filename.startswith(self._package):
-            self._last = time.monotonic()
+            now = time.monotonic()
+            if code not in self._idle:
+                self._last = now
             if code.co_name not in NOT_FUNCTIONS:
-                self._functions.setdefault(code)
+                self._functions.setdefault(code, now)
         elif code.co_name == "run" and code.co_filename.endswith("concurrent/futures/thread.py"):
             thread = threading.get_ident()
             self._jobs[thread] = self._jobs.get(thread, 0) + 1
@@ -52,7 +59,15 @@ class Recorder:
         """`set_trace_callback`: a statement of SQLite begins."""
         if self._is_on:
             thread = threading.get_ident()
-            self._statements.append((thread, self._jobs.get(thread, 0), connection.in_transaction, sql.lstrip()[:8]))
+            job = self._jobs.get(thread, 0)
+            self._statements.append((time.monotonic(), thread, job, connection.in_transaction, sql.lstrip()[:8]))
+
+    def learn(self) -> None:
+        """What runs while nothing is asked for."""
+        self.start()
+        time.sleep(IDLE_SECONDS)
+        self._is_on = False
+        self._idle = frozenset(self._functions)
 
     def start(self) -> None:
         self._functions, self._statements, self._jobs = {}, [], {}
@@ -66,20 +81,24 @@ class Recorder:
         self._is_on = False
         functions = [
             (os.path.relpath(code.co_filename, self._package), code.co_firstlineno, code.co_qualname)
-            for code in self._functions
+            for code, at in self._functions.items()
+            if at <= self._last + TAIL_SECONDS
         ]
-        return {"functions": functions, "reads": self._reads(), "transactions": self._transactions()}
+        statements = [what for at, *what in self._statements if at <= self._last + TAIL_SECONDS]
+        return {"functions": functions, "reads": _reads(statements), "transactions": _transactions(statements)}
 
-    def _reads(self) -> int:
-        """Trips to the database for reading: a job of a reading thread is one, whatever it asks."""
-        return len({(thread, job) for thread, job, writes, sql in self._statements if not writes and _is_read(sql)})
 
-    def _transactions(self) -> int:
-        """Commits, and writes that are a transaction of their own."""
-        return sum(
-            sql.upper().startswith("COMMIT") or (not within and sql.upper().startswith(WRITES))
-            for _, _, within, sql in self._statements
-        )
+def _reads(statements: list[list[Any]]) -> int:
+    """Trips to the database for reading: a job of a reading thread is one, whatever it asks."""
+    return len({(thread, job) for thread, job, within, sql in statements if not within and _is_read(sql)})
+
+
+def _transactions(statements: list[list[Any]]) -> int:
+    """Commits, and writes that are a transaction of their own."""
+    return sum(
+        sql.upper().startswith("COMMIT") or (not within and sql.upper().startswith(WRITES))
+        for _, _, within, sql in statements
+    )
 
 
 def _is_read(sql: str) -> bool:
@@ -102,10 +121,13 @@ def obey(recorder: Recorder, answers: int) -> None:
     """The lines of stdin, until it ends."""
     for line in sys.stdin:
         reply: dict[str, Any] = {}
-        if line.strip() == "stop":
-            reply = recorder.stop()
-        else:
-            recorder.start()
+        match line.strip():
+            case "stop":
+                reply = recorder.stop()
+            case "idle":
+                recorder.learn()
+            case _:
+                recorder.start()
         os.write(answers, json.dumps(reply).encode() + b"\n")
 
 

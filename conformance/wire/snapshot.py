@@ -51,10 +51,8 @@ def normal(value: Any, key: str = "") -> Any:
         return {normal_text(name): normal(inner, name) for name, inner in value.items()}
     if isinstance(value, list):
         return [normal(inner) for inner in value]
-    if key == "deadline":  # only a call that took a moment has one
-        return "<deadline>"
-    if key in VARYING and value is not None and not isinstance(value, bool):
-        return f"<{type(value).__name__}>"
+    if key == "deadline" or (key in VARYING and value is not None and not isinstance(value, bool)):
+        return f"<{key}>"  # of the deadline not even whether there is one: only a call that took a moment has it
     if isinstance(value, str):
         return normal_text(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value > EARLIEST_MOMENT:
