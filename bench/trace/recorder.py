@@ -85,7 +85,13 @@ class Recorder:
             if at <= self._last + TAIL_SECONDS
         ]
         statements = [what for at, *what in self._statements if at <= self._last + TAIL_SECONDS]
-        return {"functions": functions, "reads": _reads(statements), "transactions": _transactions(statements)}
+        asked_for = [code.co_qualname for code in self._functions if code not in self._idle]
+        return {
+            "functions": functions,
+            "asked_for": asked_for,
+            "reads": _reads(statements),
+            "transactions": _transactions(statements),
+        }
 
 
 def _reads(statements: list[list[Any]]) -> int:

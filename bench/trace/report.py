@@ -54,8 +54,8 @@ at a module's top level. A module has a single importer when one other module of
 
 A call is traced by `sys.setprofile` in the process of a warm gateway on SQLite: the distinct functions of `jackfield`
 that ran (no lambdas, no comprehensions), their modules, and, in the order in which they were first entered, how often
-the next one is of another package. Each call is made fifteen times and what most turns saw counts: no timer went off in
-them. A read is one trip to the database outside a transaction, a transaction one commit.
+the next one is of another package. Each call is made twenty times and the shortest whole turn counts: no timer went
+off in it. A read is one trip to the database outside a transaction, a transaction one commit.
 """
 
 

@@ -25,8 +25,10 @@ from bench.processes import BenchError, running_server
 KEY = "key-of-the-trace"
 READY_WITHIN = 60.0
 WARM_UP = 5
-TIMES = 15
-"""How often a call is traced. What most turns saw counts: no timer went off during them, and none was cut short."""
+TIMES = 20
+"""How often a call is traced. The shortest turn counts, because no timer went off during it."""
+USUAL = 0.75
+"""A function that no timer runs and that ran in so many of the turns: a turn without it was cut short."""
 RECORDER = Path(__file__).with_name("recorder.py")
 LEGACY = "2025-11-25"
 
@@ -165,12 +167,12 @@ def measure(checkout: Path, folder: Path, *, listing: Path | None = None) -> dic
 
 
 def _trace(gateway: Gateway, letter: str, scene: Scene, listing: Path | None) -> Trace:
-    """What most of many turns saw. What has to happen before a turn is not traced."""
+    """The shortest of many turns that lacks nothing. What has to happen before a turn is not traced."""
     turns = [gateway.trace(scene()) for _ in range(WARM_UP + TIMES)][WARM_UP:]
-    counts = Counter(len(turn["functions"]) for turn in turns)
-    usual = max(counts, key=lambda count: (counts[count], -count))
-    alike = [turn for turn in turns if len(turn["functions"]) == usual]
-    chosen = min(alike, key=lambda turn: (turn["reads"], turn["transactions"]))
+    counts = Counter(name for turn in turns for name in set(turn["asked_for"]))
+    usual = {name for name, count in counts.items() if count >= len(turns) * USUAL}
+    whole = [turn for turn in turns if usual <= set(turn["asked_for"])]
+    chosen = min(whole or turns, key=lambda turn: len(turn["functions"]) + turn["reads"] + turn["transactions"])
     if listing is not None:
         listing.mkdir(parents=True, exist_ok=True)
         lines = [f"{file}:{line} {name}\n" for file, line, name in chosen["functions"]]
