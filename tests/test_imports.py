@@ -26,4 +26,4 @@ def test_the_sdk_and_discovery_load_no_server(module: str) -> None:
 
 def test_discovery_needs_no_client_and_the_sdk_no_web_framework() -> None:
     assert "jackfield.sdk" not in loaded_by("jackfield.discovery")
-    assert not {"starlette", "jsonschema_rs", "jackfield.model.tool"} & loaded_by("jackfield.sdk")
+    assert not {"starlette", "jsonschema_rs"} & loaded_by("jackfield.sdk")

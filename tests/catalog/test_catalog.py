@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.catalog.catalog import Catalog, ToolsChanged
+from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.changes import Follower, difference, folded
 from jackfield.catalog.merge import Snapshot, merge
 from jackfield.model.tool import Category, HttpExecution
+from jackfield.protocol.records import ToolsChanged
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 from tests.catalog.given import key, listing, properties, tool

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.catalog.catalog import Catalog, ToolsChanged
+from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.pins import MOST_COMPARED, Pins, diff_of, pinnable
 from jackfield.errors import DefinitionChanged, ToolNotFound, Unavailable
 from jackfield.model.tool import Tool
+from jackfield.protocol.records import ToolsChanged
 from jackfield.settings import ToolOverride
 from tests.catalog.given import key, listing, tool
 

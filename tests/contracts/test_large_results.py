@@ -16,7 +16,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import result_page, whole_result
 from jackfield.gateway.retention import prune
 from jackfield.model.call import Call, Delivery, Done, Failed, done
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store import Store, open_store, scripts
 from jackfield.store.scripts import Sql
 from tests.contracts.stores import KINDS, a_store

@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from jackfield import errors
+from jackfield.sdk import CallAnswer, CallError
 from jackfield.sdk.errors import BY_CODE, CallPending, GatewayFault, ToolFailed, outcome_of, refusal
-from jackfield.sdk.types import CallAnswer, CallError
 from tests.requirement import requirement
 
 URL = "http://127.0.0.1:8420"

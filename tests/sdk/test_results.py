@@ -25,11 +25,13 @@ def digest(value: Any) -> str:
 
 def page(text: str, *, whole: Any, offset: int = 0, next_offset: int | None = None) -> dict[str, Any]:
     size = len(json.dumps(whole, ensure_ascii=False).encode())
-    return {"text": text, "digest": digest(whole), "size": size, "offset": offset, "next_offset": next_offset}
+    place = {"offset": offset, "next_offset": next_offset}
+    return {"call_id": "call_1", "text": text, "digest": digest(whole), "size": size, **place}
 
 
 def notice(value: Any, **more: Any) -> dict[str, Any]:
-    return {"large_result": True, "call_id": "call_1", "size": 3, "digest": digest(value), "preview": "", **more}
+    texts = {"preview": "", "url": "", "message": ""}
+    return {"large_result": True, "call_id": "call_1", "size": 3, "digest": digest(value), **texts, **more}
 
 
 def settled(status: str, **more: Any) -> dict[str, Any]:

@@ -26,9 +26,9 @@ from jackfield.http.response import Response, json_response
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.large_result import SMALLEST_PAGE
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER, JsonSchema
+from jackfield.protocol.large_results import SMALLEST_PAGE
 
 _MEANINGS = {status.value: (status,) for status in CallStatus} | {
     "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.model.call import NULL, Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
-from jackfield.model.large_result import ResultPage, digest_of, may_be_notice, page_of, window
+from jackfield.protocol.large_results import ResultPage, digest_of, may_be_notice, page_of, window
 from jackfield.store.base import Store
 from jackfield.store.scripts import Row, Script, Sql, one
 

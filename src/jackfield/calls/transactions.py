@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from jackfield.calls.rows import call_from, identity_values, inbox_data, outcome_values
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
-from jackfield.model.large_result import LargeResult, is_large, set_aside
+from jackfield.protocol.large_results import StoredResult, is_large, set_aside
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, InsertScript, Script, json_list, one, wake
 
@@ -249,12 +249,14 @@ def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: 
     return Moved(call, moved=True)
 
 
-def stored_outcome(outcome: Done | Failed, call_id: str, large_result: int) -> tuple[Done | Failed, LargeResult | None]:
+def stored_outcome(
+    outcome: Done | Failed, call_id: str, large_result: int
+) -> tuple[Done | Failed, StoredResult | None]:
     """The outcome as the call's row holds it, and its result if that is too large for the row."""
     return set_aside(outcome, call_id, limit=large_result) if is_large(outcome, large_result) else (outcome, None)
 
 
-def keep_large(large: LargeResult | None) -> Script[None]:
+def keep_large(large: StoredResult | None) -> Script[None]:
     """Keep beside the row what was too large for it, if anything was."""
     if large is not None:
         size = len(large.body)

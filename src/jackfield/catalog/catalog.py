@@ -16,7 +16,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.catalog.changes import Follower, ToolsChanged, difference, seen_by
+from jackfield.catalog.changes import Follower, difference, seen_by
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.defaults import with_defaults
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
@@ -29,6 +29,7 @@ from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category
 from jackfield.protocol.manifest import ScenarioInfo
+from jackfield.protocol.records import ToolsChanged
 from jackfield.protocol.schemas import ARGUMENTS, RESULT, Fault, summarize
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing

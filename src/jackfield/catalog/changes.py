@@ -6,23 +6,9 @@ anybody up and never fills memory: what it has not taken yet is folded into one 
 
 import asyncio
 
-from msgspec import Struct
-
 from jackfield.catalog.merge import Snapshot
 from jackfield.catalog.view import Visibility
-
-
-class ToolsChanged(Struct, frozen=True, kw_only=True):
-    """Names that came, went or mean something else now. All three empty: only the categories changed."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    version: str
-
-    @property
-    def names_tools(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
+from jackfield.protocol.records import ToolsChanged
 
 
 def difference(before: Snapshot, after: Snapshot) -> ToolsChanged:

@@ -47,8 +47,8 @@ from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Rou
 from jackfield.identity import api as identity
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.routes import MCP_DOORS
-from jackfield.model.large_result import ResultPage
 from jackfield.model.principal import Scope
+from jackfield.protocol.large_results import ResultPage
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
 from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers

@@ -17,8 +17,8 @@ from jackfield.http.response import encode
 from jackfield.mcp.definitions import promises_output
 from jackfield.model.call import Call
 from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
-from jackfield.model.large_result import may_be_notice
 from jackfield.model.tool import ToolKind
+from jackfield.protocol.large_results import may_be_notice
 from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 
 SERVER = {"name": "jackfield", "version": __version__}

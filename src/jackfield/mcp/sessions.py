@@ -14,12 +14,13 @@ from typing import Any
 
 from msgspec import Raw
 
-from jackfield.catalog.changes import Follower, ToolsChanged
+from jackfield.catalog.changes import Follower
 from jackfield.errors import Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.pushing import Pushing
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse
+from jackfield.protocol.records import ToolsChanged
 
 IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 10_000

@@ -16,8 +16,8 @@ from jackfield.calls.waiting import slot_of
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import expand
 from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError, McpToolExecutionError, OutputPart
-from jackfield.model.large_result import Notice, may_be_notice
 from jackfield.model.words import counted
+from jackfield.protocol.large_results import LargeResult, may_be_notice
 from jackfield.store import Store
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -32,7 +32,7 @@ LONGEST_TEXT = 1_000_000
 """Characters of the text beside the images."""
 NOTHING = "(The tool gave back nothing.)"
 _FORM_BEGINS = '{"content":'
-_decode_notice = msgspec.json.Decoder(Notice).decode
+_decode_notice = msgspec.json.Decoder(LargeResult).decode
 
 
 class Reading(Struct, frozen=True):

@@ -42,7 +42,10 @@ from jackfield.errors import (
     Unavailable,
     WrongMediaType,
 )
+from jackfield.model.call import CallError
 from jackfield.protocol.functions import ServedTool
+from jackfield.protocol.large_results import LargeResult, ResultPage
+from jackfield.protocol.records import Progress, ToolsChanged
 from jackfield.sdk.agents import (
     AgentInfo,
     CycleInfo,
@@ -67,22 +70,17 @@ from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessag
 from jackfield.sdk.sync import SyncClient, SyncSession
 from jackfield.sdk.types import (
     CallAnswer,
-    CallError,
     CallEvent,
     CallPage,
     CallRecord,
     EffectiveTool,
     Identity,
-    LargeResult,
     Notice,
-    Progress,
     Readiness,
     Receipt,
-    ResultPage,
     SourceReport,
     ToolInfo,
     ToolMetadata,
-    ToolsChanged,
 )
 
 __all__ = [

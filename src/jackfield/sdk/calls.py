@@ -1,7 +1,6 @@
 """`client.calls`: records of calls; following, waiting for, approving, answering and cancelling them."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -13,9 +12,10 @@ from msgspec import Raw
 from jackfield.errors import AlreadyResolved
 from jackfield.protocol.backoff import backoff
 from jackfield.protocol.functions import ToolAnswer
+from jackfield.protocol.large_results import LargeResult, ResultPage, digest_of
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, segment, send_json
 from jackfield.sdk.errors import AWAY, GatewayFault, GatewayUnreachable, NoAnswer
-from jackfield.sdk.types import FOR_OTHERS, CallEvent, CallPage, CallRecord, LargeResult, Receipt, ResultPage
+from jackfield.sdk.types import FOR_OTHERS, CallEvent, CallPage, CallRecord, Receipt
 
 LONG_POLL = 30.0
 """Seconds that one request of `wait` may stay open at the gateway."""
@@ -118,7 +118,7 @@ class Calls:
                 raise self._corrupt_result(call_id)
             texts.append(page.text)
         body = "".join(texts).encode()
-        if _digest(body) != page.digest:
+        if digest_of(body) != page.digest:
             raise self._corrupt_result(call_id)
         return self._connection.decode(body, Any)
 
@@ -242,11 +242,7 @@ def is_settled_with(record: CallRecord, answer: ToolAnswer) -> bool:
 
 def _has_notice_of(record: CallRecord, result: Any) -> bool:
     notice = large_result(record.result, call_id=record.id)
-    return notice is not None and notice.digest == _digest(msgspec.json.encode(result))
-
-
-def _digest(body: bytes) -> str:
-    return f"sha256:{hashlib.sha256(body).hexdigest()}"
+    return notice is not None and notice.digest == digest_of(msgspec.json.encode(result))
 
 
 def _call_path(call_id: str) -> str:

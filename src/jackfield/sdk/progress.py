@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from jackfield.errors import JackfieldError
-from jackfield.sdk.types import Progress
+from jackfield.protocol.records import Progress
 
 LAST_REPORT_TIMEOUT = 2.0
 """Seconds that the last report may delay the answer."""

@@ -19,11 +19,12 @@ from msgspec import Struct
 from jackfield.errors import AlreadyResolved, BadRequest, Expired, JackfieldError, NotFound, RateLimited, TooLarge
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.functions import ToolAnswer, ToolFunction
+from jackfield.protocol.records import Progress
 from jackfield.sdk.calls import Calls, submit
 from jackfield.sdk.connection import GatewayConnection, get, read_events, segment, send_json
 from jackfield.sdk.errors import AWAY, GatewayFault
 from jackfield.sdk.progress import ProgressReporter
-from jackfield.sdk.types import CallRecord, Progress, ToolInfo
+from jackfield.sdk.types import CallRecord, ToolInfo
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0

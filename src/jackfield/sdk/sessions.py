@@ -3,8 +3,8 @@
     async with client.sessions.open(agent="helper", tools=[send_response]) as session:
         print(await session.ask("Tell Ada that dinner is ready."))
 
-While a session is open, `CallerTools` reads its events, which also shows the gateway that the caller is present; when
-it stops, the agent's unanswered requests fail at once.
+While a session is open, `CallerToolServer` reads its events, which also shows the gateway that the caller is present;
+when it stops, the agent's unanswered requests fail at once.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class SessionEvent(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class CallerTools:
+class CallerToolServer:
     """Reads the events of one session and answers the agent's requests, each once."""
 
     def __init__(
@@ -227,7 +227,7 @@ class Session:
     """An open session, whose agent may call the caller tools while it is open. End it with `end()`."""
 
     def __init__(
-        self, connection: GatewayConnection, info: SessionInfo, *, caller_id: str, caller_tools: CallerTools
+        self, connection: GatewayConnection, info: SessionInfo, *, caller_id: str, caller_tools: CallerToolServer
     ) -> None:
         self.id = info.id
         self.info = info
@@ -321,7 +321,7 @@ class SessionOpener:
     async def opened(self) -> Session:
         connection = self._connection
         info = await connection.fetch(send_json("POST", "/api/sessions", self._body), SessionInfo, "session")
-        caller_tools = CallerTools(connection, info.id, self._functions, concurrency=self._concurrency)
+        caller_tools = CallerToolServer(connection, info.id, self._functions, concurrency=self._concurrency)
         caller_tools.start()
         return Session(connection, info, caller_id=self._body["caller_id"], caller_tools=caller_tools)
 

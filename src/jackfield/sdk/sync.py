@@ -9,6 +9,8 @@ from typing import Any, Self
 import httpx2
 
 from jackfield.protocol.functions import Servables
+from jackfield.protocol.large_results import ResultPage
+from jackfield.protocol.records import ToolsChanged
 from jackfield.sdk.agents import (
     AgentInfo,
     Agents,
@@ -40,10 +42,8 @@ from jackfield.sdk.types import (
     Readiness,
     Receipt,
     Refreshed,
-    ResultPage,
     ScenarioState,
     ToolInfo,
-    ToolsChanged,
 )
 
 

@@ -5,6 +5,7 @@ from contextlib import aclosing, nullcontext
 from typing import Any, Literal
 
 from jackfield.protocol.functions import Servables, tool_functions
+from jackfield.protocol.records import ToolsChanged
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, read_events, segment, send_json
 from jackfield.sdk.errors import GatewayFault, outcome_of
 from jackfield.sdk.server_ids import server_id
@@ -17,7 +18,6 @@ from jackfield.sdk.types import (
     Refreshed,
     ScenarioState,
     ToolInfo,
-    ToolsChanged,
 )
 
 ApprovalOverride = Literal["", "require", "skip"]

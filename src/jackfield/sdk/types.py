@@ -8,6 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from jackfield.model.call import CallError
+from jackfield.protocol.records import LogNote, Progress
+
 UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval"})
 """Statuses of a call without an outcome; every other one is final."""
 FOR_OTHERS = ("pending_approval", "pending", "waiting")
@@ -73,22 +76,6 @@ class Refreshed(Struct, frozen=True, kw_only=True):
     tools_count: int = 0
 
 
-class ToolsChanged(Struct, frozen=True, kw_only=True):
-    """A change of the catalog as this key sees it; names only."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    version: str = ""
-
-
-class CallError(Struct, frozen=True, kw_only=True):
-    """Why a call failed."""
-
-    code: str
-    message: str
-
-
 class CallAnswer(Struct, frozen=True, kw_only=True):
     """The response to an execute: the outcome, or that the call is pending."""
 
@@ -147,53 +134,11 @@ class CallRecord(Struct, frozen=True, kw_only=True):
         return self.status not in UNSETTLED
 
 
-class LargeResult(Struct, frozen=True, kw_only=True):
-    """A notice in place of a result that is too large to inline; `client.calls.result(call_id)` reads the whole."""
-
-    call_id: str
-    size: int
-    """Size of its JSON text in bytes."""
-    digest: str
-    """`sha256:…` of that text."""
-    preview: str = ""
-    """Its beginning."""
-    url: str = ""
-    """The path of its pages."""
-
-
-class ResultPage(Struct, frozen=True, kw_only=True):
-    """A part of a result's JSON text. Offsets are bytes; `size` and `digest` are those of the whole."""
-
-    text: str
-    size: int
-    digest: str
-    call_id: str = ""
-    offset: int = 0
-    next_offset: int | None = None
-    """Where the next page starts; None for the last page."""
-
-
 class CallPage(Struct, frozen=True, kw_only=True):
     """Calls, newest first, and the cursor of the next page."""
 
     calls: tuple[CallRecord, ...] = ()
     next_cursor: str | None = None
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    """The progress of a running call."""
-
-    progress: float
-    total: float | None = None
-    message: str | None = None
-
-
-class LogNote(Struct, frozen=True, kw_only=True):
-    """A log message of a tool's server during the call."""
-
-    level: str = "info"
-    message: str = ""
-    logger: str | None = None
 
 
 class CallEvent(Struct, frozen=True, kw_only=True):

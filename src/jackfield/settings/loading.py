@@ -13,10 +13,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError
-from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import is_scope
 from jackfield.model.tool import Category
 from jackfield.model.words import nearest, with_article
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool

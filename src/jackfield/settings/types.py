@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
-from jackfield.model.large_result import LARGE_RESULT
 from jackfield.model.principal import Principal, Scope
+from jackfield.protocol.large_results import LARGE_RESULT
 
 MAX_BODY = 32 * 1024 * 1024
 

@@ -15,6 +15,8 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Category, Tool, ToolKind
+from jackfield.protocol.records import LogNote as LogNote  # noqa: PLC0414 - part of the promise to plug-ins
+from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
 from jackfield.store.scripts import Script
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.supervisor import Supervisor
@@ -52,23 +54,6 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Who offers them, where that is a service of its own."""
     accepts_changes: bool = False
     """Whoever declares these tools may declare them anew: a changed definition is not held."""
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    """How far a running call has come."""
-
-    progress: float
-    total: float | None = None
-    message: str | None = None
-
-
-class LogNote(Struct, frozen=True, kw_only=True):
-    """Something that a tool's server had to say while the call ran."""
-
-    level: str
-    """As MCP names them: debug, info, notice, warning, error, critical, alert, emergency."""
-    message: str
-    logger: str | None = None
 
 
 class ElicitRequest(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.bus import Bus
 from jackfield.store.scripts import Script, run
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.scripts import Script
 from jackfield.store.sqlite import SqliteStore, migrate
 

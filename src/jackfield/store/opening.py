@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jackfield.errors import ConfigError
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Store
 from jackfield.store.memory import MemoryStore
 from jackfield.store.postgres import PostgresStore

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Reply, Store
 from jackfield.store.listening import Listener
 from jackfield.store.postgres_batches import Begun, CommitLost, Job, Scripts, drop

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
-from jackfield.model.large_result import LARGE_RESULT
+from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Reply, Store
 from jackfield.store.inserts import MOST, insert_all, insert_together
 from jackfield.store.scripts import WAKE, InsertScript, Row, Script

@@ -11,8 +11,8 @@ import pytest
 
 from jackfield.errors import ConfigError, Loop, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
-from jackfield.model.large_result import digest_of
 from jackfield.model.trace_context import IncomingTrace, incoming_trace, via
+from jackfield.protocol.large_results import digest_of
 from jackfield.sources.manifest.feed import ServiceDown, time_to_live
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.parser import BadManifest

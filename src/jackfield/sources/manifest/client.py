@@ -18,10 +18,10 @@ from msgspec import Raw
 from jackfield.errors import JackfieldError, Loop, SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.ids import new_id
-from jackfield.model.large_result import digest_of
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
 from jackfield.protocol.backoff import RetryDelays
+from jackfield.protocol.large_results import digest_of
 from jackfield.sources.base import Begun, Invocation, Look
 from jackfield.sources.http import HttpTemplate, Unfillable, message_of, outcome_of
 from jackfield.sources.manifest.options import ManifestOptions

@@ -13,8 +13,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.model.behavior import AsyncBehavior, ProgressTracking, at_path
 from jackfield.model.call import NULL, Done, Failed, done
-from jackfield.model.large_result import Notice, ResultPage
 from jackfield.model.redaction import cut
+from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
 from jackfield.sources.outgoing import OutgoingResponse
@@ -105,12 +105,12 @@ def record_look(answer: OutgoingResponse, *, where: str) -> Look:
     return Look(outcome=_failed(record.error, record.result, otherwise=said))
 
 
-def notice_in(result: Raw) -> Notice | None:
+def notice_in(result: Raw) -> LargeResult | None:
     """What another gateway tells in place of a large result, if this is that."""
     if not bytes(result).startswith(b'{"large_result":true'):
         return None
     try:
-        return msgspec.json.decode(result, type=Notice)
+        return msgspec.json.decode(result, type=LargeResult)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from jackfield.model.call import Done, Failed, done
-from jackfield.model.large_result import (
+from jackfield.protocol.large_results import (
     SMALLEST_PAGE,
     ResultPage,
     cut,

@@ -1,0 +1,33 @@
+"""API records that the gateway sends and the SDK reads, where both need the same fields."""
+
+from msgspec import Struct
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """The progress of a running call."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class LogNote(Struct, frozen=True, kw_only=True):
+    """A log message of a tool's server during the call."""
+
+    level: str
+    """As MCP names them: debug, info, notice, warning, error, critical, alert, emergency."""
+    message: str
+    logger: str | None = None
+
+
+class ToolsChanged(Struct, frozen=True, kw_only=True):
+    """Tool names that were added, removed or changed. All three empty: only the categories changed."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    version: str
+
+    @property
+    def names_tools(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
