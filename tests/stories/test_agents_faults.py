@@ -10,9 +10,9 @@ import pytest
 from jackfield.agents import own_servers
 from jackfield.agents import scheduler as cycles
 from jackfield.agents import transactions as agent_tx
+from jackfield.agents.api import MOST_PAYLOAD
 from jackfield.agents.builtin_tools import MOST_KEPT
 from jackfield.agents.cycle_transactions import get_consciousness, get_cycle
-from jackfield.agents.inbox_api import MOST_PAYLOAD
 from jackfield.model.agent_state import GoalDraft, PlanDraft
 from jackfield.model.cycle import CycleStatus
 from jackfield.spaces import transactions as space_tx

@@ -1,8 +1,8 @@
-"""Who may see an agent, have it act, and change what it has in mind.
+"""Who may see an agent, have it act, and change its state.
 
 Keys with `read` see every agent; `agent:NAME` sees and changes that one alone; the rest is an administrator's. A key
 that is limited to some tools has no agent act that uses others: what it may not do itself, nobody does for it.
-Above: the doors of agents, spaces and calls. Below: the store and the catalog.
+Above: the handlers of agents, spaces and calls. Below: the store and the catalog.
 """
 
 from collections.abc import Iterable
@@ -19,27 +19,7 @@ from jackfield.model.agent_state import KeptAgent
 from jackfield.model.principal import Principal
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.permissions import agents_of
-from jackfield.store.base import Store
-
-
-async def agent_in(visit: Request) -> KeptAgent:
-    """The agent that the path names, if this key may see it. Raises `AgentNotFound`."""
-    agent_id, agents = visit.part("id"), agents_of(visit.principal)
-    if agents and agent_id not in agents:
-        raise Forbidden(f"Key '{visit.principal.name}' is agent '{agents[0]}' and nobody else. Use another key.")
-    return await visit.gateway.agents.kept(agent_id)
-
-
-def may_have_act(principal: Principal, persona: Agent, catalog: Catalog) -> bool:
-    """Whether all tools that the agent has now are tools that this key may use."""
-    limits = principal.tools
-    if limits is None:
-        return True
-    patterns = compiled(limits)
-    if not all(patterns.covers(source_name(persona.id, server)) for server in servers_of(persona)):
-        return False
-    entries = catalog.view(persona.principal).entries
-    return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
+from jackfield.store import Store
 
 
 class AgentPermissions:
@@ -50,8 +30,15 @@ class AgentPermissions:
         self._catalog = catalog
         self._store = store
 
+    async def agent_in(self, request: Request) -> KeptAgent:
+        """The agent that the path names, if this key may see it. Raises `AgentNotFound`."""
+        agent_id, agents = request.part("id"), agents_of(request.principal)
+        if agents and agent_id not in agents:
+            raise Forbidden(f"Key '{request.principal.name}' is agent '{agents[0]}' and nobody else. Use another key.")
+        return await self._agents.kept(agent_id)
+
     def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
-        """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it wanted."""
+        """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it asked for."""
         for agent_id in agents if principal.tools is not None else ():
             agent = self._agents.get(agent_id)
             if agent is not None and not may_have_act(principal, agent, self._catalog):
@@ -67,6 +54,18 @@ class AgentPermissions:
         members = await self._store.read(partial(space_tx.members_of, space_id))
         agents = [member.entity_id for member in members if member.kind == "agent"]
         self.require_may_act(principal, agents, what=f"speak in space '{space_id}'")
+
+
+def may_have_act(principal: Principal, agent: Agent, catalog: Catalog) -> bool:
+    """Whether all tools that the agent has now are tools that this key may use."""
+    limits = principal.tools
+    if limits is None:
+        return True
+    patterns = compiled(limits)
+    if not all(patterns.covers(source_name(agent.id, server)) for server in servers_of(agent)):
+        return False
+    entries = catalog.view(agent.principal).entries
+    return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
 
 
 def permissions_of(request: Request) -> AgentPermissions:

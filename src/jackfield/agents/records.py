@@ -1,13 +1,14 @@
-"""How agents and their cycles look on the wire, and what is sent about agents.
+"""How agents, their cycles and their inboxes look on the wire, and what is sent about agents. Pure.
 
-Above: `agents.py`. Below: the agents' settings. Pure. What an agent's own servers are reached with is not shown.
+Above: `api.py`. Below: the agents' settings. The credentials of an agent's own servers are not shown.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.agents.registry import settings_of
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
@@ -124,6 +125,48 @@ class AgentList(Struct, frozen=True, kw_only=True):
     agents: list[AgentRecord]
 
 
+class InboxQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events to show; without a status all."""
+
+    status: Literal["pending", "processing", "processed"] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many events at most")] = 100
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$", description="The `next_cursor` of the page before")] | None = (
+        None
+    )
+
+
+class InboxEventRecord(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that the agent should know: `tool_result`, `space_message`, `plan` or `service`."""
+
+    event_id: str
+    type: str
+    timestamp: Time
+    data: Raw
+    status: str
+
+
+class InboxPage(Struct, frozen=True, kw_only=True):
+    """Events in the order they came. `next_cursor` is where the next page begins; null: this was the last."""
+
+    events: list[InboxEventRecord]
+    next_cursor: str | None
+
+
+class TriggerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What a service has to say to an agent."""
+
+    service_name: Name
+    payload: Any = None
+
+
+class Triggered(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The event is in the inbox."""
+
+    success: Literal[True] = True
+    agent_entity_id: str
+    event_id: str
+
+
 def agent_record(kept: KeptAgent, last: Cycle | None) -> AgentRecord:
     settings = _settings(kept)
     return AgentRecord(
@@ -146,6 +189,16 @@ def agent_record(kept: KeptAgent, last: Cycle | None) -> AgentRecord:
         last_cycle=None if last is None else cycle_record(last),
         created_at=iso_time(kept.created_at),
         updated_at=iso_time(kept.updated_at),
+    )
+
+
+def inbox_event_record(event: InboxEvent) -> InboxEventRecord:
+    return InboxEventRecord(
+        event_id=event.event_id,
+        type=event.type,
+        timestamp=iso_time(event.created_at),
+        data=event.data,
+        status=event.status,
     )
 
 

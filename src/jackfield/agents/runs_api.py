@@ -1,35 +1,39 @@
-"""How a run looks on the wire: an agent's cycle, a response, or the calls of a bare run, and what happens to it.
+"""Handlers of runs: an agent's cycle with its journal, a response, or the calls that went under one run id.
 
-Above: `runs.py`, `run_stream.py`. Below: the records of calls. Pure.
+Above: `gateway/routes.py`. Below: the store. A key sees its own runs, an agent's key that agent's cycles; of a bare
+run, the calls that it may see (`calls/permissions.py`). Another's is as if it did not exist.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.agents import run_transactions as run_tx
 from jackfield.agents.cycle_transactions import Journal, Step, read_journal
-from jackfield.agents.inbox_api import InboxEventRecord
+from jackfield.agents.records import InboxEventRecord, inbox_event_record
 from jackfield.agents.run_transactions import ResponseRun
-from jackfield.calls.events import CallEvent
+from jackfield.calls.events import CallEvent, CallEvents
 from jackfield.calls.permissions import may_see
 from jackfield.calls.records import CallRecord, call_record
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import ResponseNotFound, RunNotFound
+from jackfield.http.permissions import SEES_SPACES
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.cycle import Cycle, CycleStatus
+from jackfield.model.principal import Principal
 from jackfield.model.times import Time, iso_time
-from jackfield.responses.resource import Resource
 from jackfield.spaces.permissions import agents_of
+from jackfield.store import Store
 from jackfield.store.scripts import RUN_TOPIC
 
 RunKind = Literal["cycle", "response", "calls"]
@@ -105,21 +109,12 @@ def run_record(run: Cycle | ResponseRun) -> RunRecord:
 def whole_cycle(journal: Journal) -> WholeRun:
     return WholeRun(
         **_of_cycle(journal.cycle),
-        events=[
-            InboxEventRecord(
-                event_id=event.event_id,
-                type=event.type,
-                timestamp=iso_time(event.created_at),
-                data=event.data,
-                status=event.status,
-            )
-            for event in journal.events
-        ],
+        events=[inbox_event_record(event) for event in journal.events],
         steps=[_step(step) for step in journal.steps],
     )
 
 
-def whole_response(resource: Resource, calls: Sequence[Call]) -> WholeRun:
+def whole_response(resource: "ShownResponse", calls: Sequence[Call]) -> WholeRun:
     return WholeRun(
         id=resource.id,
         kind="response",
@@ -238,102 +233,177 @@ class Seen(Struct, frozen=True, kw_only=True):
     is_over: bool
 
 
-async def list_runs(visit: Request) -> Response:
-    """Agents' cycles and responses, newest first."""
-    wanted = visit.query(RunsQuery)
-    principal = visit.principal
-    own = None if principal.is_admin else agents_of(principal)
-    agents = own if wanted.agent is None else [wanted.agent] if own is None or wanted.agent in own else ()
-    page = await visit.gateway.store.read(
-        partial(
-            run_tx.run_page,
-            limit=wanted.limit,
-            cursor=wanted.cursor,
-            agents=agents,
-            principal=None if principal.is_admin else principal.name,
-            with_responses=wanted.agent is None,
+class ShownResponse(Protocol):
+    """A response as `/v1/responses` shows it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def created_at(self) -> int: ...
+    @property
+    def completed_at(self) -> int | None: ...
+
+
+class FoundResponse(Protocol):
+    """A response that this key may see."""
+
+    @property
+    def resource(self) -> ShownResponse: ...
+    @property
+    def is_finished(self) -> bool: ...
+
+
+FindResponse = Callable[[str, Principal], Awaitable[FoundResponse]]
+"""Raises `ResponseNotFound`."""
+
+
+class RunApi:
+    """Handlers of `/api/runs`."""
+
+    def __init__(self, *, store: Store, events: CallEvents, find_response: FindResponse) -> None:
+        self._store = store
+        self._events = events
+        self._find_response = find_response
+
+    async def list_runs(self, request: Request) -> Response:
+        """Agents' cycles and responses, newest first."""
+        wanted = request.query(RunsQuery)
+        principal = request.principal
+        own = None if principal.is_admin else agents_of(principal)
+        agents = own if wanted.agent is None else [wanted.agent] if own is None or wanted.agent in own else ()
+        page = await self._store.read(
+            partial(
+                run_tx.run_page,
+                limit=wanted.limit,
+                cursor=wanted.cursor,
+                agents=agents,
+                principal=None if principal.is_admin else principal.name,
+                with_responses=wanted.agent is None,
+            )
         )
-    )
-    return json_response(RunList(runs=[run_record(run) for run in page.runs], next_cursor=page.next_cursor))
+        return json_response(RunList(runs=[run_record(run) for run in page.runs], next_cursor=page.next_cursor))
 
+    async def show_run(self, request: Request) -> Response:
+        """One run with all that is on record of it."""
+        return json_response(OneRun(run=(await self._look(request)).record))
 
-async def show_run(visit: Request) -> Response:
-    """One run with all that is on record of it."""
-    return json_response(OneRun(run=(await _look(visit)).record))
+    async def follow_run(self, request: Request) -> Response:
+        """What happened to the run's calls so far, then what happens, to its end."""
+        await self._look(request)
+        return EventStream(self._messages(request), streams=request.streams, ping_every=PING_EVERY)
 
+    async def _look(self, request: Request) -> Seen:
+        """The run that the path names, as it is now, if this key may see it."""
+        run_id = request.part("id")
+        seen = await (
+            self._cycle(request, run_id) if run_id.startswith("cycle_") else self._response_or_calls(request, run_id)
+        )
+        if seen is None:
+            raise RunNotFound(
+                f"There is no run '{run_id[:100]}' that you may see. GET /api/runs lists yours.", param="id"
+            )
+        return seen
 
-async def follow_run(visit: Request) -> Response:
-    """What happened to the run's calls so far, then what happens, to its end."""
-    await _look(visit)
-    return EventStream(_messages(visit), streams=visit.streams, ping_every=PING_EVERY)
-
-
-async def _look(visit: Request) -> Seen:
-    """The run that the path names, as it is now, if this key may see it."""
-    run_id = visit.part("id")
-    seen = await (_cycle(visit, run_id) if run_id.startswith("cycle_") else _response_or_calls(visit, run_id))
-    if seen is None:
-        raise RunNotFound(f"There is no run '{run_id[:100]}' that you may see. GET /api/runs lists yours.", param="id")
-    return seen
-
-
-async def _cycle(visit: Request, run_id: str) -> Seen | None:
-    journal = await visit.gateway.store.read(partial(read_journal, run_id))
-    if journal is None or not (visit.principal.is_admin or journal.cycle.agent in visit.principal.named("agent")):
-        return None
-    calls = tuple(call for step in journal.steps for call in step.calls)
-    return Seen(record=whole_cycle(journal), calls=calls, is_over=journal.cycle.status is not CycleStatus.OPEN)
-
-
-async def _response_or_calls(visit: Request, run_id: str) -> Seen | None:
-    page = await visit.gateway.store.read(partial(call_page, CallFilter(run_id=run_id), limit=MOST_CALLS))
-    calls = tuple(call for call in reversed(page.calls) if may_see(visit.principal, call))
-    try:
-        found = await visit.reception.responses.find(run_id, visit.principal)
-    except ResponseNotFound:
-        if not calls:
+    async def _cycle(self, request: Request, run_id: str) -> Seen | None:
+        journal = await self._store.read(partial(read_journal, run_id))
+        if journal is None or not (
+            request.principal.is_admin or journal.cycle.agent in request.principal.named("agent")
+        ):
             return None
-        record = whole_calls(run_id, calls)
-        return Seen(record=record, calls=calls, is_over=record.status != "running")
-    return Seen(record=whole_response(found.resource, calls), calls=calls, is_over=found.is_finished)
+        calls = tuple(call for step in journal.steps for call in step.calls)
+        return Seen(record=whole_cycle(journal), calls=calls, is_over=journal.cycle.status is not CycleStatus.OPEN)
+
+    async def _response_or_calls(self, request: Request, run_id: str) -> Seen | None:
+        page = await self._store.read(partial(call_page, CallFilter(run_id=run_id), limit=MOST_CALLS))
+        calls = tuple(call for call in reversed(page.calls) if may_see(request.principal, call))
+        try:
+            found = await self._find_response(run_id, request.principal)
+        except ResponseNotFound:
+            if not calls:
+                return None
+            record = whole_calls(run_id, calls)
+            return Seen(record=record, calls=calls, is_over=record.status != "running")
+        return Seen(record=whole_response(found.resource, calls), calls=calls, is_over=found.is_finished)
+
+    async def _messages(self, request: Request) -> AsyncGenerator[EventMessage | Comment]:
+        """What each look finds new. A look follows every wake-up, so nothing is missed or repeated."""
+        run_id = request.part("id")
+        yield EventMessage(data=RunEvent(type="connected", run_id=run_id))
+        begun: set[str] = set()
+        ended: set[str] = set()
+        async with self._woken(run_id) as woken:
+            while True:
+                woken.clear()
+                seen = await self._look(request)
+                for call in seen.calls:
+                    for event in () if call.id in begun else begun_events(call):
+                        yield EventMessage(data=event)
+                    if call.status.is_final and call.id not in ended:
+                        yield EventMessage(data=ended_event(call))
+                        ended.add(call.id)
+                    begun.add(call.id)
+                if seen.is_over:
+                    yield EventMessage(data=_end(seen.record))
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await woken.wait()
+
+    @asynccontextmanager
+    async def _woken(self, run_id: str) -> AsyncIterator[asyncio.Event]:
+        """An event that is set when something may have happened to the run."""
+        with self._store.bus.listen(RUN_TOPIC + run_id, run_id) as woken:
+            async with self._events.follow(None) as events:
+                listening = asyncio.ensure_future(_listen(events, run_id, woken))
+                try:
+                    yield woken
+                finally:
+                    await stop(listening)
 
 
-async def _messages(visit: Request) -> AsyncGenerator[EventMessage | Comment]:
-    """Each look tells what the one before did not. A look follows every wake-up, so nothing is missed or doubled."""
-    run_id = visit.part("id")
-    yield EventMessage(data=RunEvent(type="connected", run_id=run_id))
-    begun: set[str] = set()
-    ended: set[str] = set()
-    async with _woken(visit, run_id) as woken:
-        while True:
-            woken.clear()
-            seen = await _look(visit)
-            for call in seen.calls:
-                for event in () if call.id in begun else begun_events(call):
-                    yield EventMessage(data=event)
-                if call.status.is_final and call.id not in ended:
-                    yield EventMessage(data=ended_event(call))
-                    ended.add(call.id)
-                begun.add(call.id)
-            if seen.is_over:
-                yield EventMessage(data=_end(seen.record))
-                return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN):
-                    await woken.wait()
-
-
-@asynccontextmanager
-async def _woken(visit: Request, run_id: str) -> AsyncIterator[asyncio.Event]:
-    """An event that is set when something may have happened to the run."""
-    gateway = visit.gateway
-    with gateway.store.bus.listen(RUN_TOPIC + run_id, run_id) as woken:
-        async with gateway.pipeline.events.follow(None) as events:
-            listening = asyncio.ensure_future(_listen(events, run_id, woken))
-            try:
-                yield woken
-            finally:
-                await stop(listening)
+def routes(*, store: Store, events: CallEvents, find_response: FindResponse) -> list[Route]:
+    """Every route of runs."""
+    api = RunApi(store=store, events=events, find_response=find_response)
+    return [
+        Route(
+            method="GET",
+            path="/api/runs",
+            handler=api.list_runs,
+            needs=SEES_SPACES,
+            group="Runs",
+            summary="Agents' cycles and responses, newest first",
+            query=RunsQuery,
+            answers={200: ResponseSpec(says="A page of runs", type=RunList)},
+        ),
+        Route(
+            method="GET",
+            path="/api/runs/{id}",
+            handler=api.show_run,
+            needs=SEES_SPACES,
+            group="Runs",
+            summary="One run: a cycle with its steps, a response, or the calls of a bare run",
+            answers={200: ResponseSpec(says="The run", type=OneRun)},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/api/runs/{id}/stream",
+            handler=api.follow_run,
+            needs=SEES_SPACES,
+            group="Runs",
+            summary="What happens to a run's calls, from its beginning to its end",
+            answers={
+                200: ResponseSpec(
+                    says="`connected`, then `tool.started`, `tool.ready`, `tool.done`, `tool.error`; at the end "
+                    "`run.completed` or `run.failed`",
+                    media=SSE_MEDIA,
+                )
+            },
+            refusals=(404,),
+        ),
+    ]
 
 
 async def _listen(events: AsyncIterator[CallEvent], run_id: str, woken: asyncio.Event) -> None:

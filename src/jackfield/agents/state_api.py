@@ -1,6 +1,6 @@
-"""What an agent has in mind, to be read and written from outside: memories, goals, plans.
+"""Handlers of an agent's state: memories, goals, plans.
 
-Above: `routes_agents.py`. Below: the store. The agent's own built-in tools do the same (`builtin_handlers.py`). A PUT
+Above: `gateway/routes.py`. Below: the store. The agent's own built-in tools do the same (`builtin_handlers.py`). A PUT
 replaces the whole, and what a GET gave may be sent back as it is.
 """
 
@@ -14,13 +14,16 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.builtin_handlers import goal_fields, memory_fields, plan_draft, plan_fields
 from jackfield.agents.builtin_tools import LONGEST_VALUE
 from jackfield.agents.builtin_tools import MOST_KEPT as MOST
-from jackfield.agents.permissions import agent_in, permissions_of
+from jackfield.agents.permissions import AgentPermissions
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import BodyReader
-from jackfield.http.request import Name, Request
+from jackfield.http.permissions import HAS_INBOX, SEES_SPACES
+from jackfield.http.request import Handler, Name, Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
 from jackfield.model.times import Time
+from jackfield.store import Store
 
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\u0000]+(?![\\s\\S])")]
@@ -111,68 +114,120 @@ _goals = BodyReader(Goals)
 _plans = BodyReader(Plans)
 
 
-async def show_memories(visit: Request) -> Response:
-    """What the agent remembers."""
-    kept = await agent_in(visit)
-    found = await visit.gateway.store.read(partial(agent_tx.memories, kept.id))
-    return json_response({"memories": [memory_fields(memory) for memory in found]})
+class StateApi:
+    """Handlers of an agent's memories, goals and plans."""
+
+    def __init__(self, *, permissions: AgentPermissions, store: Store) -> None:
+        self._permissions = permissions
+        self._store = store
+
+    async def show_memories(self, request: Request) -> Response:
+        """What the agent remembers."""
+        kept = await self._permissions.agent_in(request)
+        found = await self._store.read(partial(agent_tx.memories, kept.id))
+        return json_response({"memories": [memory_fields(memory) for memory in found]})
+
+    async def put_memories(self, request: Request) -> Response:
+        """These memories and no others."""
+        body = await _memories.read(request)
+        kept = await self._agent_to_change(request)
+        pairs = [(memory.key, memory.value) for memory in body.memories]
+        _check_names([key for key, _ in pairs], "key", "memories")
+        _check_lengths([value for _, value in pairs], "memories")
+        await self._store.write(partial(agent_tx.replace_memories, kept.id, pairs))
+        return await self.show_memories(request)
+
+    async def show_goals(self, request: Request) -> Response:
+        """What the agent wants."""
+        kept = await self._permissions.agent_in(request)
+        found = await self._store.read(partial(agent_tx.goals, kept.id))
+        return json_response({"goals": [goal_fields(goal) for goal in found]})
+
+    async def put_goals(self, request: Request) -> Response:
+        """These goals and no others."""
+        body = await _goals.read(request)
+        kept = await self._agent_to_change(request)
+        drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
+        _check_names([goal.id for goal in body.goals], "id", "goals")
+        _check_lengths([goal.description for goal in body.goals], "goals")
+        _refuse_unknown(await self._store.write(partial(agent_tx.replace_goals, kept.id, drafts)), "goals")
+        return await self.show_goals(request)
+
+    async def show_plans(self, request: Request) -> Response:
+        """What the agent will be told later."""
+        kept = await self._permissions.agent_in(request)
+        found = await self._store.read(partial(agent_tx.plans, kept.id))
+        return json_response({"plans": [plan_fields(plan) for plan in found]})
+
+    async def put_plans(self, request: Request) -> Response:
+        """These plans and no others."""
+        body = await _plans.read(request)
+        kept = await self._agent_to_change(request)
+        _check_names([plan.id for plan in body.plans], "id", "plans")
+        _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
+        known = {plan.id: plan for plan in await self._store.read(partial(agent_tx.plans, kept.id))}
+        now = await self._store.now_ms()
+        drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
+        _refuse_unknown(await self._store.write(partial(agent_tx.replace_plans, kept.id, drafts)), "plans")
+        return await self.show_plans(request)
+
+    async def _agent_to_change(self, request: Request) -> KeptAgent:
+        """The agent that the path names. Whoever says what it has in mind has it act."""
+        kept = await self._permissions.agent_in(request)
+        self._permissions.require_may_act(
+            request.principal, [kept.id], what=f"change what agent '{kept.id}' has in mind"
+        )
+        return kept
 
 
-async def put_memories(visit: Request) -> Response:
-    """These memories and no others."""
-    body = await _memories.read(visit)
-    kept = await _agent_to_change(visit)
-    pairs = [(memory.key, memory.value) for memory in body.memories]
-    _check_names([key for key, _ in pairs], "key", "memories")
-    _check_lengths([value for _, value in pairs], "memories")
-    await visit.gateway.store.write(partial(agent_tx.replace_memories, kept.id, pairs))
-    return await show_memories(visit)
+def routes(*, permissions: AgentPermissions, store: Store) -> list[Route]:
+    """Every route of agents' state."""
+    api = StateApi(permissions=permissions, store=store)
+    return [
+        *_pair(
+            "memories",
+            Memories,
+            Memories,
+            show=api.show_memories,
+            put=api.put_memories,
+            says="what an agent remembers",
+        ),
+        *_pair("goals", Goals, Goals, show=api.show_goals, put=api.put_goals, says="what an agent wants"),
+        *_pair(
+            "plans",
+            Plans,
+            ShownPlans,
+            show=api.show_plans,
+            put=api.put_plans,
+            says="what an agent will be told later",
+        ),
+    ]
 
 
-async def show_goals(visit: Request) -> Response:
-    """What the agent wants."""
-    kept = await agent_in(visit)
-    found = await visit.gateway.store.read(partial(agent_tx.goals, kept.id))
-    return json_response({"goals": [goal_fields(goal) for goal in found]})
-
-
-async def put_goals(visit: Request) -> Response:
-    """These goals and no others."""
-    body = await _goals.read(visit)
-    kept = await _agent_to_change(visit)
-    drafts = [GoalDraft(**msgspec.structs.asdict(goal)) for goal in body.goals]
-    _check_names([goal.id for goal in body.goals], "id", "goals")
-    _check_lengths([goal.description for goal in body.goals], "goals")
-    _refuse_unknown(await visit.gateway.store.write(partial(agent_tx.replace_goals, kept.id, drafts)), "goals")
-    return await show_goals(visit)
-
-
-async def show_plans(visit: Request) -> Response:
-    """What the agent will be told later."""
-    kept = await agent_in(visit)
-    found = await visit.gateway.store.read(partial(agent_tx.plans, kept.id))
-    return json_response({"plans": [plan_fields(plan) for plan in found]})
-
-
-async def put_plans(visit: Request) -> Response:
-    """These plans and no others."""
-    body = await _plans.read(visit)
-    kept = await _agent_to_change(visit)
-    store = visit.gateway.store
-    _check_names([plan.id for plan in body.plans], "id", "plans")
-    _check_lengths([plan.instruction or "" for plan in body.plans], "plans")
-    known = {plan.id: plan for plan in await store.read(partial(agent_tx.plans, kept.id))}
-    now = await store.now_ms()
-    drafts = [_draft(number, plan, known=known, now=now) for number, plan in enumerate(body.plans)]
-    _refuse_unknown(await store.write(partial(agent_tx.replace_plans, kept.id, drafts)), "plans")
-    return await show_plans(visit)
-
-
-async def _agent_to_change(visit: Request) -> KeptAgent:
-    """The agent that the path names. Whoever says what it has in mind has it act."""
-    kept = await agent_in(visit)
-    permissions_of(visit).require_may_act(visit.principal, [kept.id], what=f"change what agent '{kept.id}' has in mind")
-    return kept
+def _pair(what: str, body: type, answer: type, *, show: Handler, put: Handler, says: str) -> tuple[Route, Route]:
+    """The two routes of one part of an agent's state."""
+    reading = Route(
+        method="GET",
+        path=f"/api/agents/{{id}}/{what}",
+        handler=show,
+        needs=SEES_SPACES,
+        group="Agents",
+        summary=f"{says[0].upper()}{says[1:]}",
+        answers={200: ResponseSpec(says="All of them", type=answer)},
+        refusals=(404,),
+    )
+    writing = Route(
+        method="PUT",
+        path=reading.path,
+        handler=put,
+        needs=HAS_INBOX,
+        group="Agents",
+        summary=f"Replace {says}",
+        body=body,
+        answers={200: ResponseSpec(says="All of them as they are now", type=answer)},
+        refusals=(404,),
+    )
+    return reading, writing
 
 
 def _draft(number: int, record: PlanRecord, *, known: dict[str, Plan], now: int) -> PlanDraft:

@@ -5,6 +5,9 @@ Above: `server.py`. Below: one module per kind of door. The first match counts, 
 
 from typing import Any
 
+from jackfield.agents import api as agents
+from jackfield.agents import runs_api as runs
+from jackfield.agents import state_api as agent_state
 from jackfield.agents.permissions import AgentPermissions
 from jackfield.calls import execute_api as execute
 from jackfield.calls.api import (
@@ -33,7 +36,6 @@ from jackfield.catalog.api import (
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
-from jackfield.gateway.routes_agents import AGENT_DOORS
 from jackfield.gateway.routes_pending import PENDING_DOORS
 from jackfield.gateway.routes_pins import PIN_DOORS
 from jackfield.gateway.routes_sessions import SESSION_DOORS
@@ -50,6 +52,7 @@ from jackfield.mcp.routes import MCP_DOORS
 from jackfield.model.principal import Scope
 from jackfield.protocol.large_results import ResultPage
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
+from jackfield.responses.service import ResponseService
 from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers
 
@@ -192,8 +195,6 @@ DOORS: tuple[Route, ...] = (
         refusals=(404, 409),
     ),
     *PENDING_DOORS,
-    *AGENT_DOORS,
-    *SESSION_DOORS,
 )
 
 SOCKET_DOORS = (
@@ -202,13 +203,26 @@ SOCKET_DOORS = (
 )
 
 
-def all_routes(gateway: Gateway, *, authenticator: Authenticator, logins: Logins, throttle: Throttle) -> list[Route]:
+def all_routes(
+    gateway: Gateway,
+    *,
+    authenticator: Authenticator,
+    logins: Logins,
+    throttle: Throttle,
+    responses: ResponseService,
+) -> list[Route]:
     """Every route, in the order of the document."""
     settings = gateway.settings
     components = settings.console.tools
     rights = AgentPermissions(gateway.agents, gateway.catalog, gateway.store)
     routes = [
         *DOORS,
+        *agents.routes(
+            gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=gateway.store
+        ),
+        *agent_state.routes(permissions=rights, store=gateway.store),
+        *runs.routes(store=gateway.store, events=gateway.pipeline.events, find_response=responses.find),
+        *SESSION_DOORS,
         *spaces.routes(gateway.spaces, store=gateway.store, rights=rights),
         *SOURCE_ROUTES,
         *workers.routes(gateway.worker_host),

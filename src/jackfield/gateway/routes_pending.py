@@ -5,7 +5,6 @@ Above: `routes.py`, which puts all parts in order. Below: the doors themselves.
 
 from typing import Any
 
-from jackfield.agents.inbox_api import InboxPage, InboxQuery, TriggerBody, Triggered, show_inbox, trigger_agent
 from jackfield.calls.answers_api import (
     ApproveBody,
     Asked,
@@ -22,7 +21,7 @@ from jackfield.calls.answers_api import (
 )
 from jackfield.calls.records import OneCall
 from jackfield.calls.tool_server_api import ToolStreamQuery, stream_tool_calls
-from jackfield.http.permissions import ANSWERS, HAS_INBOX, SERVES
+from jackfield.http.permissions import ANSWERS, SERVES
 from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.model.principal import Scope
 
@@ -106,27 +105,5 @@ PENDING_DOORS: tuple[Route, ...] = (
         summary="The calls that an external tool server is to answer, live",
         query=ToolStreamQuery,
         answers={200: ResponseSpec(says="`connected`, then `tool.call` frames", media=SSE_MEDIA)},
-    ),
-    Route(
-        method="GET",
-        path="/api/agents/{id}/inbox",
-        handler=show_inbox,
-        needs=HAS_INBOX,
-        group="Agents",
-        summary="What an agent has been told, the oldest first",
-        query=InboxQuery,
-        answers={200: ResponseSpec(says="A page of events", type=InboxPage)},
-        refusals=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/api/agents/{id}/trigger",
-        handler=trigger_agent,
-        needs=Scope.CALL,
-        group="Agents",
-        summary="Tell an agent something, in a service's name",
-        body=TriggerBody,
-        answers={200: ResponseSpec(says="The event is in the inbox", type=Triggered)},
-        refusals=(404,),
     ),
 )

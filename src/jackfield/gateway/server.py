@@ -65,8 +65,15 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         public_reader=settings.discovery.reader,
         is_live_session=gateway.sessions.is_live,
     )
+    responses = ResponseService(
+        store=gateway.store,
+        engine=engine or gateway.engine,
+        gateway_id=gateway.id,
+        streams=streams,
+        settings=settings.responses,
+    )
     app = App(
-        all_routes(gateway, authenticator=authenticator, logins=logins, throttle=throttle),
+        all_routes(gateway, authenticator=authenticator, logins=logins, throttle=throttle, responses=responses),
         all_sockets(),
         authenticator=authenticator,
         availability=gateway.availability,
@@ -78,13 +85,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
     app.reception = SimpleNamespace(
         gateway=gateway,
         mcp=McpServer(gateway),
-        responses=ResponseService(
-            store=gateway.store,
-            engine=engine or gateway.engine,
-            gateway_id=gateway.id,
-            streams=streams,
-            settings=settings.responses,
-        ),
+        responses=responses,
     )
     return app
 
