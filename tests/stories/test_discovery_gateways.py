@@ -80,7 +80,7 @@ async def _all_list(clients: list[httpx2.AsyncClient], wanted: list[str]) -> boo
 
 async def test_a_call_that_comes_back_or_has_come_too_far_is_refused_in_words(tmp_path: Path) -> None:
     async with served(tmp_path / "here", tool_file(tmp_path / "here", "greet")) as here:
-        cluster = here.gateway.house
+        cluster = here.gateway.cluster.id
         path = f"{TOOLS}/greet/execute"
 
         async def via(*houses: str) -> httpx2.Response:
@@ -157,7 +157,7 @@ async def test_a_call_that_waits_for_a_person_still_knows_which_gateways_it_came
         served(tmp_path / "first", tool_file(tmp_path / "first", "greet")) as first,
         served(tmp_path / "last", knows("first", first.url, more=asks)) as last,
     ):
-        headers = {"jackfield-via": f"house_a, {first.gateway.house}"}
+        headers = {"jackfield-via": f"house_a, {first.gateway.cluster.id}"}
         asked = await last.client.post(f"{TOOLS}/greet/execute", json={"arguments": {}}, headers=headers)
         call_id = asked.json()["call_id"]
         await last.client.post(f"/api/v1/calls/{call_id}/approve", json={})

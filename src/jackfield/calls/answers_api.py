@@ -1,6 +1,6 @@
 """Answers to calls that somebody else executes: a result with a key, a result by signed url, and signs of life.
 
-Above: `routes.py`. Below: `calls/answers.py`, where the first answer wins. A 200 means that the result is on disk.
+Below: `answers.py`, where the first answer wins. A 200 means that the result is on disk.
 """
 
 from functools import partial
@@ -9,16 +9,23 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.answers import outcome_of
-from jackfield.calls.api import answer_schema, one_call
-from jackfield.calls.callbacks import Purpose
+from jackfield.calls.answers import Answers, outcome_of
+from jackfield.calls.api import CallsApi, answer_schema
+from jackfield.calls.callbacks import Purpose, SignedLinks
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.records import OneCall
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.http.bodies import BodyReader, read_any
+from jackfield.http.permissions import ANSWERS
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.call import Call, CallStatus, Delivery, done
+from jackfield.model.principal import Scope
 from jackfield.model.times import Time, iso_time
 from jackfield.sources.base import Progress
+from jackfield.store import Store
 
 
 class ResultBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -58,6 +65,18 @@ class ProgressBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ) = None
 
 
+class ApproveBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Other arguments than those that were asked for, if there are any. They are checked like those."""
+
+    arguments: dict[str, Any] | None = None
+
+
+class RejectBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why not. The agent is told."""
+
+    reason: Annotated[str, Meta(max_length=10_000)] | None = None
+
+
 class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person says about a call by its signed url."""
 
@@ -95,79 +114,102 @@ _OPEN: dict[Purpose, frozenset[CallStatus]] = {
 _decision = BodyReader(DecisionBody)
 _result = BodyReader(ResultBody)
 _progress = BodyReader(ProgressBody)
+_approval = BodyReader(ApproveBody, required=False)
+_rejection = BodyReader(RejectBody, required=False)
 
 
-async def submit_result(visit: Request) -> Response:
-    """The result of a call of this run."""
-    body = await _result.read(visit)
-    if (body.result is UNSET) is (body.error is UNSET):
-        given = "neither" if body.error is UNSET else "both"
-        raise BadRequest(f"The body has {given} of 'result' and 'error'. Send one of them; null is a result.")
-    outcome = outcome_of(body.result, None if body.error is UNSET else body.error)
-    call = await visit.gateway.answers.submit(
-        body.call_id, outcome, principal=visit.principal, run_id=visit.part("runId")
-    )
-    return _accepted(call, body.call_id)
+class AnswersApi:
+    """Handlers that answer calls which somebody else executes."""
 
+    def __init__(
+        self, answers: Answers, *, calls: CallsApi, store: Store, catalog: Catalog, links: SignedLinks
+    ) -> None:
+        self._answers = answers
+        self._calls = calls
+        self._store = store
+        self._catalog = catalog
+        self._links = links
 
-async def submit_by_callback(visit: Request) -> Response:
-    """The result of the call whose signed url this is: the whole body, or null when there is none.
-
-    The url of an approval takes `{"approve": true}` or `{"approve": false}` instead.
-    """
-    call_id, purpose = _signed(visit)
-    if purpose == "approval":
-        return await _decide(visit, call_id)
-    call = await visit.gateway.answers.submit(call_id, done(await read_any(visit)), principal=None)
-    return _accepted(call, call_id)
-
-
-async def show_by_callback(visit: Request) -> Response:
-    """What whoever holds a signed url is asked: exactly what would run, and how far it is."""
-    call_id, purpose = _signed(visit)
-    call = await visit.gateway.store.read(partial(call_tx.get_call, call_id))
-    if call is None:
-        raise CallNotFound("The record of this call is gone.")
-    is_open = call.status in _OPEN[purpose]
-    return json_response(
-        Asked(
-            purpose=purpose,
-            tool=call.tool,
-            agent=call.agent,
-            principal=call.principal,
-            arguments=call.arguments if is_open else None,
-            status=call.status,
-            expires_at=None if call.expires_at is None else iso_time(call.expires_at),
-            answer_schema=answer_schema(visit, call) if is_open else None,
+    async def submit_result(self, request: Request) -> Response:
+        """The result of a call of this run."""
+        body = await _result.read(request)
+        if (body.result is UNSET) is (body.error is UNSET):
+            given = "neither" if body.error is UNSET else "both"
+            raise BadRequest(f"The body has {given} of 'result' and 'error'. Send one of them; null is a result.")
+        outcome = outcome_of(body.result, None if body.error is UNSET else body.error)
+        call = await self._answers.submit(
+            body.call_id, outcome, principal=request.principal, run_id=request.part("runId")
         )
-    )
+        return _accepted(call, body.call_id)
 
+    async def submit_by_callback(self, request: Request) -> Response:
+        """The result of the call whose signed url this is: the whole body, or null when there is none.
 
-async def _decide(visit: Request, call_id: str) -> Response:
-    body = await _decision.read(visit)
-    answers = visit.gateway.answers
-    if body.approve:
-        call = await answers.approve(call_id, principal=None, arguments=body.arguments)
-    else:
-        call = await answers.reject(call_id, principal=None, reason=body.reason)
-    return json_response(Decided(status=call.status))
+        The url of an approval takes `{"approve": true}` or `{"approve": false}` instead.
+        """
+        call_id, purpose = self._signed(request)
+        if purpose == "approval":
+            return await self._decide(request, call_id)
+        call = await self._answers.submit(call_id, done(await read_any(request)), principal=None)
+        return _accepted(call, call_id)
 
+    async def show_by_callback(self, request: Request) -> Response:
+        """What whoever holds a signed url is asked: exactly what would run, and how far it is."""
+        call_id, purpose = self._signed(request)
+        call = await self._store.read(partial(call_tx.get_call, call_id))
+        if call is None:
+            raise CallNotFound("The record of this call is gone.")
+        is_open = call.status in _OPEN[purpose]
+        return json_response(
+            Asked(
+                purpose=purpose,
+                tool=call.tool,
+                agent=call.agent,
+                principal=call.principal,
+                arguments=call.arguments if is_open else None,
+                status=call.status,
+                expires_at=None if call.expires_at is None else iso_time(call.expires_at),
+                answer_schema=answer_schema(self._catalog, call) if is_open else None,
+            )
+        )
 
-def _signed(visit: Request) -> tuple[str, Purpose]:
-    signed = visit.gateway.callbacks.read(visit.part("token"))
-    if signed is None:
-        raise CallNotFound("This url answers no call. Take the 'callback_url' of the call's record as it is.")
-    return signed
+    async def _decide(self, request: Request, call_id: str) -> Response:
+        body = await _decision.read(request)
+        if body.approve:
+            call = await self._answers.approve(call_id, principal=None, arguments=body.arguments)
+        else:
+            call = await self._answers.reject(call_id, principal=None, reason=body.reason)
+        return json_response(Decided(status=call.status))
 
+    def _signed(self, request: Request) -> tuple[str, Purpose]:
+        signed = self._links.read(request.part("token"))
+        if signed is None:
+            raise CallNotFound("This url answers no call. Take the 'callback_url' of the call's record as it is.")
+        return signed
 
-async def report_progress(visit: Request) -> Response:
-    """A sign of life of a call that is being answered."""
-    body = await _progress.read(visit)
-    progress = Progress(progress=body.progress, total=body.total, message=body.message)
-    call = await visit.gateway.answers.progress(
-        visit.part("id"), progress, principal=visit.principal, attempt=int(body.attempt or 0)
-    )
-    return one_call(visit, call)
+    async def report_progress(self, request: Request) -> Response:
+        """A sign of life of a call that is being answered."""
+        body = await _progress.read(request)
+        progress = Progress(progress=body.progress, total=body.total, message=body.message)
+        call = await self._answers.progress(
+            request.part("id"), progress, principal=request.principal, attempt=int(body.attempt or 0)
+        )
+        return self._calls.one_call(request, call)
+
+    async def approve_call(self, request: Request) -> Response:
+        """Yes, to exactly this call."""
+        body = await _approval.read(request)
+        return self._calls.one_call(
+            request,
+            await self._answers.approve(request.part("id"), principal=request.principal, arguments=body.arguments),
+        )
+
+    async def reject_call(self, request: Request) -> Response:
+        """No."""
+        body = await _rejection.read(request)
+        return self._calls.one_call(
+            request, await self._answers.reject(request.part("id"), principal=request.principal, reason=body.reason)
+        )
 
 
 def _accepted(call: Call, call_id: str) -> Response:
@@ -175,31 +217,79 @@ def _accepted(call: Call, call_id: str) -> Response:
     return json_response(ResultAnswer(call_id=call_id, agent_entity_id=call.agent, delivery=call.delivery))
 
 
-class ApproveBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Other arguments than those that were asked for, if there are any. They are checked like those."""
-
-    arguments: dict[str, Any] | None = None
-
-
-class RejectBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why not. The agent is told."""
-
-    reason: Annotated[str, Meta(max_length=10_000)] | None = None
-
-
-_approval = BodyReader(ApproveBody, required=False)
-_rejection = BodyReader(RejectBody, required=False)
-
-
-async def approve_call(visit: Request) -> Response:
-    """Yes, to exactly this call."""
-    body = await _approval.read(visit)
-    answers = visit.gateway.answers
-    return one_call(visit, await answers.approve(visit.part("id"), principal=visit.principal, arguments=body.arguments))
-
-
-async def reject_call(visit: Request) -> Response:
-    """No."""
-    body = await _rejection.read(visit)
-    answers = visit.gateway.answers
-    return one_call(visit, await answers.reject(visit.part("id"), principal=visit.principal, reason=body.reason))
+def routes(answers: Answers, *, pipeline: Pipeline, store: Store, catalog: Catalog, links: SignedLinks) -> list[Route]:
+    """Every route that answers, allows or refuses a call."""
+    calls = CallsApi(pipeline, store=store, catalog=catalog, links=links)
+    api = AnswersApi(answers, calls=calls, store=store, catalog=catalog, links=links)
+    return [
+        Route(
+            method="POST",
+            path="/api/runs/{runId}/tool-results",
+            handler=api.submit_result,
+            needs=ANSWERS,
+            group="Pending calls",
+            summary="Answer a call that waits for its result",
+            body=OneOfBoth,
+            answers={200: ResponseSpec(says="The result is kept and will reach the agent once", type=ResultAnswer)},
+            refusals=(404, 409, 410),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/callbacks/{token}",
+            handler=api.submit_by_callback,
+            needs=None,
+            group="Pending calls",
+            summary="Answer a call by its signed url, once; the body is the result, no body is null",
+            body=Any,
+            body_is_optional=True,
+            answers={200: ResponseSpec(says="The result is kept and will reach the agent once", type=ResultAnswer)},
+            refusals=(404, 409, 410),
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/callbacks/{token}",
+            handler=api.show_by_callback,
+            needs=None,
+            group="Pending calls",
+            summary="What a signed url is about: exactly what would run or is asked",
+            answers={200: ResponseSpec(says="The question", type=Asked)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/calls/{id}/progress",
+            handler=api.report_progress,
+            needs=ANSWERS,
+            group="Pending calls",
+            summary="Say how far a call is; extends its deadline and resolves nothing",
+            body=ProgressBody,
+            answers={200: ResponseSpec(says="The record", type=OneCall)},
+            refusals=(404, 409, 410),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/calls/{id}/approve",
+            handler=api.approve_call,
+            needs=Scope.ANSWER,
+            group="Pending calls",
+            summary="Allow a call that waits for approval, perhaps with other arguments",
+            body=ApproveBody,
+            body_is_optional=True,
+            answers={
+                200: ResponseSpec(says="The record; the call runs now, or waits for whoever answers it", type=OneCall)
+            },
+            refusals=(404, 409, 410),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/calls/{id}/reject",
+            handler=api.reject_call,
+            needs=Scope.ANSWER,
+            group="Pending calls",
+            summary="Refuse a call that waits for approval",
+            body=RejectBody,
+            body_is_optional=True,
+            answers={200: ResponseSpec(says="The record of the refused call", type=OneCall)},
+            refusals=(404, 409, 410),
+        ),
+    ]

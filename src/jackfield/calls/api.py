@@ -1,7 +1,7 @@
 """The records of calls: one, a page, live; and how to stop one.
 
-Above: `routes.py`. Below: the store for what was, the pipeline's events for what happens. Which calls a key sees is
-said in `calls/rights.py`; another's is as if it did not exist.
+Below: the store for what was, the pipeline's events for what happens. Which calls a key sees is
+said in `permissions.py`; another's is as if it did not exist.
 """
 
 import asyncio
@@ -13,22 +13,27 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.callbacks import Purpose
+from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
 from jackfield.calls.permissions import may_allow, may_answer, may_see
+from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.questions import is_question
 from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
 from jackfield.calls.rows import CallFilter, call_page, result_page
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
+from jackfield.http.permissions import SEES_CALLS
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER, JsonSchema
-from jackfield.protocol.large_results import SMALLEST_PAGE
+from jackfield.protocol.large_results import SMALLEST_PAGE, ResultPage
+from jackfield.store import Store
 
 _MEANINGS = {status.value: (status,) for status in CallStatus} | {
     "resolved": (CallStatus.COMPLETED, CallStatus.FAILED),  # seed 003's word
@@ -77,97 +82,171 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     agent: Name | None = None
 
 
-async def list_calls(visit: Request) -> Response:
-    """A page of records, newest first."""
-    wanted = visit.query(CallsQuery)
-    page = await visit.gateway.store.read(
-        partial(
-            call_page,
-            filter_for(
-                visit.principal,
-                status=parse_statuses(wanted.status),
-                tool=wanted.tool,
-                agent=wanted.agent,
-                run_id=wanted.run_id,
-            ),
-            limit=wanted.limit,
-            cursor=wanted.cursor,
+class CallsApi:
+    """Handlers of the records of calls."""
+
+    def __init__(self, pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._catalog = catalog
+        self._links = links
+
+    async def list_calls(self, request: Request) -> Response:
+        """A page of records, newest first."""
+        wanted = request.query(CallsQuery)
+        page = await self._store.read(
+            partial(
+                call_page,
+                filter_for(
+                    request.principal,
+                    status=parse_statuses(wanted.status),
+                    tool=wanted.tool,
+                    agent=wanted.agent,
+                    run_id=wanted.run_id,
+                ),
+                limit=wanted.limit,
+                cursor=wanted.cursor,
+            )
         )
-    )
-    shown = [record_for(visit, call) for call in page.calls if may_see(visit.principal, call)]
-    return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
+        shown = [self.record_for(request, call) for call in page.calls if may_see(request.principal, call)]
+        return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
+
+    async def show_call(self, request: Request) -> Response:
+        """One record, at once or when the call is settled."""
+        seconds = request.query(OneCallQuery).wait
+        call = await self.visible_call(request)
+        if seconds and not call.status.is_final:
+            call = await self._settled(request, call, seconds=seconds)
+        if request.principal.is_admin and call.status is CallStatus.FAILED:
+            trace = await self._store.read(partial(call_tx.trace_of, call.id))
+            return json_response(OneCall(call=msgspec.structs.replace(self.record_for(request, call), trace=trace)))
+        return self.one_call(request, call)
+
+    async def show_result(self, request: Request) -> Response:
+        """A page of the result of a settled call."""
+        wanted = request.query(ResultQuery)
+        call = await self.visible_call(request)
+        if not call.status.is_final:
+            raise Conflict(
+                f"Call '{call.id}' is {call.status.value} and has no result yet. GET /api/v1/calls/{call.id}?wait=60 "
+                "answers when it has."
+            )
+        page = await result_page(self._store, call, offset=wanted.offset, limit=wanted.limit)
+        if page.offset > page.size:
+            raise BadRequest(
+                f"The result of call '{call.id}' has {page.size} bytes; there is nothing at {page.offset}. "
+                "Begin with 0 and go on with each page's 'next_offset'.",
+                param="offset",
+            )
+        return json_response(page)
+
+    async def visible_call(self, request: Request) -> Call:
+        """The call that the path names, if this key may see it."""
+        call_id = request.part("id")
+        call = await self._store.read(partial(call_tx.get_call, call_id))
+        if call is None or not may_see(request.principal, call):
+            raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
+        return call
+
+    async def cancel_call(self, request: Request) -> Response:
+        """Stop a call that is not final. Whoever made it may also name it by the Idempotency-Key it came with."""
+        principal, named = request.principal, request.part("id")
+        try:
+            call = await self._pipeline.cancel(named, principal=principal)
+        except CallNotFound:
+            call_id = await self._store.read(partial(call_tx.call_under_key, principal.name, named))
+            if call_id is None:
+                raise
+            call = await self._pipeline.cancel(call_id, principal=principal)
+        return self.one_call(request, call)
+
+    async def follow_calls(self, request: Request) -> Response:
+        """What waits or runs now, if a status is asked for, then what happens to calls."""
+        wanted = request.query(StreamQuery)
+        statuses = parse_statuses(wanted.status)
+        if CallStatus.PENDING in statuses:
+            statuses = tuple(dict.fromkeys((*statuses, *_WAITS)))
+        return EventStream(self._messages(request, wanted, statuses), streams=request.streams)
+
+    def one_call(self, request: Request, call: Call) -> Response:
+        """A call in its envelope."""
+        return json_response(OneCall(call=self.record_for(request, call)))
+
+    def record_for(self, request: Request, call: Call) -> CallRecord:
+        """The record as this key may see it: who may not answer the call is not shown the url that does."""
+        if call.is_parked and not is_question(call):
+            return msgspec.structs.replace(call_record(call), waits_for="question")
+        if call.status in _ANSWERABLE and may_answer(request.principal, call):
+            record = call_record(call, callback_url=self._links.url_for(call.id, purpose="callback"))
+            return msgspec.structs.replace(record, answer_schema=answer_schema(self._catalog, call))
+        if call.status is CallStatus.PENDING_APPROVAL and may_allow(request.principal, call):
+            record = call_record(call)
+            return msgspec.structs.replace(record, approval_url=self._links.url_for(call.id, purpose="approval"))
+        return call_record(call)
+
+    async def _settled(self, request: Request, call: Call, *, seconds: float) -> Call:
+        """The call when it is settled, or as it is after `seconds` or when the gateway stops."""
+        waiting = asyncio.ensure_future(self._pipeline.wait(call.id, seconds=seconds))
+        gone = request.streams.watch(request.receive)
+        try:
+            await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return waiting.result()
+            if gone.cancelled():
+                return call
+            raise ClientGone
+        finally:
+            await stop(waiting)
+            await request.streams.release(gone)
+
+    async def _messages(
+        self, request: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
+    ) -> AsyncGenerator[EventMessage | Comment]:
+        """Events of calls in the wanted statuses, and the one that says that such a call has left them.
+
+        With a status it ends when any may have been missed: a client that comes back is shown what is there now.
+        """
+        shown: dict[str, CallStatus] = {}
+        async with self._pipeline.events.follow(None, unbroken=bool(statuses)) as events:
+            yield CONNECTED
+            async for event in self._there_now(request, wanted, statuses):
+                shown[event.call_id] = event.status
+                yield EventMessage(event=event.type, data=event_record(event))
+            async for event in events:
+                if not (may_see(request.principal, event) and _is_wanted(event, wanted)):
+                    continue
+                if event.type == PENDING and shown.get(event.call_id) is event.status:
+                    continue  # it came with those that were there
+                matches = not statuses or event.status in statuses
+                if matches or event.call_id in shown:
+                    yield EventMessage(event=event.type, data=event_record(event))
+                if matches and not event.status.is_final:
+                    shown[event.call_id] = event.status
+                else:
+                    shown.pop(event.call_id, None)
+
+    async def _there_now(
+        self, request: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
+    ) -> AsyncGenerator[CallEvent]:
+        """The calls that are in the wanted statuses and may leave them, newest first."""
+        now = tuple(status for status in statuses if status in _OPEN)
+        cursor: str | None = None
+        while now:
+            found = filter_for(request.principal, status=now, tool=wanted.tool, agent=wanted.agent)
+            page = await self._store.read(partial(call_page, found, limit=PAGE, cursor=cursor))
+            for call in page.calls:
+                if may_see(request.principal, call):
+                    kind = STARTED if call.status is CallStatus.RUNNING else PENDING
+                    yield event_of(kind, call, at=call.created_at)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
 
-async def show_call(visit: Request) -> Response:
-    """One record, at once or when the call is settled."""
-    seconds = visit.query(OneCallQuery).wait
-    call = await visible_call(visit)
-    if seconds and not call.status.is_final:
-        call = await _settled(visit, call, seconds=seconds)
-    if visit.principal.is_admin and call.status is CallStatus.FAILED:
-        trace = await visit.gateway.store.read(partial(call_tx.trace_of, call.id))
-        return json_response(OneCall(call=msgspec.structs.replace(record_for(visit, call), trace=trace)))
-    return one_call(visit, call)
-
-
-async def visible_call(visit: Request) -> Call:
-    """The call that the path names, if this key may see it."""
-    call_id = visit.part("id")
-    call = await visit.gateway.store.read(partial(call_tx.get_call, call_id))
-    if call is None or not may_see(visit.principal, call):
-        raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see. GET /api/v1/calls lists yours.")
-    return call
-
-
-async def cancel_call(visit: Request) -> Response:
-    """Stop a call that is not final. Whoever made it may also name it by the Idempotency-Key it came with."""
-    gateway, principal, named = visit.gateway, visit.principal, visit.part("id")
-    try:
-        call = await gateway.pipeline.cancel(named, principal=principal)
-    except CallNotFound:
-        call_id = await gateway.store.read(partial(call_tx.call_under_key, principal.name, named))
-        if call_id is None:
-            raise
-        call = await gateway.pipeline.cancel(call_id, principal=principal)
-    return one_call(visit, call)
-
-
-async def follow_calls(visit: Request) -> Response:
-    """What waits or runs now, if a status is asked for, then what happens to calls."""
-    wanted = visit.query(StreamQuery)
-    statuses = parse_statuses(wanted.status)
-    if CallStatus.PENDING in statuses:
-        statuses = tuple(dict.fromkeys((*statuses, *_WAITS)))
-    return EventStream(_messages(visit, wanted, statuses), streams=visit.streams)
-
-
-def one_call(visit: Request, call: Call) -> Response:
-    """A call in its envelope."""
-    return json_response(OneCall(call=record_for(visit, call)))
-
-
-def record_for(visit: Request, call: Call) -> CallRecord:
-    """The record as this key may see it: who may not answer the call is not shown the url that does."""
-    if call.is_parked and not is_question(call):
-        return msgspec.structs.replace(call_record(call), waits_for="question")
-    if call.status in _ANSWERABLE and may_answer(visit.principal, call):
-        record = call_record(call, callback_url=_signed_url(visit, call, purpose="callback"))
-        return msgspec.structs.replace(record, answer_schema=answer_schema(visit, call))
-    if call.status is CallStatus.PENDING_APPROVAL and may_allow(visit.principal, call):
-        record = call_record(call)
-        return msgspec.structs.replace(record, approval_url=_signed_url(visit, call, purpose="approval"))
-    return call_record(call)
-
-
-def answer_schema(visit: Request, call: Call) -> JsonSchema | None:
+def answer_schema(catalog: Catalog, call: Call) -> JsonSchema | None:
     """What the tool promises its results to be. A caller's own tool promises nothing to us."""
-    entry = None if call.source == CALLER else visit.gateway.catalog.entry(call.tool, source=call.source)
+    entry = None if call.source == CALLER else catalog.entry(call.tool, source=call.source)
     return None if entry is None else entry.tool.output_schema
-
-
-def _signed_url(visit: Request, call: Call, *, purpose: Purpose) -> str:
-    gateway = visit.gateway
-    return f"{gateway.settings.url}/api/v1/callbacks/{gateway.callbacks.token_for(call.id, purpose=purpose)}"
 
 
 def filter_for(
@@ -189,67 +268,6 @@ def filter_for(
         principal=principal.name,
         or_for_others_of=("*",) if principal.may(Scope.ANSWER) else principal.named("worker"),
     )
-
-
-async def _settled(visit: Request, call: Call, *, seconds: float) -> Call:
-    """The call when it is settled, or as it is after `seconds` or when the gateway stops."""
-    waiting = asyncio.ensure_future(visit.gateway.pipeline.wait(call.id, seconds=seconds))
-    gone = visit.streams.watch(visit.receive)
-    try:
-        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            return waiting.result()
-        if gone.cancelled():
-            return call
-        raise ClientGone
-    finally:
-        await stop(waiting)
-        await visit.streams.release(gone)
-
-
-async def _messages(
-    visit: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
-) -> AsyncGenerator[EventMessage | Comment]:
-    """Events of calls in the wanted statuses, and the one that says that such a call has left them.
-
-    With a status it ends when any may have been missed: a client that comes back is shown what is there now.
-    """
-    shown: dict[str, CallStatus] = {}
-    async with visit.gateway.pipeline.events.follow(None, unbroken=bool(statuses)) as events:
-        yield CONNECTED
-        async for event in _there_now(visit, wanted, statuses):
-            shown[event.call_id] = event.status
-            yield EventMessage(event=event.type, data=event_record(event))
-        async for event in events:
-            if not (may_see(visit.principal, event) and _is_wanted(event, wanted)):
-                continue
-            if event.type == PENDING and shown.get(event.call_id) is event.status:
-                continue  # it came with those that were there
-            matches = not statuses or event.status in statuses
-            if matches or event.call_id in shown:
-                yield EventMessage(event=event.type, data=event_record(event))
-            if matches and not event.status.is_final:
-                shown[event.call_id] = event.status
-            else:
-                shown.pop(event.call_id, None)
-
-
-async def _there_now(
-    visit: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]
-) -> AsyncGenerator[CallEvent]:
-    """The calls that are in the wanted statuses and may leave them, newest first."""
-    now = tuple(status for status in statuses if status in _OPEN)
-    cursor: str | None = None
-    while now:
-        found = filter_for(visit.principal, status=now, tool=wanted.tool, agent=wanted.agent)
-        page = await visit.gateway.store.read(partial(call_page, found, limit=PAGE, cursor=cursor))
-        for call in page.calls:
-            if may_see(visit.principal, call):
-                kind = STARTED if call.status is CallStatus.RUNNING else PENDING
-                yield event_of(kind, call, at=call.created_at)
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
@@ -282,20 +300,62 @@ class ResultQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     )
 
 
-async def show_result(visit: Request) -> Response:
-    """A page of the result of a settled call."""
-    wanted = visit.query(ResultQuery)
-    call = await visible_call(visit)
-    if not call.status.is_final:
-        raise Conflict(
-            f"Call '{call.id}' is {call.status.value} and has no result yet. GET /api/v1/calls/{call.id}?wait=60 "
-            "answers when it has."
-        )
-    page = await result_page(visit.gateway.store, call, offset=wanted.offset, limit=wanted.limit)
-    if page.offset > page.size:
-        raise BadRequest(
-            f"The result of call '{call.id}' has {page.size} bytes; there is nothing at {page.offset}. "
-            "Begin with 0 and go on with each page's 'next_offset'.",
-            param="offset",
-        )
-    return json_response(page)
+def routes(pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks) -> list[Route]:
+    """Every route of the records of calls."""
+    api = CallsApi(pipeline, store=store, catalog=catalog, links=links)
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/calls",
+            handler=api.list_calls,
+            needs=SEES_CALLS,
+            group="Calls",
+            summary="The records of calls, newest first",
+            query=CallsQuery,
+            answers={200: ResponseSpec(says="A page of records", type=CallPage)},
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/calls/stream",
+            handler=api.follow_calls,
+            needs=SEES_CALLS,
+            group="Calls",
+            summary="What happens to calls, live",
+            query=StreamQuery,
+            answers={200: ResponseSpec(says="One event per change of a call", media=SSE_MEDIA)},
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/calls/{id}",
+            handler=api.show_call,
+            needs=SEES_CALLS,
+            group="Calls",
+            summary="The record of one call, at once or when it is settled",
+            query=OneCallQuery,
+            answers={200: ResponseSpec(says="The record", type=OneCall)},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/calls/{id}/result",
+            handler=api.show_result,
+            needs=SEES_CALLS,
+            group="Calls",
+            summary="The result of a settled call as JSON text, page by page: for results too large for the record",
+            query=ResultQuery,
+            answers={
+                200: ResponseSpec(says="A page; joined, they are the text that the digest is of", type=ResultPage)
+            },
+            refusals=(404, 409),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/calls/{id}/cancel",
+            handler=api.cancel_call,
+            needs=Scope.CALL,
+            group="Calls",
+            summary="Stop a call",
+            answers={200: ResponseSpec(says="The record of the stopped call", type=OneCall)},
+            refusals=(404, 409),
+        ),
+    ]

@@ -9,15 +9,21 @@ import hmac
 from hashlib import sha256
 from typing import Literal
 
+from jackfield.store.gateways import Cluster
+
 Purpose = Literal["callback", "approval"]
 PURPOSES: tuple[Purpose, ...] = ("callback", "approval")
 
 
-class Callbacks:
+class SignedLinks:
     """Signs call ids and reads them back."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key.encode()
+    def __init__(self, cluster: Cluster, *, base_url: str) -> None:
+        self._cluster = cluster
+        self._base_url = base_url
+
+    def url_for(self, call_id: str, *, purpose: Purpose = "callback") -> str:
+        return f"{self._base_url}/api/v1/callbacks/{self.token_for(call_id, purpose=purpose)}"
 
     def token_for(self, call_id: str, *, purpose: Purpose = "callback") -> str:
         return f"{call_id}.{self._signature(call_id, purpose)}"
@@ -31,4 +37,4 @@ class Callbacks:
         return None
 
     def _signature(self, call_id: str, purpose: Purpose) -> str:
-        return hmac.new(self._key, f"{purpose}:{call_id}".encode(), sha256).hexdigest()
+        return hmac.new(self._cluster.signing_key.encode(), f"{purpose}:{call_id}".encode(), sha256).hexdigest()

@@ -1,24 +1,37 @@
-"""One span a call, for whoever collects traces: what the executor asks for, and whether there is anybody to ask.
+"""One span a call, and what a call brings along from other gateways: its trace, its hops, its time limit.
 
-Above: the executor begins and ends spans; the doors say which trace a request belongs to. Below: `tracing.py`, the only
+Above: the executor begins and ends spans; handlers say which trace a request belongs to. Below: `tracing.py`, the only
 module that knows OpenTelemetry. It is loaded when an endpoint is set, so that a gateway without one pays nothing.
 """
 
 import contextvars
 import importlib
 import logging
+import re
 from collections.abc import Mapping
 from typing import Protocol, cast
 
 from jackfield.catalog.catalog import Entry
+from jackfield.errors import BadRequest, Loop
 from jackfield.model.call import Call
-from jackfield.model.trace_context import IncomingTrace, incoming_trace
+from jackfield.model.trace_context import (
+    MOST_HOPS,
+    TIMEOUT_HEADER,
+    VIA_HEADER,
+    IncomingTrace,
+    incoming_trace,
+    via,
+)
 
 log = logging.getLogger("jackfield.telemetry")
 
+_VIA = VIA_HEADER.encode()
+_TIMEOUT = TIMEOUT_HEADER.encode()
+LONGEST_WAY = 4_000
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Either of OpenTelemetry's own variables says where spans go."""
-INHABITANT = "jackfield.calls.tracing"
+TRACING = "jackfield.calls.tracing"
 
 
 class CallSpan(Protocol):
@@ -44,7 +57,7 @@ class Telemetry(Protocol):
         """Send what is left, within a second."""
 
 
-class _Inhabitant(Protocol):
+class _TracingModule(Protocol):
     """What `tracing.py` has to offer."""
 
     def open_tracing(self, gateway_id: str) -> Telemetry: ...
@@ -56,11 +69,11 @@ def open_telemetry(environment: Mapping[str, str], *, gateway_id: str) -> Teleme
     if variable is None:
         return None
     try:
-        inhabitant = cast("_Inhabitant", importlib.import_module(INHABITANT))
+        tracing = cast("_TracingModule", importlib.import_module(TRACING))
     except ImportError as fault:
         log.warning("%s is set, but no spans are sent: %s. Cure: pip install 'jackfield[otel]'", variable, fault)
         return None
-    return inhabitant.open_tracing(gateway_id)
+    return tracing.open_tracing(gateway_id)
 
 
 def continue_trace(headers: Mapping[bytes, bytes]) -> None:
@@ -70,3 +83,40 @@ def continue_trace(headers: Mapping[bytes, bytes]) -> None:
         state = headers.get(b"tracestate")
         decoded = None if state is None else state.decode("latin-1")
         incoming_trace.set(IncomingTrace(parent.decode("latin-1"), decoded))
+
+
+def continue_trace_context(headers: Mapping[bytes, bytes], *, cluster_id: str, tool: str) -> int | None:
+    """Calls of this task go on from where the request comes; gives the time it leaves them in ms, if it says.
+
+    A call that was here before is refused, and one that has come through too many gateways, so that gateways of
+    gateways never ask each other in circles.
+    """
+    continue_trace(headers)
+    if (said := headers.get(_VIA)) is not None:
+        via.set(_hops(said, cluster_id=cluster_id, tool=tool))
+    left = headers.get(_TIMEOUT)
+    if left is None:
+        return None
+    if not left.isdigit() or len(left) > 12 or int(left) == 0:  # noqa: PLR2004 - more than any call may take
+        raise BadRequest(f"The header {TIMEOUT_HEADER} must be whole milliseconds above 0.", param=TIMEOUT_HEADER)
+    return int(left)
+
+
+def _hops(said: bytes, *, cluster_id: str, tool: str) -> tuple[str, ...]:
+    if len(said) > LONGEST_WAY:
+        raise BadRequest(f"The header {VIA_HEADER} is far too long.", param=VIA_HEADER)
+    hops = tuple(part for one in said.decode("latin-1").split(",") if (part := one.strip()))
+    if not all(map(_CLUSTER_ID.fullmatch, hops)):
+        raise BadRequest(f"The header {VIA_HEADER} names houses by letters, digits and '_'.", param=VIA_HEADER)
+    if cluster_id in hops:
+        raise Loop(
+            f"The call of '{tool[:100]}' came back to this gateway, which had it passed on {len(hops)} "
+            f"{'hop' if len(hops) == 1 else 'hops'} ago. Two gateways offer each other's tools; "
+            "take the tool out of one of the two with allowed_tools."
+        )
+    if len(hops) > MOST_HOPS:
+        raise Loop(
+            f"The call of '{tool[:100]}' has come through {len(hops)} gateways; {MOST_HOPS} are as many as it may. "
+            "Have the gateways ask each other more directly."
+        )
+    return hops

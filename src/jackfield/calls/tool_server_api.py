@@ -2,7 +2,7 @@
 
 Frames are data only, as clients of seed 003's era read them. A call goes to one server; what was not answered is
 offered again when a server comes back under the same `client`.
-Above: `routes.py`. Below: `calls/tool_servers.py`.
+Below: `tool_servers.py`.
 """
 
 import time
@@ -11,10 +11,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from jackfield.calls.tool_servers import DEFAULT_LIMIT, Offer
+from jackfield.calls.tool_servers import DEFAULT_LIMIT, Offer, ToolServers
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, Forbidden
+from jackfield.http.permissions import SERVES
 from jackfield.http.request import Request
 from jackfield.http.response import Response
+from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.model.ids import new_id
 from jackfield.model.times import iso_time
@@ -61,36 +64,40 @@ class ToolCall(Struct, frozen=True, kw_only=True, rename="camel"):
     attempt: int
 
 
-async def stream_tool_calls(visit: Request) -> Response:
-    """Calls of external tools, as they come."""
-    wanted = visit.query(ToolStreamQuery)
-    tools = None if wanted.tools is None else tuple(dict.fromkeys(wanted.tools.split(",")))
-    for name in tools or ():
-        _check_servable(visit, name)
-    client = wanted.client or new_id("client")
-    messages = _messages(visit, tools, client=client, limit=wanted.limit)
-    return EventStream(messages, streams=visit.streams, ping_every=PING_EVERY)
+class ToolServerApi:
+    """The handler that offers calls to tool servers."""
 
+    def __init__(self, servers: ToolServers, *, catalog: Catalog) -> None:
+        self._servers = servers
+        self._catalog = catalog
 
-async def _messages(
-    visit: Request, tools: tuple[str, ...] | None, *, client: str, limit: int
-) -> AsyncGenerator[EventMessage | Comment]:
-    servers = visit.gateway.servers
-    async with servers.connect(client, tools, principal=visit.principal, limit=limit) as server:
-        yield EventMessage(data=Connected(client=client, ts=_now()))
-        async for offer in server:
-            yield EventMessage(data=_tool_call(offer))
+    async def stream_tool_calls(self, request: Request) -> Response:
+        """Calls of external tools, as they come."""
+        wanted = request.query(ToolStreamQuery)
+        tools = None if wanted.tools is None else tuple(dict.fromkeys(wanted.tools.split(",")))
+        for name in tools or ():
+            self._check_servable(request, name)
+        client = wanted.client or new_id("client")
+        messages = self._messages(request, tools, client=client, limit=wanted.limit)
+        return EventStream(messages, streams=request.streams, ping_every=PING_EVERY)
 
+    async def _messages(
+        self, request: Request, tools: tuple[str, ...] | None, *, client: str, limit: int
+    ) -> AsyncGenerator[EventMessage | Comment]:
+        async with self._servers.connect(client, tools, principal=request.principal, limit=limit) as server:
+            yield EventMessage(data=Connected(client=client, ts=_now()))
+            async for offer in server:
+                yield EventMessage(data=_tool_call(offer))
 
-def _check_servable(visit: Request, name: str) -> None:
-    """Refuse what can never come. A tool that is not there yet may still be declared."""
-    catalog, principal = visit.gateway.catalog, visit.principal
-    owners = [entry.name for entry in catalog.external_tools() if name in (entry.name, entry.tool.name)]
-    if not any(map(principal.may_serve, owners or [name])):
-        raise Forbidden(f"Key '{principal.name}' may not serve '{name[:100]}'. It needs 'worker:{name[:100]}'.")
-    entry = catalog.entry(name)
-    if not owners and entry is not None and not entry.tool.is_external:
-        raise BadRequest(f"Tool '{name}' is not external: no tool server answers it.", param="tools")
+    def _check_servable(self, request: Request, name: str) -> None:
+        """Refuse what can never come. A tool that is not there yet may still be declared."""
+        catalog, principal = self._catalog, request.principal
+        owners = [entry.name for entry in catalog.external_tools() if name in (entry.name, entry.tool.name)]
+        if not any(map(principal.may_serve, owners or [name])):
+            raise Forbidden(f"Key '{principal.name}' may not serve '{name[:100]}'. It needs 'worker:{name[:100]}'.")
+        entry = catalog.entry(name)
+        if not owners and entry is not None and not entry.tool.is_external:
+            raise BadRequest(f"Tool '{name}' is not external: no tool server answers it.", param="tools")
 
 
 def _tool_call(offer: Offer) -> ToolCall:
@@ -110,3 +117,20 @@ def _tool_call(offer: Offer) -> ToolCall:
 
 def _now() -> str:
     return iso_time(time.time_ns() // 1_000_000)
+
+
+def routes(servers: ToolServers, *, catalog: Catalog) -> list[Route]:
+    """The stream of tool servers."""
+    api = ToolServerApi(servers, catalog=catalog)
+    return [
+        Route(
+            method="GET",
+            path="/api/tools/stream",
+            handler=api.stream_tool_calls,
+            needs=SERVES,
+            group="Pending calls",
+            summary="The calls that an external tool server is to answer, live",
+            query=ToolStreamQuery,
+            answers={200: ResponseSpec(says="`connected`, then `tool.call` frames", media=SSE_MEDIA)},
+        ),
+    ]

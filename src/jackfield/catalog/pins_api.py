@@ -1,22 +1,25 @@
 """Foreign tools whose definition changed: what the change is, and accepting it, one tool or a whole source.
 
 Only an administrator sees the change: a definition that nobody accepted is no text for agents.
-Above: `routes_pins.py`. Below: the pinning of the gateway.
+Below: `pinning.py`.
 """
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
-from jackfield.catalog.api import ToolEntry
-from jackfield.catalog.catalog import Entry
+from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.names import shown
-from jackfield.catalog.pinning import Difference, offered_definition
+from jackfield.catalog.pinning import Difference, Pinning, offered_definition
+from jackfield.catalog.records import ToolEntry
 from jackfield.catalog.view import visibility_of
 from jackfield.errors import NotFound, ToolNotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import ResponseSpec, Route
+from jackfield.model.principal import Scope
+from jackfield.sources.supervisor import SourceRegistry
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}(?![\\s\\S])", description="`digest` of the change that was seen")]
 
@@ -80,70 +83,71 @@ _one = BodyReader(AcceptBody, required=False)
 _all = BodyReader(AcceptAllBody, required=False)
 
 
-async def show_tool_diff(visit: Request) -> Response:
-    """What changed in one tool."""
-    return json_response(_told(await visit.gateway.pinning.difference(_tool(visit))))
+class PinsApi:
+    """Handlers of changed definitions."""
 
+    def __init__(self, pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> None:
+        self._pinning = pinning
+        self._catalog = catalog
+        self._sources = sources
 
-async def accept_tool(visit: Request) -> Response:
-    """Take one tool's new definition."""
-    body = await _one.read(visit)
-    entry = _tool(visit)
-    offered_definition(entry)  # a tool that is never pinned is refused
-    is_held = entry.name in visit.gateway.catalog.held
-    if is_held:
-        seen = {} if body.digest is None else {entry.name: body.digest}
-        await visit.gateway.pinning.accept([entry], seen=seen, accepted_by=visit.principal.name)
-    [shown_now] = _manifests(visit, [entry])
-    return json_response(_AcceptedTool(tool=shown_now, accepted=is_held))
+    async def show_tool_diff(self, request: Request) -> Response:
+        """What changed in one tool."""
+        return json_response(_told(await self._pinning.difference(self._tool(request))))
 
+    async def accept_tool(self, request: Request) -> Response:
+        """Take one tool's new definition."""
+        body = await _one.read(request)
+        entry = self._tool(request)
+        offered_definition(entry)  # a tool that is never pinned is refused
+        is_held = entry.name in self._catalog.held
+        if is_held:
+            seen = {} if body.digest is None else {entry.name: body.digest}
+            await self._pinning.accept([entry], seen=seen, accepted_by=request.principal.name)
+        [shown_now] = self._manifests([entry])
+        return json_response(_AcceptedTool(tool=shown_now, accepted=is_held))
 
-async def show_source_diff(visit: Request) -> Response:
-    """What changed in the held tools of a source."""
-    source = _source(visit)
-    pinning = visit.gateway.pinning
-    tools = [_told(await pinning.difference(entry)) for entry in _held(visit, source)]
-    return json_response(SourceDiff(source=source, tools=tools))
+    async def show_source_diff(self, request: Request) -> Response:
+        """What changed in the held tools of a source."""
+        source = self._source(request)
+        tools = [_told(await self._pinning.difference(entry)) for entry in self._held(request, source)]
+        return json_response(SourceDiff(source=source, tools=tools))
 
+    async def accept_source(self, request: Request) -> Response:
+        """Take the new definitions of a source's held tools, all that are meant or none."""
+        body = await _all.read(request)
+        source = self._source(request)
+        held = self._held(request, source)
+        if body.digests is not None:
+            held = [entry for entry in held if entry.name in body.digests]
+        if held:
+            seen = body.digests or {}
+            await self._pinning.accept(held, seen=seen, accepted_by=request.principal.name)
+        return json_response(_AcceptedSource(source=source, tools=self._manifests(held)))
 
-async def accept_source(visit: Request) -> Response:
-    """Take the new definitions of a source's held tools, all that are meant or none."""
-    body = await _all.read(visit)
-    source = _source(visit)
-    held = _held(visit, source)
-    if body.digests is not None:
-        held = [entry for entry in held if entry.name in body.digests]
-    if held:
-        seen = body.digests or {}
-        await visit.gateway.pinning.accept(held, seen=seen, accepted_by=visit.principal.name)
-    return json_response(_AcceptedSource(source=source, tools=_manifests(visit, held)))
+    def _tool(self, request: Request) -> Entry:
+        name = request.part("name")
+        entry = self._catalog.known(name)
+        if entry is None or not visibility_of(request.principal).sees(entry):
+            raise ToolNotFound(
+                f"There is no tool '{shown(name)}'. 'jackfield tools' lists those there are.", param="name"
+            )
+        return entry
 
+    def _source(self, request: Request) -> str:
+        name = request.part("name")
+        if name not in {status.name for status in self._sources.statuses()} | self._catalog.own_sources:
+            raise NotFound(f"There is no source '{shown(name)}'. GET /readyz lists those there are.", param="name")
+        return name
 
-def _tool(visit: Request) -> Entry:
-    name = visit.part("name")
-    entry = visit.gateway.catalog.known(name)
-    if entry is None or not visibility_of(visit.principal).sees(entry):
-        raise ToolNotFound(f"There is no tool '{shown(name)}'. 'jackfield tools' lists those there are.", param="name")
-    return entry
+    def _held(self, request: Request, source: str) -> list[Entry]:
+        sight = visibility_of(request.principal)
+        return [entry for entry in self._catalog.held_of(source) if sight.sees(entry)]
 
-
-def _source(visit: Request) -> str:
-    name = visit.part("name")
-    gateway = visit.gateway
-    if name not in {status.name for status in gateway.panel.statuses()} | gateway.catalog.own_sources:
-        raise NotFound(f"There is no source '{shown(name)}'. GET /readyz lists those there are.", param="name")
-    return name
-
-
-def _held(visit: Request, source: str) -> list[Entry]:
-    sight = visibility_of(visit.principal)
-    return [entry for entry in visit.gateway.catalog.held_of(source) if sight.sees(entry)]
-
-
-def _manifests(visit: Request, entries: list[Entry]) -> list[Raw]:
-    """The tools as they are offered by now; one that changed again meanwhile, as it was accepted."""
-    find = visit.gateway.catalog.entry
-    return [Raw((find(entry.name, source=entry.tool.source) or entry).manifest) for entry in entries]
+    def _manifests(self, entries: list[Entry]) -> list[Raw]:
+        """The tools as they are offered by now; one that changed again meanwhile, as it was accepted."""
+        find = self._catalog.entry
+        return [Raw((find(entry.name, source=entry.tool.source) or entry).manifest) for entry in entries]
 
 
 def _told(change: Difference) -> ToolDiff:
@@ -156,3 +160,56 @@ def _told(change: Difference) -> ToolDiff:
         offered=change.offered,
         diff=change.diff,
     )
+
+
+def routes(pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> list[Route]:
+    """Every route of changed definitions."""
+    api = PinsApi(pinning, catalog=catalog, sources=sources)
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/tools/{name}/diff",
+            path_takes_slashes=True,
+            handler=api.show_tool_diff,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="What changed in a foreign tool since its definition was pinned",
+            answers={200: ResponseSpec(says="Both definitions and a unified diff", type=ToolDiff)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/tools/{name}/accept",
+            path_takes_slashes=True,
+            handler=api.accept_tool,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="Accept the new definition of a held tool",
+            body=AcceptBody,
+            body_is_optional=True,
+            answers={200: ResponseSpec(says="The tool is offered again", type=AcceptedTool)},
+            refusals=(404, 409),
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/sources/{name}/diff",
+            handler=api.show_source_diff,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="What changed in all held tools of a source",
+            answers={200: ResponseSpec(says="One diff for each held tool", type=SourceDiff)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/sources/{name}/accept",
+            handler=api.accept_source,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="Accept the new definitions of a source's held tools",
+            body=AcceptAllBody,
+            body_is_optional=True,
+            answers={200: ResponseSpec(says="The tools that are offered again", type=AcceptedSource)},
+            refusals=(404, 409),
+        ),
+    ]

@@ -6,6 +6,7 @@ Above: the pipeline and the consumer's doors. Below: rows of the store, read as 
 asks no database. What is not known is refused: a book that could not be read answers nobody.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -13,8 +14,9 @@ from msgspec import Struct
 
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.names import Identity
-from jackfield.catalog.transactions import Preference
+from jackfield.catalog.transactions import Preference, all_preferences
 from jackfield.errors import Unavailable
+from jackfield.store import Store
 
 REQUIRE, SKIP = "require", "skip"
 EVERYWHERE = ""
@@ -45,9 +47,22 @@ class PreferenceBook:
     """All preferences of all keys, as last read."""
 
     def __init__(self) -> None:
+        self._reading = asyncio.Lock()
         self._rows: dict[tuple[str, str, str, str, bool], Preference] | None = None
         self.asking: frozenset[Identity] = frozenset()
         """Tools that ask first because an administrator said so, for everybody or for some key; as last read."""
+
+    async def reload(self, store: Store) -> None:
+        """Read all preferences anew, one reading after another, so that the newest stands.
+
+        While that fails, nobody knows what is allowed and nothing is.
+        """
+        async with self._reading:
+            try:
+                self.load(await store.read(all_preferences))
+            except Exception:
+                self.forget()
+                raise
 
     def load(self, rows: Iterable[Preference]) -> None:
         rows = tuple(rows)

@@ -3,29 +3,33 @@
 A preference belongs to a key, everywhere or in one chat; chat goes before everywhere, everywhere before the tool's own
 metadata. What an administrator says for another key, or for everybody, goes before what a key says for itself.
 Names and bodies are those of seed 004's consumer.
-Above: `routes.py`. Below: the store for what is kept, the catalog's book for what it means.
+Below: the store for what is kept, `preferences.py` for what it means.
 """
 
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from jackfield.catalog.api import Scenario, ToolEntry
-from jackfield.catalog.catalog import Entry
-from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin, PreferenceBook
+from jackfield.catalog.records import Scenario, ToolEntry
 from jackfield.catalog.transactions import delete_preference, put_preference
+from jackfield.catalog.view import View
 from jackfield.errors import BadRequest, Forbidden, NotFound, ToolNotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.times import Time, iso_time
 from jackfield.model.tool import Category
-from jackfield.settings import RESERVED_SOURCES
-from jackfield.sources.supervisor import SourceStatus
+from jackfield.settings import RESERVED_SOURCES, Settings
+from jackfield.sources.supervisor import SourceRegistry, SourceStatus
+from jackfield.store import Store
 
 REFRESH_WITHIN = 10.0
 """Seconds that a refresh waits for slow sources; they are taken when they answer."""
@@ -38,6 +42,8 @@ Chat = Annotated[
     ),
 ]
 Override = Literal["", "require", "skip"]
+Refresh = Callable[[float], Awaitable[bool]]
+"""Reads every source anew, within so many seconds; False: one did not answer in time."""
 Reach = Annotated[Literal["all"], Meta(description="For an administrator: what is said holds for every key")]
 
 
@@ -148,120 +154,6 @@ class _Changed(Struct, frozen=True, kw_only=True):
     tool: _Effective
 
 
-_enabled = BodyReader(EnabledBody)
-_approval = BodyReader(ApprovalBody)
-
-
-async def show_tool_set(visit: Request) -> Response:
-    """Every tool of the key as it stands in this chat."""
-    wanted = visit.query(ToolSetQuery)
-    whose = _whose(visit, wanted.key)
-    view = visit.gateway.catalog.view(whose)
-    tools = [_effective(visit, entry, whose=whose, chat_id=wanted.chat_id) for entry in view.entries]
-    sources = dict.fromkeys(tool.scenario for tool in tools)
-    return json_response(
-        _ToolSet(
-            scenarios=[_scenario(visit, name) for name in sources],
-            tools=tools,
-            categories=view.categories,
-            generated_at=iso_time(time.time_ns() // 1_000_000),
-        )
-    )
-
-
-async def show_scenarios(visit: Request) -> Response:
-    """The state of each source."""
-    sanitizer = visit.sanitizer
-    return json_response(
-        [
-            ScenarioState(
-                scenario=status.name,
-                available=status.status.takes_calls,
-                last_checked=None if status.checked_at is None else iso_time(status.checked_at),
-                tool_count=status.tools,
-                error=None if status.error is None else sanitizer.text(status.error),
-            )
-            for status in _scenarios(visit)
-        ]
-    )
-
-
-async def set_enabled(visit: Request) -> Response:
-    """Switch a tool on or off. Whether it asks first stays as it was."""
-    body = await _enabled.read(visit)
-    meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
-    entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
-    await visit.gateway.store.write(partial(put_preference, **meant.row(entry), enabled=body.enabled))
-    return await _changed(visit, entry, meant)
-
-
-async def set_approval(visit: Request) -> Response:
-    """Override whether a tool asks first. Whether it is on stays as it was."""
-    body = await _approval.read(visit)
-    meant = _meant(visit, body.key, body.scope, body.chat_id or EVERYWHERE)
-    entry = find_tool(visit, meant.whose, body.scenario, body.tool_name)
-    await visit.gateway.store.write(
-        partial(put_preference, **meant.row(entry), approval=body.approval_override or None)
-    )
-    return await _changed(visit, entry, meant)
-
-
-async def reset_preference(visit: Request) -> Response:
-    """Forget both settings; a key that may not answer cannot take away that somebody is asked.
-
-    For another key an administrator forgets what was said for it and what it said itself.
-    """
-    wanted = visit.query(ResetQuery)
-    meant = _meant(visit, wanted.key, wanted.scope, wanted.chat_id)
-    entry = find_tool(visit, meant.whose, wanted.scenario, wanted.tool_name)
-    store = visit.gateway.store
-    if not visit.principal.may(Scope.ANSWER):
-        await store.write(partial(put_preference, **meant.row(entry), enabled=None))
-        return await _changed(visit, entry, meant)
-    await store.write(partial(delete_preference, **meant.row(entry)))
-    if meant.by_admin and not meant.for_everybody:
-        own = msgspec.structs.replace(meant, by_admin=False)
-        await store.write(partial(delete_preference, **own.row(entry)))
-    return await _changed(visit, entry, meant)
-
-
-async def refresh_tools(visit: Request) -> Response:
-    """Read every source anew, past every cache."""
-    in_time = await visit.gateway.refresh(within=REFRESH_WITHIN)
-    all_up = all(status.status.takes_calls for status in visit.gateway.panel.statuses())
-    return json_response(
-        Refreshed(
-            success=in_time and all_up,
-            scenarios_count=len(_scenarios(visit)),
-            tools_count=len(visit.gateway.catalog.view(visit.principal).entries),
-        )
-    )
-
-
-def _whose(visit: Request, key: str | None) -> Principal:
-    """The key whose preferences are meant: the asking one, or for an administrator the one it names."""
-    principal = visit.principal
-    if key is None or key == principal.name:
-        return principal
-    if not principal.is_admin:
-        raise Forbidden(f"Key '{principal.name}' may not act for key '{key}'. Leave 'key' out.", param="key")
-    found = visit.gateway.keyring.named(key)
-    if found is None:
-        raise NotFound(f"There is no key '{key}'. The config's [auth.keys] has those there are.", param="key")
-    return found
-
-
-def find_tool(visit: Request, whose: Principal, scenario: str, tool_name: str) -> Entry:
-    """The tool, by its public name or its owner's spelling, as long as the key may see it."""
-    known = [entry for entry in visit.gateway.catalog.view(whose).entries if entry.tool.source == scenario]
-    if not known:
-        raise NotFound(f"There is no scenario '{scenario[:100]}' with tools for this key.", param="scenario")
-    for entry in known:
-        if tool_name in (entry.name, entry.tool.name):
-            return entry
-    raise ToolNotFound(f"Scenario '{scenario}' has no tool '{tool_name[:100]}' for this key.", param="tool_name")
-
-
 class _Row(TypedDict):
     """Which row of the preferences is meant."""
 
@@ -290,51 +182,261 @@ class _Meant(Struct, frozen=True, kw_only=True):
         }
 
 
-def _meant(visit: Request, key: str | None, scope: str | None, chat_id: str) -> _Meant:
-    principal = visit.principal
-    if scope is None:
-        whose = _whose(visit, key)
-        return _Meant(whose=whose, chat_id=chat_id, by_admin=whose.name != principal.name)
-    if not principal.is_admin:
-        raise Forbidden(
-            f"Key '{principal.name}' may not say what holds for every key. Leave 'scope' out.", param="scope"
+_enabled = BodyReader(EnabledBody)
+_approval = BodyReader(ApprovalBody)
+
+
+class PreferencesApi:
+    """Handlers of the consumer's side of discovery."""
+
+    def __init__(
+        self,
+        preferences: PreferenceBook,
+        *,
+        catalog: Catalog,
+        store: Store,
+        sources: SourceRegistry,
+        settings: Settings,
+        find_key: Callable[[str], Principal | None],
+        refresh: Refresh,
+        statuses: Callable[[], list[SourceStatus]],
+    ) -> None:
+        self._preferences = preferences
+        self._catalog = catalog
+        self._store = store
+        self._sources = sources
+        self._settings = settings
+        self._find_key = find_key
+        self._refresh = refresh
+        self._statuses = statuses
+
+    async def show_tool_set(self, request: Request) -> Response:
+        """Every tool of the key as it stands in this chat."""
+        wanted = request.query(ToolSetQuery)
+        whose = self._whose(request, wanted.key)
+        view = self._catalog.view(whose)
+        tools = [self._effective(entry, whose=whose, chat_id=wanted.chat_id) for entry in view.entries]
+        sources = dict.fromkeys(tool.scenario for tool in tools)
+        return json_response(
+            _ToolSet(
+                scenarios=[self._scenario(name) for name in sources],
+                tools=tools,
+                categories=view.categories,
+                generated_at=iso_time(time.time_ns() // 1_000_000),
+            )
         )
-    if key is not None or chat_id:
-        other = "key" if key is not None else "chat_id"
-        raise BadRequest(f"'scope': \"all\" means every key, everywhere. Leave '{other}' out.", param=other)
-    return _Meant(whose=principal, chat_id=EVERYWHERE, by_admin=True, for_everybody=True)
+
+    async def show_scenarios(self, request: Request) -> Response:
+        """The state of each source."""
+        sanitizer = request.sanitizer
+        return json_response(
+            [
+                ScenarioState(
+                    scenario=status.name,
+                    available=status.status.takes_calls,
+                    last_checked=None if status.checked_at is None else iso_time(status.checked_at),
+                    tool_count=status.tools,
+                    error=None if status.error is None else sanitizer.text(status.error),
+                )
+                for status in self._scenarios()
+            ]
+        )
+
+    async def set_enabled(self, request: Request) -> Response:
+        """Switch a tool on or off. Whether it asks first stays as it was."""
+        body = await _enabled.read(request)
+        meant = self._meant(request, body.key, body.scope, body.chat_id or EVERYWHERE)
+        entry = find_tool(self._catalog.view(meant.whose), body.scenario, body.tool_name)
+        await self._store.write(partial(put_preference, **meant.row(entry), enabled=body.enabled))
+        return await self._changed(entry, meant)
+
+    async def set_approval(self, request: Request) -> Response:
+        """Override whether a tool asks first. Whether it is on stays as it was."""
+        body = await _approval.read(request)
+        meant = self._meant(request, body.key, body.scope, body.chat_id or EVERYWHERE)
+        entry = find_tool(self._catalog.view(meant.whose), body.scenario, body.tool_name)
+        await self._store.write(partial(put_preference, **meant.row(entry), approval=body.approval_override or None))
+        return await self._changed(entry, meant)
+
+    async def reset_preference(self, request: Request) -> Response:
+        """Forget both settings; a key that may not answer cannot take away that somebody is asked.
+
+        For another key an administrator forgets what was said for it and what it said itself.
+        """
+        wanted = request.query(ResetQuery)
+        meant = self._meant(request, wanted.key, wanted.scope, wanted.chat_id)
+        entry = find_tool(self._catalog.view(meant.whose), wanted.scenario, wanted.tool_name)
+        if not request.principal.may(Scope.ANSWER):
+            await self._store.write(partial(put_preference, **meant.row(entry), enabled=None))
+            return await self._changed(entry, meant)
+        await self._store.write(partial(delete_preference, **meant.row(entry)))
+        if meant.by_admin and not meant.for_everybody:
+            own = msgspec.structs.replace(meant, by_admin=False)
+            await self._store.write(partial(delete_preference, **own.row(entry)))
+        return await self._changed(entry, meant)
+
+    async def refresh_tools(self, request: Request) -> Response:
+        """Read every source anew, past every cache."""
+        in_time = await self._refresh(REFRESH_WITHIN)
+        all_up = all(status.status.takes_calls for status in self._sources.statuses())
+        return json_response(
+            Refreshed(
+                success=in_time and all_up,
+                scenarios_count=len(self._scenarios()),
+                tools_count=len(self._catalog.view(request.principal).entries),
+            )
+        )
+
+    def _whose(self, request: Request, key: str | None) -> Principal:
+        """The key whose preferences are meant: the asking one, or for an administrator the one it names."""
+        principal = request.principal
+        if key is None or key == principal.name:
+            return principal
+        if not principal.is_admin:
+            raise Forbidden(f"Key '{principal.name}' may not act for key '{key}'. Leave 'key' out.", param="key")
+        found = self._find_key(key)
+        if found is None:
+            raise NotFound(f"There is no key '{key}'. The config's [auth.keys] has those there are.", param="key")
+        return found
+
+    def _meant(self, request: Request, key: str | None, scope: str | None, chat_id: str) -> _Meant:
+        principal = request.principal
+        if scope is None:
+            whose = self._whose(request, key)
+            return _Meant(whose=whose, chat_id=chat_id, by_admin=whose.name != principal.name)
+        if not principal.is_admin:
+            raise Forbidden(
+                f"Key '{principal.name}' may not say what holds for every key. Leave 'scope' out.", param="scope"
+            )
+        if key is not None or chat_id:
+            other = "key" if key is not None else "chat_id"
+            raise BadRequest(f"'scope': \"all\" means every key, everywhere. Leave '{other}' out.", param=other)
+        return _Meant(whose=principal, chat_id=EVERYWHERE, by_admin=True, for_everybody=True)
+
+    async def _changed(self, entry: Entry, meant: _Meant) -> Response:
+        await self._preferences.reload(self._store)
+        return json_response(_Changed(tool=self._effective(entry, whose=meant.whose, chat_id=meant.chat_id)))
+
+    def _effective(self, entry: Entry, *, whose: Principal, chat_id: str) -> _Effective:
+        stands = self._preferences.effective(entry, principal=whose.name, chat_id=chat_id or None)
+        return _Effective(
+            scenario=entry.tool.source,
+            tool=Raw(entry.manifest),
+            enabled=stands.enabled,
+            source=stands.enabled_from,
+            requires_approval=stands.requires_approval,
+            approval_source=stands.approval_from,
+            approval_override=stands.approval_override,
+        )
+
+    def _scenario(self, name: str) -> Scenario:
+        settings = self._settings
+        about = self._sources.about(name)
+        return Scenario(
+            name=name,
+            version=about.version or settings.scenario.version,
+            description=about.description or f"Tools of the source '{name}'",
+            base_url=settings.scenario.base_url or settings.url,
+        )
+
+    def _scenarios(self) -> list[SourceStatus]:
+        """The sources, without those of the gateway's own that have no tools."""
+        statuses = self._statuses()
+        return [status for status in statuses if status.tools or status.name not in RESERVED_SOURCES]
 
 
-async def _changed(visit: Request, entry: Entry, meant: _Meant) -> Response:
-    await visit.gateway.reload_preferences()
-    return json_response(_Changed(tool=_effective(visit, entry, whose=meant.whose, chat_id=meant.chat_id)))
+def find_tool(view: View, scenario: str, tool_name: str) -> Entry:
+    """The tool, by its public name or its owner's spelling, as long as the key may see it."""
+    known = [entry for entry in view.entries if entry.tool.source == scenario]
+    if not known:
+        raise NotFound(f"There is no scenario '{scenario[:100]}' with tools for this key.", param="scenario")
+    for entry in known:
+        if tool_name in (entry.name, entry.tool.name):
+            return entry
+    raise ToolNotFound(f"Scenario '{scenario}' has no tool '{tool_name[:100]}' for this key.", param="tool_name")
 
 
-def _effective(visit: Request, entry: Entry, *, whose: Principal, chat_id: str) -> _Effective:
-    stands = visit.gateway.preferences.effective(entry, principal=whose.name, chat_id=chat_id or None)
-    return _Effective(
-        scenario=entry.tool.source,
-        tool=Raw(entry.manifest),
-        enabled=stands.enabled,
-        source=stands.enabled_from,
-        requires_approval=stands.requires_approval,
-        approval_source=stands.approval_from,
-        approval_override=stands.approval_override,
+def routes(
+    preferences: PreferenceBook,
+    *,
+    catalog: Catalog,
+    store: Store,
+    sources: SourceRegistry,
+    settings: Settings,
+    find_key: Callable[[str], Principal | None],
+    refresh: Refresh,
+    statuses: Callable[[], list[SourceStatus]],
+) -> list[Route]:
+    """Every route of preferences."""
+    api = PreferencesApi(
+        preferences,
+        catalog=catalog,
+        store=store,
+        sources=sources,
+        settings=settings,
+        find_key=find_key,
+        refresh=refresh,
+        statuses=statuses,
     )
-
-
-def _scenario(visit: Request, name: str) -> Scenario:
-    settings = visit.gateway.settings
-    about = visit.gateway.panel.about(name)
-    return Scenario(
-        name=name,
-        version=about.version or settings.scenario.version,
-        description=about.description or f"Tools of the source '{name}'",
-        base_url=settings.scenario.base_url or settings.url,
-    )
-
-
-def _scenarios(visit: Request) -> list[SourceStatus]:
-    """The sources, without those of the gateway's own that have no tools."""
-    statuses = visit.gateway.source_statuses()
-    return [status for status in statuses if status.tools or status.name not in RESERVED_SOURCES]
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/tools/set",
+            handler=api.show_tool_set,
+            group="Preferences",
+            summary="Every tool as it stands for the key, everywhere or in a chat",
+            query=ToolSetQuery,
+            answers={200: ResponseSpec(says="The effective tools", type=ToolSet)},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/tools/scenarios",
+            handler=api.show_scenarios,
+            group="Preferences",
+            summary="The state of each source",
+            answers={200: ResponseSpec(says="One entry per source", type=list[ScenarioState])},
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/tools/config",
+            handler=api.set_enabled,
+            needs=Scope.CALL,
+            group="Preferences",
+            summary="Switch a tool on or off for the key",
+            body=EnabledBody,
+            answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
+            refusals=(404,),
+        ),
+        Route(
+            method="DELETE",
+            path="/api/v1/tools/config",
+            handler=api.reset_preference,
+            needs=Scope.CALL,
+            group="Preferences",
+            summary="Forget what the key prefers of a tool",
+            query=ResetQuery,
+            answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/tools/config/approval",
+            handler=api.set_approval,
+            needs=Scope.ANSWER,
+            group="Preferences",
+            summary="Override whether a tool asks a person first",
+            body=ApprovalBody,
+            answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/tools/refresh",
+            handler=api.refresh_tools,
+            needs=Scope.CALL,
+            group="Preferences",
+            summary="Read every source anew",
+            answers={200: ResponseSpec(says="What there is now", type=Refreshed)},
+        ),
+    ]

@@ -7,7 +7,6 @@ import asyncio
 import gc
 import logging
 import os
-import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -19,7 +18,7 @@ from jackfield.agents.builtin_handlers import AgentTools
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.transactions import AGENTS_TOPIC
 from jackfield.calls.answers import Answers
-from jackfield.calls.callbacks import Callbacks
+from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.cluster import RemoteCalls
 from jackfield.calls.executor import Executor
 from jackfield.calls.operations import Operations
@@ -31,7 +30,7 @@ from jackfield.calls.tool_servers import ToolServers, offer_topic
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
-from jackfield.catalog.transactions import PREFERENCES_TOPIC, all_preferences
+from jackfield.catalog.transactions import PREFERENCES_TOPIC
 from jackfield.errors import Unavailable
 from jackfield.gateway.building import (
     SPEAK_SO,
@@ -65,6 +64,7 @@ from jackfield.sources.transactions import TOOLS_TOPIC
 from jackfield.spaces.service import SpaceService
 from jackfield.store import gateways as gateway_tx
 from jackfield.store import naming, open_store
+from jackfield.store.gateways import Cluster
 from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger("jackfield")
@@ -107,15 +107,13 @@ class Gateway:
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.panel = SourceRegistry(on_listing=self._listing_changed)
         self._build_calls()
-        self.house = ""
-        """What other gateways know this one by, and all that share its database."""
-        self.callbacks = Callbacks(secrets.token_hex(32))
+        self.cluster = Cluster()
+        self.links = SignedLinks(self.cluster, base_url=settings.url)
         self.shelf = StoredTools(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
         self._build_agents()
         # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
         self.keyring = Keyring.from_settings(settings)
         self._listings_changed = asyncio.Event()
-        self._reading_preferences = asyncio.Lock()
         self._chores: list[asyncio.Task[None]] = []
 
     def _build_calls(self) -> None:
@@ -195,12 +193,9 @@ class Gateway:
         await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
-        await self.reload_preferences()
+        await self.preferences.reload(self.store)
         await self.pinning.catch_up()
-        self.callbacks = Callbacks(
-            await self.store.write(partial(gateway_tx.shared_value, "callback_key", otherwise=secrets.token_hex(32)))
-        )
-        self.house = await self.store.write(partial(gateway_tx.shared_value, "house", otherwise=new_id("house")))
+        await self.cluster.load(self.store)
         for source in (*self._sources, *self._services.sources):
             await self.panel.add(source)
         await self._services.look()
@@ -223,7 +218,9 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
             asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
-            asyncio.create_task(self._follow(PREFERENCES_TOPIC, self.reload_preferences), name="preferences"),
+            asyncio.create_task(
+                self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
+            ),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._elsewhere.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
@@ -289,7 +286,7 @@ class Gateway:
             ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
             worker_host=self.worker_host,
-            house=lambda: self.house,
+            house=lambda: self.cluster.id,
         )
 
     def _public_settings(self) -> dict[str, Any]:
@@ -319,25 +316,13 @@ class Gateway:
         if telemetry is not None:
             await telemetry.close()
 
-    async def reload_preferences(self) -> None:
-        """Read all preferences anew, one reading after another, so that the newest stands.
-
-        While that fails, nobody knows what is allowed and nothing is.
-        """
-        async with self._reading_preferences:
-            try:
-                self.preferences.load(await self.store.read(all_preferences))
-            except Exception:
-                self.preferences.forget()
-                raise
-
     async def list_kept_tools(self) -> None:
         """After a change of the shelf: the catalog shows it before anybody is told that it is done."""
         names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
         await asyncio.gather(*map(self.panel.refresh, names))
         await self._take_listings()
 
-    async def refresh(self, *, within: float) -> bool:
+    async def refresh(self, within: float) -> bool:
         """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
         try:
             async with asyncio.timeout(within):

@@ -9,198 +9,27 @@ from jackfield.agents import api as agents
 from jackfield.agents import runs_api as runs
 from jackfield.agents import state_api as agent_state
 from jackfield.agents.permissions import AgentPermissions
-from jackfield.calls import execute_api as execute
-from jackfield.calls.api import (
-    CallsQuery,
-    OneCallQuery,
-    ResultQuery,
-    StreamQuery,
-    cancel_call,
-    follow_calls,
-    list_calls,
-    show_call,
-    show_result,
-)
-from jackfield.calls.records import CallPage, ExecuteAnswer, OneCall
-from jackfield.catalog.api import (
-    FoundTools,
-    Manifest,
-    SearchQuery,
-    ToolEntry,
-    list_tools,
-    search_tools,
-    show_tool,
-    socket_changes,
-    stream_changes,
-)
+from jackfield.calls import answers_api, execute_api, tool_server_api
+from jackfield.calls import api as calls_api
+from jackfield.catalog import api as catalog_api
+from jackfield.catalog import pins_api, preferences_api
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
-from jackfield.gateway.routes_pending import PENDING_DOORS
-from jackfield.gateway.routes_pins import PIN_DOORS
 from jackfield.gateway.routes_sessions import SESSION_DOORS
 from jackfield.gateway.routes_sources import SOURCE_ROUTES
-from jackfield.gateway.routes_stored import PREFERENCE_DOORS, SHELF_DOORS
+from jackfield.gateway.routes_stored import SHELF_DOORS
 from jackfield.http.openapi import openapi_document
-from jackfield.http.permissions import SEES_CALLS
 from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
-from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route, SocketRoute
+from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.routes import MCP_DOORS
-from jackfield.model.principal import Scope
-from jackfield.protocol.large_results import ResultPage
 from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
 from jackfield.responses.service import ResponseService
 from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers
-
-_CALL_ID = {"X-Call-Id": "The call's id"}
-
-
-DOORS: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/api/v1/tools/{name}/execute",
-        path_takes_slashes=True,
-        handler=execute.execute,
-        needs=Scope.CALL,
-        for_sessions=True,
-        group="Tools",
-        summary="Call a tool",
-        headers=(
-            HeaderParameter(
-                name="Idempotency-Key",
-                says="The same key with the same body is the same call for 24 hours; with another body it is refused",
-                type=execute.IdempotencyKey,
-            ),
-        ),
-        body=execute.ExecuteBody,
-        body_is_optional=True,
-        answers={
-            200: ResponseSpec(
-                says="The call is settled: completed, or failed, which is a result too. With `Accept: "
-                "text/event-stream` the call's events, then `call.result` with the same object",
-                type=ExecuteAnswer,
-                streams=True,
-                headers=_CALL_ID,
-            ),
-            202: ResponseSpec(
-                says="Somebody else has to answer or approve first", type=ExecuteAnswer, headers=_CALL_ID
-            ),
-        },
-        refusals=(404, 409, 429),
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/tools",
-        handler=list_tools,
-        for_sessions=True,
-        is_discovery=True,
-        group="Tools",
-        summary="The manifest of all tools that the key may see",
-        headers=(HeaderParameter(name="If-None-Match", says="The ETag of the manifest that you have"),),
-        answers={
-            200: ResponseSpec(says="The manifest", type=Manifest, headers={"ETag": "Changes with any definition"}),
-            304: ResponseSpec(says="You have it"),
-        },
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/tools/search",
-        handler=search_tools,
-        for_sessions=True,
-        is_discovery=True,
-        group="Tools",
-        summary="Find tools by words",
-        query=SearchQuery,
-        answers={200: ResponseSpec(says="The best matches first", type=FoundTools)},
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/tools/changes",
-        handler=stream_changes,
-        for_sessions=True,
-        is_discovery=True,
-        group="Tools",
-        summary="Changes of the catalog, live (also as WebSocket)",
-        answers={200: ResponseSpec(says="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
-    ),
-    *PREFERENCE_DOORS,
-    *PIN_DOORS,
-    Route(
-        method="GET",
-        path="/api/v1/tools/{name}",
-        path_takes_slashes=True,
-        handler=show_tool,
-        for_sessions=True,
-        is_discovery=True,
-        group="Tools",
-        summary="One tool",
-        answers={200: ResponseSpec(says="The tool", type=ToolEntry)},
-        refusals=(404,),
-    ),
-    *SHELF_DOORS,
-    Route(
-        method="GET",
-        path="/api/v1/calls",
-        handler=list_calls,
-        needs=SEES_CALLS,
-        group="Calls",
-        summary="The records of calls, newest first",
-        query=CallsQuery,
-        answers={200: ResponseSpec(says="A page of records", type=CallPage)},
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/calls/stream",
-        handler=follow_calls,
-        needs=SEES_CALLS,
-        group="Calls",
-        summary="What happens to calls, live",
-        query=StreamQuery,
-        answers={200: ResponseSpec(says="One event per change of a call", media=SSE_MEDIA)},
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/calls/{id}",
-        handler=show_call,
-        needs=SEES_CALLS,
-        group="Calls",
-        summary="The record of one call, at once or when it is settled",
-        query=OneCallQuery,
-        answers={200: ResponseSpec(says="The record", type=OneCall)},
-        refusals=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/calls/{id}/result",
-        handler=show_result,
-        needs=SEES_CALLS,
-        group="Calls",
-        summary="The result of a settled call as JSON text, page by page: for results too large for the record",
-        query=ResultQuery,
-        answers={200: ResponseSpec(says="A page; joined, they are the text that the digest is of", type=ResultPage)},
-        refusals=(404, 409),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/calls/{id}/cancel",
-        handler=cancel_call,
-        needs=Scope.CALL,
-        group="Calls",
-        summary="Stop a call",
-        answers={200: ResponseSpec(says="The record of the stopped call", type=OneCall)},
-        refusals=(404, 409),
-    ),
-    *PENDING_DOORS,
-)
-
-SOCKET_DOORS = (
-    SocketRoute(path="/api/v1/tools/changes", handler=socket_changes, for_sessions=True, is_discovery=True),
-    *RESPONSE_SOCKETS,
-)
 
 
 def all_routes(
@@ -214,16 +43,32 @@ def all_routes(
     """Every route, in the order of the document."""
     settings = gateway.settings
     components = settings.console.tools
-    rights = AgentPermissions(gateway.agents, gateway.catalog, gateway.store)
+    store, catalog, pipeline, links = gateway.store, gateway.catalog, gateway.pipeline, gateway.links
+    preferences = preferences_api.routes(
+        gateway.preferences,
+        catalog=catalog,
+        store=store,
+        sources=gateway.panel,
+        settings=settings,
+        find_key=gateway.keyring.named,
+        refresh=gateway.refresh,
+        statuses=gateway.source_statuses,
+    )
+    rights = AgentPermissions(gateway.agents, catalog, store)
+    pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.panel)
     routes = [
-        *DOORS,
-        *agents.routes(
-            gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=gateway.store
-        ),
-        *agent_state.routes(permissions=rights, store=gateway.store),
-        *runs.routes(store=gateway.store, events=gateway.pipeline.events, find_response=responses.find),
+        # The first match counts, so the busiest is the first.
+        *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
+        *catalog_api.routes(catalog, cluster=gateway.cluster, preferences=preferences, pins=pins),
+        *SHELF_DOORS,
+        *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
+        *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
+        *tool_server_api.routes(gateway.servers, catalog=catalog),
+        *agents.routes(gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=store),
+        *agent_state.routes(permissions=rights, store=store),
+        *runs.routes(store=store, events=pipeline.events, find_response=responses.find),
         *SESSION_DOORS,
-        *spaces.routes(gateway.spaces, store=gateway.store, rights=rights),
+        *spaces.routes(gateway.spaces, store=store, rights=rights),
         *SOURCE_ROUTES,
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
@@ -237,9 +82,9 @@ def all_routes(
     return routes
 
 
-def all_sockets() -> list[SocketRoute]:
+def all_sockets(gateway: Gateway) -> list[SocketRoute]:
     """Every path that speaks WebSocket."""
-    return [*SOCKET_DOORS]
+    return [*catalog_api.sockets(gateway.catalog, cluster=gateway.cluster), *RESPONSE_SOCKETS]
 
 
 def _document_route(document: bytearray) -> Route:

@@ -3,23 +3,6 @@
 Above: `routes.py`, which puts all parts in order. Below: the doors themselves.
 """
 
-from jackfield.calls.execute_api import ScenarioCallAnswer, ScenarioCallBody, execute_by_scenario
-from jackfield.catalog.preferences_api import (
-    ApprovalBody,
-    Changed,
-    EnabledBody,
-    Refreshed,
-    ResetQuery,
-    ScenarioState,
-    ToolSet,
-    ToolSetQuery,
-    refresh_tools,
-    reset_preference,
-    set_approval,
-    set_enabled,
-    show_scenarios,
-    show_tool_set,
-)
 from jackfield.http.permissions import SERVES
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
@@ -33,83 +16,6 @@ from jackfield.sources.stored_api import (
     declare_tools,
     delete_tool,
     replace_tool,
-)
-
-PREFERENCE_DOORS: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/api/v1/tools/set",
-        handler=show_tool_set,
-        group="Preferences",
-        summary="Every tool as it stands for the key, everywhere or in a chat",
-        query=ToolSetQuery,
-        answers={200: ResponseSpec(says="The effective tools", type=ToolSet)},
-        refusals=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/api/v1/tools/scenarios",
-        handler=show_scenarios,
-        group="Preferences",
-        summary="The state of each source",
-        answers={200: ResponseSpec(says="One entry per source", type=list[ScenarioState])},
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/tools/config",
-        handler=set_enabled,
-        needs=Scope.CALL,
-        group="Preferences",
-        summary="Switch a tool on or off for the key",
-        body=EnabledBody,
-        answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
-        refusals=(404,),
-    ),
-    Route(
-        method="DELETE",
-        path="/api/v1/tools/config",
-        handler=reset_preference,
-        needs=Scope.CALL,
-        group="Preferences",
-        summary="Forget what the key prefers of a tool",
-        query=ResetQuery,
-        answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
-        refusals=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/tools/config/approval",
-        handler=set_approval,
-        needs=Scope.ANSWER,
-        group="Preferences",
-        summary="Override whether a tool asks a person first",
-        body=ApprovalBody,
-        answers={200: ResponseSpec(says="How the tool stands now", type=Changed)},
-        refusals=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/tools/execute",
-        handler=execute_by_scenario,
-        needs=Scope.CALL,
-        group="Tools",
-        summary="Call a tool by its scenario and name",
-        body=ScenarioCallBody,
-        answers={
-            200: ResponseSpec(says="The call is settled; a failed one too", type=ScenarioCallAnswer),
-            202: ResponseSpec(says="Somebody else has to answer or approve first", type=ScenarioCallAnswer),
-        },
-        refusals=(404, 409, 429),
-    ),
-    Route(
-        method="POST",
-        path="/api/v1/tools/refresh",
-        handler=refresh_tools,
-        needs=Scope.CALL,
-        group="Preferences",
-        summary="Read every source anew",
-        answers={200: ResponseSpec(says="What there is now", type=Refreshed)},
-    ),
 )
 
 SHELF_DOORS: tuple[Route, ...] = (

@@ -74,7 +74,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
     )
     app = App(
         all_routes(gateway, authenticator=authenticator, logins=logins, throttle=throttle, responses=responses),
-        all_sockets(),
+        all_sockets(gateway),
         authenticator=authenticator,
         availability=gateway.availability,
         hosts=Hosts(settings.server),

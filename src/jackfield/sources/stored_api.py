@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from jackfield.catalog.api import ToolEntry
 from jackfield.catalog.catalog import Entry
+from jackfield.catalog.records import ToolEntry
 from jackfield.errors import Conflict
 from jackfield.http.bodies import BodyReader, read_object
 from jackfield.http.request import Request

@@ -1,6 +1,24 @@
 """Heartbeats of the gateways that share a database, and values that they have in common."""
 
+import secrets
+from functools import partial
+
+from jackfield.model.ids import new_id
+from jackfield.store.base import Store
 from jackfield.store.scripts import Script, one
+
+
+class Cluster:
+    """What all gateways of one database have in common; known once the store is open."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        """What other gateways know these by."""
+        self.signing_key = secrets.token_hex(32)
+
+    async def load(self, store: Store) -> None:
+        self.signing_key = await store.write(partial(shared_value, "callback_key", otherwise=self.signing_key))
+        self.id = await store.write(partial(shared_value, "house", otherwise=new_id("house")))
 
 
 def enter(gateway: str, *, is_shared: bool) -> Script[None]:
