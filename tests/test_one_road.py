@@ -13,6 +13,7 @@ EXECUTOR, PIPELINE = "calls/executor.py", "calls/pipeline.py"
 SOURCES, STORE = "sources/", "store/"
 AGENT_TOOLS, SESSION_TOOLS = "agents/builtin_handlers.py", "mcp/session_tools.py"
 TOOL_EXECUTOR, JOURNAL = "runs/tool_executor.py", "agents/journal.py"
+HANDLER = "calls/execute_api.py"
 COMPOSING = {"gateway/gateway.py", "mcp/methods.py"}
 """Where the handlers of built-in tools are handed to their source."""
 
@@ -28,12 +29,14 @@ def trees() -> dict[str, ast.Module]:
 def users_of(attribute: str) -> set[str]:
     """The modules that take an object's attribute, called at once or handed on.
 
-    `execute.execute` is no object's: that is the HTTP handler of the same name, in its module."""
+    `api.execute` of `HANDLER` is the HTTP handler of the same name, which asks the pipeline."""
     return {
         module
         for module, tree in trees().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr == attribute and ast.unparse(node) != "execute.execute"
+        if isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and (module, ast.unparse(node)) != (HANDLER, "api.execute")
     }
 
 
