@@ -1,6 +1,6 @@
 """Sessions over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
 
-Above: `routes_sessions.py`. Below: the sessions' room, and `session_records.py` for what is said of them.
+Above: the URL map. Below: the session registry, and `records.py` for what is said of sessions.
 """
 
 from collections.abc import AsyncGenerator
@@ -14,20 +14,24 @@ from jackfield.errors import BadRequest, EventsPurged
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import EmptyResponse, Response, json_response
+from jackfield.http.routing import HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.sessions.caller_tools import Declared, read_declared
 from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
 from jackfield.sessions.records import (
     LONGEST_WAIT,
+    EventsPage,
     Opened,
     SessionRecord,
+    ToolResponseTaken,
     answer_in,
     events_page,
     opened_session,
     session_record,
     taken,
 )
+from jackfield.sessions.registry import Sessions
 from jackfield.sessions.session import Session
 
 CallerId = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -95,75 +99,80 @@ _message = BodyReader(MessageBody)
 _response = BodyReader(ToolResponseBody)
 
 
-async def open_session(visit: Request) -> Response:
-    """Open a session, and tell its agent the first message if there is one."""
-    body = await _open.read(visit)
-    sessions = visit.gateway.sessions
-    opened = await opened_session(
-        sessions,
-        visit.principal,
-        agent=body.agent,
-        message=body.message,
-        declared=body.declared,
-        session_id=body.session_id,
-    )
-    return json_response(opened, status=201)
+_LAST_EVENT = HeaderParameter(name="Last-Event-ID", says="The last event that you have; the stream goes on after it")
 
 
-async def list_sessions(visit: Request) -> Response:
-    """One's own; an administrator's, all."""
-    found = visit.gateway.sessions.listed(visit.principal)
-    return json_response(SessionList(sessions=[session_record(session, visit.principal) for session in found]))
+class SessionApi:
+    """Handlers of `/api/sessions`."""
 
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
 
-async def show_session(visit: Request) -> Response:
-    """How a session is."""
-    return json_response(OneSession(session=session_record(_session(visit), visit.principal)))
+    async def open_session(self, request: Request) -> Response:
+        """Open a session, and tell its agent the first message if there is one."""
+        body = await _open.read(request)
+        opened = await opened_session(
+            self._sessions,
+            request.principal,
+            agent=body.agent,
+            message=body.message,
+            declared=body.declared,
+            session_id=body.session_id,
+        )
+        return json_response(opened, status=201)
 
+    async def list_sessions(self, request: Request) -> Response:
+        """One's own; an administrator's, all."""
+        found = self._sessions.listed(request.principal)
+        return json_response(SessionList(sessions=[session_record(session, request.principal) for session in found]))
 
-async def send_message(visit: Request) -> Response:
-    """Tell the agent something, or declare the caller's tools anew."""
-    session, body = _session(visit), await _message.read(visit)
-    declared = body.declared
-    if body.message is None and declared.tools is None:
-        raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
-    before = session.ring.last_index
-    await visit.gateway.sessions.message(session, body.message, declared=declared, principal=visit.principal)
-    record = session_record(session, visit.principal)
-    return json_response(Opened(session_id=session.id, spawned=False, last_event_index=before, session=record))
+    async def show_session(self, request: Request) -> Response:
+        """How a session is."""
+        return json_response(OneSession(session=session_record(self._session(request), request.principal)))
 
+    async def send_message(self, request: Request) -> Response:
+        """Tell the agent something, or declare the caller's tools anew."""
+        session, body = self._session(request), await _message.read(request)
+        declared = body.declared
+        if body.message is None and declared.tools is None:
+            raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
+        before = session.ring.last_index
+        await self._sessions.message(session, body.message, declared=declared, principal=request.principal)
+        record = session_record(session, request.principal)
+        return json_response(Opened(session_id=session.id, spawned=False, last_event_index=before, session=record))
 
-async def show_events(visit: Request) -> Response:
-    """What happens in a session: as a stream, or what there is after an index."""
-    session, wanted = _session(visit), visit.query(EventsQuery)
-    accept = visit.headers.get(b"accept")
-    is_json = wanted.since_index is not None or (accept is not None and b"application/json" in accept)
-    if is_json and not wants_events(accept):
-        since = -1 if wanted.since_index is None else wanted.since_index
-        page = await events_page(session, visit.principal, since=since, limit=wanted.max_events, wait=wanted.wait)
-        return json_response(page)
-    after = _last_event_id(visit) if wanted.since_index is None else wanted.since_index
-    if session.ring.is_closed and after is not None and after >= session.ring.last_index:
-        return EmptyResponse(204)  # tells a browser not to come back
-    if after is not None:
-        session.ring.since(after, limit=1)  # an index that is purged is said before the stream begins
-    return EventStream(_stream(session, visit.principal, after), streams=visit.streams)
+    async def show_events(self, request: Request) -> Response:
+        """What happens in a session: as a stream, or what there is after an index."""
+        session, wanted = self._session(request), request.query(EventsQuery)
+        accept = request.headers.get(b"accept")
+        is_json = wanted.since_index is not None or (accept is not None and b"application/json" in accept)
+        if is_json and not wants_events(accept):
+            since = -1 if wanted.since_index is None else wanted.since_index
+            page = await events_page(session, request.principal, since=since, limit=wanted.max_events, wait=wanted.wait)
+            return json_response(page)
+        after = _last_event_id(request) if wanted.since_index is None else wanted.since_index
+        if session.ring.is_closed and after is not None and after >= session.ring.last_index:
+            return EmptyResponse(204)  # tells a browser not to come back
+        if after is not None:
+            session.ring.since(after, limit=1)  # an index that is purged is said before the stream begins
+        return EventStream(_stream(session, request.principal, after), streams=request.streams)
 
+    async def respond(self, request: Request) -> Response:
+        """The caller's answer to a request of its agent."""
+        session, body = self._session(request), await _response.read(request)
+        error = None if body.error is UNSET else body.error
+        outcome = answer_in(result=body.result, error=error, is_given=body.error is not UNSET)
+        call = await self._sessions.answer(session, body.request_id, outcome, principal=request.principal)
+        return json_response(taken(session, call))
 
-async def respond(visit: Request) -> Response:
-    """The caller's answer to a request of its agent."""
-    session, body = _session(visit), await _response.read(visit)
-    error = None if body.error is UNSET else body.error
-    outcome = answer_in(result=body.result, error=error, is_given=body.error is not UNSET)
-    call = await visit.gateway.sessions.answer(session, body.request_id, outcome, principal=visit.principal)
-    return json_response(taken(session, call))
+    async def end_session(self, request: Request) -> Response:
+        """End it, and everything in it."""
+        session = self._session(request)
+        await self._sessions.end(session)
+        return json_response(OneSession(session=session_record(session, request.principal)))
 
-
-async def end_session(visit: Request) -> Response:
-    """End it, and everything in it."""
-    session = _session(visit)
-    await visit.gateway.sessions.end(session)
-    return json_response(OneSession(session=session_record(session, visit.principal)))
+    def _session(self, request: Request) -> Session:
+        return self._sessions.find(request.part("id"), request.principal)
 
 
 async def _stream(session: Session, principal: Principal, after: int | None) -> AsyncGenerator[EventMessage | Comment]:
@@ -185,12 +194,8 @@ def _is_settled(session: Session, event: SessionEvent) -> bool:
     return event.type == CALLER_TOOL_REQUEST and event.request_id not in session.requests
 
 
-def _session(visit: Request) -> Session:
-    return visit.gateway.sessions.find(visit.part("id"), visit.principal)
-
-
-def _last_event_id(visit: Request) -> int | None:
-    given = visit.header(b"last-event-id")
+def _last_event_id(request: Request) -> int | None:
+    given = request.header(b"last-event-id")
     if given is None:
         return None
     if not given.isdecimal() or len(given) > len("1000000000000"):
@@ -198,3 +203,88 @@ def _last_event_id(visit: Request) -> int | None:
             "Last-Event-ID is not one that this stream gave. Leave it out to begin.", param="Last-Event-ID"
         )
     return int(given)
+
+
+def routes(sessions: Sessions) -> list[Route]:
+    """Every route of sessions."""
+    api = SessionApi(sessions)
+    return [
+        Route(
+            method="POST",
+            path="/api/sessions",
+            handler=api.open_session,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="Open a session with an agent, and lend it tools of your own",
+            body=OpenBody,
+            body_is_optional=True,
+            answers={201: ResponseSpec(says="It is open", type=Opened)},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/api/sessions",
+            handler=api.list_sessions,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="The key's own sessions",
+            answers={200: ResponseSpec(says="The newest first", type=SessionList)},
+        ),
+        Route(
+            method="GET",
+            path="/api/sessions/{id}",
+            handler=api.show_session,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="One session",
+            answers={200: ResponseSpec(says="The session", type=OneSession)},
+            refusals=(404,),
+        ),
+        Route(
+            method="DELETE",
+            path="/api/sessions/{id}",
+            handler=api.end_session,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="End a session and everything in it",
+            answers={200: ResponseSpec(says="It is over", type=OneSession)},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/api/sessions/{id}/messages",
+            handler=api.send_message,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="Tell the agent something, or declare your tools anew",
+            body=MessageBody,
+            answers={200: ResponseSpec(says="The agent has it", type=Opened)},
+            refusals=(404, 409),
+        ),
+        Route(
+            method="GET",
+            path="/api/sessions/{id}/events",
+            handler=api.show_events,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="What happens in a session: a stream, or with `since_index` what there is",
+            query=EventsQuery,
+            headers=(_LAST_EVENT,),
+            answers={
+                200: ResponseSpec(says="The events", type=EventsPage, streams=True),
+                204: ResponseSpec(says="The session is over and you have all its events"),
+            },
+            refusals=(404, 410),
+        ),
+        Route(
+            method="POST",
+            path="/api/sessions/{id}/tool-responses",
+            handler=api.respond,
+            needs=Scope.CALL,
+            group="Sessions",
+            summary="Answer what the agent asks of one of your tools",
+            body=ToolResponseBody,
+            answers={200: ResponseSpec(says="The agent has it", type=ToolResponseTaken)},
+            refusals=(404, 409, 410),
+        ),
+    ]
