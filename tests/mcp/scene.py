@@ -23,7 +23,7 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.http.streams import Streams
 from jackfield.identity.keys import ADMIN
-from jackfield.mcp.visitors import SESSION_HEADER
+from jackfield.mcp.api import SESSION_HEADER
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata, Tool, ToolKind
 from jackfield.model.trace_context import incoming_trace

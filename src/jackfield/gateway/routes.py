@@ -16,7 +16,6 @@ from jackfield.catalog import pins_api, preferences_api
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
-from jackfield.gateway.routes_sessions import SESSION_DOORS
 from jackfield.gateway.routes_sources import SOURCE_ROUTES
 from jackfield.gateway.routes_stored import SHELF_DOORS
 from jackfield.http.openapi import openapi_document
@@ -25,9 +24,11 @@ from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
-from jackfield.mcp.routes import MCP_DOORS
-from jackfield.responses.routes import RESPONSE_DOORS, RESPONSE_SOCKETS
+from jackfield.mcp import api as mcp
+from jackfield.mcp.methods import McpServer
+from jackfield.responses import api as responses
 from jackfield.responses.service import ResponseService
+from jackfield.sessions import api as sessions
 from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers
 
@@ -38,7 +39,8 @@ def all_routes(
     authenticator: Authenticator,
     logins: Logins,
     throttle: Throttle,
-    responses: ResponseService,
+    mcp_server: McpServer,
+    response_service: ResponseService,
 ) -> list[Route]:
     """Every route, in the order of the document."""
     settings = gateway.settings
@@ -66,25 +68,25 @@ def all_routes(
         *tool_server_api.routes(gateway.servers, catalog=catalog),
         *agents.routes(gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=store),
         *agent_state.routes(permissions=rights, store=store),
-        *runs.routes(store=store, events=pipeline.events, find_response=responses.find),
-        *SESSION_DOORS,
+        *runs.routes(store=store, events=pipeline.events, find_response=response_service.find),
+        *sessions.routes(gateway.sessions),
         *spaces.routes(gateway.spaces, store=store, rights=rights),
         *SOURCE_ROUTES,
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
         *health.routes(gateway, authenticator),
         _document_route(document := bytearray()),
-        *MCP_DOORS,
-        *RESPONSE_DOORS,
+        *mcp.routes(mcp_server, catalog, search_tools_above=settings.mcp.search_tools_above),
+        *responses.routes(response_service, gateway.models),
         *console.routes(None if components is None else settings.folder / components),
     ]
     document += encode(openapi_document(routes))
     return routes
 
 
-def all_sockets(gateway: Gateway) -> list[SocketRoute]:
+def all_sockets(gateway: Gateway, response_service: ResponseService) -> list[SocketRoute]:
     """Every path that speaks WebSocket."""
-    return [*catalog_api.sockets(gateway.catalog, cluster=gateway.cluster), *RESPONSE_SOCKETS]
+    return [*catalog_api.sockets(gateway.catalog, cluster=gateway.cluster), *responses.sockets(response_service)]
 
 
 def _document_route(document: bytearray) -> Route:

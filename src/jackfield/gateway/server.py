@@ -31,6 +31,7 @@ from jackfield.http.hosts import Hosts
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.methods import McpServer
+from jackfield.mcp.session_tools import SessionTools
 from jackfield.responses.run import Engine
 from jackfield.responses.service import ResponseService
 from jackfield.settings import ServerSettings, Settings
@@ -65,16 +66,34 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         public_reader=settings.discovery.reader,
         is_live_session=gateway.sessions.is_live,
     )
-    responses = ResponseService(
+    session_tools = SessionTools(gateway.sessions)
+    gateway.builtins.add(session_tools.builtin_handlers)
+    mcp_server = McpServer(
+        catalog=gateway.catalog,
+        pipeline=gateway.pipeline,
+        sources=gateway.panel,
+        session_tools=session_tools,
+        scenario=settings.scenario,
+        url=settings.url,
+    )
+    response_service = ResponseService(
         store=gateway.store,
         engine=engine or gateway.engine,
         gateway_id=gateway.id,
         streams=streams,
         settings=settings.responses,
     )
+    routes = all_routes(
+        gateway,
+        authenticator=authenticator,
+        logins=logins,
+        throttle=throttle,
+        mcp_server=mcp_server,
+        response_service=response_service,
+    )
     app = App(
-        all_routes(gateway, authenticator=authenticator, logins=logins, throttle=throttle, responses=responses),
-        all_sockets(gateway),
+        routes,
+        all_sockets(gateway, response_service),
         authenticator=authenticator,
         availability=gateway.availability,
         hosts=Hosts(settings.server),
@@ -82,11 +101,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         sanitizer=Sanitizer.of(settings),
         max_body=settings.server.max_body,
     )
-    app.reception = SimpleNamespace(
-        gateway=gateway,
-        mcp=McpServer(gateway),
-        responses=responses,
-    )
+    app.reception = SimpleNamespace(gateway=gateway)
     return app
 
 

@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 from jackfield.http.response import BytesResponse, part, raw_json_response, send_whole
 from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
 from jackfield.http.streams import Streams
-from jackfield.mcp.caller import Caller
 from jackfield.mcp.exchange import McpExchange, Settled
+from jackfield.mcp.sessions import Caller
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -3,19 +3,25 @@
 Above: `routes.py`. Below: `methods.py`, and what carries an exchange. Which era a message is of, the message says.
 """
 
+import asyncio
+from typing import Any
+
 import msgspec
 
+from jackfield.catalog.catalog import Catalog
 from jackfield.http.bodies import read_bytes
 from jackfield.http.request import Request
-from jackfield.http.response import EmptyResponse, Response
+from jackfield.http.response import EmptyResponse, Response, raw_json_response
+from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import EventStream
 from jackfield.mcp.answering import ExchangeAnswer, settled_reply
-from jackfield.mcp.batches import post_batch
-from jackfield.mcp.caller import Caller
 from jackfield.mcp.envelope import VERSION_HEADER, check_version, client_capabilities
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.listening import session_messages, subscription_messages, wants_tool_changes
-from jackfield.mcp.visitors import SESSION_HEADER, begin, caller_of, session_of
+from jackfield.mcp.methods import McpServer
+from jackfield.mcp.search_tools import HEADER as SEARCH_HEADER
+from jackfield.mcp.search_tools import search_above
+from jackfield.mcp.sessions import Caller, Session
 from jackfield.protocol.errors import MethodNotAllowed
 from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.protocol.jsonrpc import (
@@ -28,7 +34,196 @@ from jackfield.protocol.jsonrpc import (
     UncheckedMessage,
     message_of,
 )
-from jackfield.protocol.mcp import HANDSHAKE, INITIALIZE, LATEST_HANDSHAKE, MODERN, VERSION_KEY, header_value
+from jackfield.protocol.mcp import (
+    HANDSHAKE,
+    INITIALIZE,
+    LATEST_HANDSHAKE,
+    MODERN,
+    VERSION_KEY,
+    WITH_BATCHES,
+    header_value,
+)
+
+SESSION_HEADER = b"mcp-session-id"
+
+
+_VERSION = HeaderParameter(name="MCP-Protocol-Version", says="The revision of MCP that the client speaks")
+_SESSION = HeaderParameter(name="Mcp-Session-Id", says="The session, for revisions up to 2025-11-25")
+_FAULT = "A JSON-RPC error that says what is wrong with the message"
+_NO_SESSION = "A JSON-RPC error: no such session here, or no such method"
+
+
+AnyMessage = RpcRequest | RpcNotification | RpcResponse
+
+
+class McpApi:
+    """Handlers of `/mcp`."""
+
+    def __init__(self, server: McpServer, catalog: Catalog, *, search_tools_above: int) -> None:
+        self._server = server
+        self._catalog = catalog
+        self._search_tools_above = search_tools_above
+
+    async def post_mcp(self, request: Request) -> Response:
+        """One message of JSON-RPC: a request, a notification, or the answer to something that was asked."""
+        check_media_type(request.headers.get(b"content-type"))
+        message: AnyMessage | None = None
+        try:
+            takes_events = accepts_events(request.headers.get(b"accept"))
+            body = await read_bytes(request)
+            if body.lstrip()[:1] == b"[":
+                return await self._post_batch(request, body)
+            message = read_message(body)
+            if is_modern(message, request.headers.get(VERSION_HEADER)):
+                return await self._post_modern(request, message, takes_events=takes_events)
+            return await self._post_in_session(request, message, takes_events=takes_events)
+        except RpcError as error:
+            return settled_reply(message.id if isinstance(message, RpcRequest) else None, error, modern=True)
+
+    async def get_mcp(self, request: Request) -> Response:
+        """The stream of a session: what it is told outside any request."""
+        if header_value(request.headers.get(VERSION_HEADER)) not in (None, *HANDSHAKE):
+            raise MethodNotAllowed(f"From revision {MODERN} on there is no GET. Use {LISTEN}.", allowed="POST")
+        try:
+            session = self._session(request)
+        except RpcError as error:
+            return settled_reply(None, error, modern=True)
+        messages = session_messages(self._catalog, request.principal, session)
+        return EventStream(messages, streams=request.streams)
+
+    async def delete_mcp(self, request: Request) -> Response:
+        """The end of a session."""
+        try:
+            self._server.sessions.end(self._session(request))
+        except RpcError as error:
+            return settled_reply(None, error, modern=True)
+        return EmptyResponse(204)
+
+    async def _post_batch(self, request: Request, body: bytes) -> Response:
+        """Answer every request of the batch, all at once."""
+        session = self._session(request)
+        if session.revision != WITH_BATCHES:
+            raise RpcError(INVALID_REQUEST, f"Only revision {WITH_BATCHES} has batches. Send each message by itself.")
+        messages = [message_of(incoming) for incoming in _read_batch(body)]
+        asked = [message for message in messages if isinstance(message, RpcRequest)]
+        if any(one.method == INITIALIZE for one in asked):
+            raise RpcError(INVALID_REQUEST, "'initialize' cannot be part of a batch.")
+        caller = self._caller(request, session.revision, session=session)
+        exchanges = [McpExchange(one) for one in asked]
+        for exchange in exchanges:
+            self._begin(request, exchange, caller)
+        for message in messages:
+            if not isinstance(message, RpcRequest):
+                session.take(message)
+        if not exchanges:
+            return EmptyResponse(202)
+        settled = await asyncio.gather(*(exchange.work for exchange in exchanges if exchange.work is not None))
+        bodies = [
+            settled_reply(one.request.id, what, modern=False).body for one, what in zip(exchanges, settled, strict=True)
+        ]
+        return raw_json_response(b"[%b]" % b",".join(bodies))
+
+    def _begin(self, request: Request, exchange: McpExchange, caller: Caller) -> None:
+        """Begin to answer. The work goes on, whoever stops listening."""
+        work = self._server.answer(caller, exchange)
+        exchange.begin(request.streams.keep(work, name=f"MCP {exchange.request.method[:40]}"))
+        if caller.session is not None:
+            caller.session.keep(exchange)
+
+    def _session(self, request: Request) -> Session:
+        """The session that the request names."""
+        session_id = request.header(SESSION_HEADER)
+        if session_id is None:
+            raise RpcError(
+                INVALID_REQUEST, f"The request has no Mcp-Session-Id. Send '{INITIALIZE}' first.", status=400
+            )
+        session = self._server.sessions.find(session_id, request.principal)
+        if session is None:
+            raise RpcError(INVALID_REQUEST, f"There is no such session here. Send '{INITIALIZE}' again.", status=404)
+        return session
+
+    def _caller(
+        self,
+        request: Request,
+        revision: str,
+        *,
+        session: Session | None = None,
+        capabilities: dict[str, object] | None = None,
+        takes_events: bool = False,
+    ) -> Caller:
+        configured = self._search_tools_above
+        return Caller(
+            principal=request.principal,
+            revision=revision,
+            capabilities=session.capabilities if session is not None else capabilities or {},
+            session=session,
+            search_above=search_above(request.headers.get(SEARCH_HEADER), configured=configured),
+            headers=request.headers,
+            takes_events=takes_events,
+        )
+
+    async def _post_modern(self, request: Request, message: AnyMessage, *, takes_events: bool) -> Response:
+        if isinstance(message, RpcResponse):
+            raise RpcError(INVALID_REQUEST, f"Revision {MODERN} has no responses of clients. Send a request.")
+        if isinstance(message, RpcNotification):
+            # There is nothing that one could mean over HTTP: a request is called off by closing it.
+            check_version(header_value(request.headers.get(VERSION_HEADER)) or "")
+            return _ACCEPTED
+        capabilities = client_capabilities(message, request.headers)
+        if message.method == LISTEN:
+            return self._listen(request, message, takes_events=takes_events)
+        caller = self._caller(request, MODERN, capabilities=capabilities, takes_events=takes_events)
+        return await self._exchanged(request, McpExchange(message), caller)
+
+    def _listen(self, request: Request, message: RpcRequest, *, takes_events: bool) -> Response:
+        if not takes_events:
+            raise RpcError(INVALID_REQUEST, f"{LISTEN} is answered with events. Accept text/event-stream.", status=406)
+        wants_tool_changes(message)
+        messages = subscription_messages(self._catalog, request.principal, message)
+        return EventStream(messages, streams=request.streams)
+
+    async def _post_in_session(self, request: Request, message: AnyMessage, *, takes_events: bool) -> Response:
+        if isinstance(message, RpcRequest) and message.method == INITIALIZE:
+            return self._shake_hands(request, message)
+        session = self._session(request)
+        if isinstance(message, RpcRequest):
+            caller = self._caller(request, session.revision, session=session, takes_events=takes_events)
+            return await self._exchanged(request, McpExchange(message), caller)
+        session.take(message)
+        return _ACCEPTED
+
+    def _shake_hands(self, request: Request, message: RpcRequest) -> Response:
+        result, session = self._server.shake_hands(message, self._caller(request, LATEST_HANDSHAKE))
+        reply = settled_reply(message.id, result, modern=False)
+        reply.headers = (*reply.headers, (SESSION_HEADER, session.id.encode()))
+        return reply
+
+    async def _exchanged(self, request: Request, exchange: McpExchange, caller: Caller) -> Response:
+        """Begin to answer. What comes soon and alone is a plain answer; the rest is seen to while it is sent."""
+        self._begin(request, exchange, caller)
+        await exchange.wait(within=SOON)
+        settled = exchange.settled
+        if settled is None or exchange.has_more_than_an_answer:
+            return ExchangeAnswer(exchange, streams=request.streams, caller=caller)
+        return settled_reply(exchange.request.id, settled, modern=caller.is_modern)
+
+
+MOST = 100
+
+_decode_batch = msgspec.json.Decoder(list[UncheckedMessage]).decode
+
+
+def _read_batch(body: bytes) -> list[UncheckedMessage]:
+    try:
+        incoming = _decode_batch(body)
+    except msgspec.ValidationError:
+        raise RpcError(INVALID_REQUEST, "The batch holds something that is no object.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise RpcError(PARSE_ERROR, f"The body is not valid JSON: {fault}.") from None
+    if not 1 <= len(incoming) <= MOST:
+        raise RpcError(INVALID_REQUEST, f"A batch has 1 to {MOST} messages. Send several.")
+    return incoming
+
 
 LISTEN = "subscriptions/listen"
 SOON = 0.05
@@ -36,46 +231,7 @@ SOON = 0.05
 _BOTH = b"application/json, text/event-stream"
 _ACCEPTED = EmptyResponse(202, ((b"content-length", b"0"),))
 
-AnyMessage = RpcRequest | RpcNotification | RpcResponse
 _decode = msgspec.json.Decoder(UncheckedMessage).decode
-
-
-async def post_mcp(visit: Request) -> Response:
-    """One message of JSON-RPC: a request, a notification, or the answer to something that was asked."""
-    check_media_type(visit.headers.get(b"content-type"))
-    message: AnyMessage | None = None
-    try:
-        takes_events = accepts_events(visit.headers.get(b"accept"))
-        body = await read_bytes(visit)
-        if body.lstrip()[:1] == b"[":
-            return await post_batch(visit, body)
-        message = read_message(body)
-        if is_modern(message, visit.headers.get(VERSION_HEADER)):
-            return await _post_modern(visit, message, takes_events=takes_events)
-        return await _post_in_session(visit, message, takes_events=takes_events)
-    except RpcError as error:
-        return settled_reply(message.id if isinstance(message, RpcRequest) else None, error, modern=True)
-
-
-async def get_mcp(visit: Request) -> Response:
-    """The stream of a session: what it is told outside any request."""
-    if header_value(visit.headers.get(VERSION_HEADER)) not in (None, *HANDSHAKE):
-        raise MethodNotAllowed(f"From revision {MODERN} on there is no GET. Use {LISTEN}.", allowed="POST")
-    try:
-        session = session_of(visit)
-    except RpcError as error:
-        return settled_reply(None, error, modern=True)
-    messages = session_messages(visit.gateway.catalog, visit.principal, session)
-    return EventStream(messages, streams=visit.streams)
-
-
-async def delete_mcp(visit: Request) -> Response:
-    """The end of a session."""
-    try:
-        visit.reception.mcp.sessions.end(session_of(visit))
-    except RpcError as error:
-        return settled_reply(None, error, modern=True)
-    return EmptyResponse(204)
 
 
 def read_message(body: bytes) -> AnyMessage:
@@ -109,51 +265,66 @@ def accepts_events(accept: bytes | None) -> bool:
     return bool(kinds & {b"text/event-stream", b"text/*", b"*/*"})
 
 
-async def _post_modern(visit: Request, message: AnyMessage, *, takes_events: bool) -> Response:
-    if isinstance(message, RpcResponse):
-        raise RpcError(INVALID_REQUEST, f"Revision {MODERN} has no responses of clients. Send a request.")
-    if isinstance(message, RpcNotification):
-        # There is nothing that one could mean over HTTP: a request is called off by closing it.
-        check_version(header_value(visit.headers.get(VERSION_HEADER)) or "")
-        return _ACCEPTED
-    capabilities = client_capabilities(message, visit.headers)
-    if message.method == LISTEN:
-        return _listen(visit, message, takes_events=takes_events)
-    caller = caller_of(visit, MODERN, capabilities=capabilities, takes_events=takes_events)
-    return await _exchanged(visit, McpExchange(message), caller)
-
-
-def _listen(visit: Request, request: RpcRequest, *, takes_events: bool) -> Response:
-    if not takes_events:
-        raise RpcError(INVALID_REQUEST, f"{LISTEN} is answered with events. Accept text/event-stream.", status=406)
-    wants_tool_changes(request)
-    messages = subscription_messages(visit.gateway.catalog, visit.principal, request)
-    return EventStream(messages, streams=visit.streams)
-
-
-async def _post_in_session(visit: Request, message: AnyMessage, *, takes_events: bool) -> Response:
-    if isinstance(message, RpcRequest) and message.method == INITIALIZE:
-        return _shake_hands(visit, message)
-    session = session_of(visit)
-    if isinstance(message, RpcRequest):
-        caller = caller_of(visit, session.revision, session=session, takes_events=takes_events)
-        return await _exchanged(visit, McpExchange(message), caller)
-    session.take(message)
-    return _ACCEPTED
-
-
-def _shake_hands(visit: Request, request: RpcRequest) -> Response:
-    result, session = visit.reception.mcp.shake_hands(request, caller_of(visit, LATEST_HANDSHAKE))
-    reply = settled_reply(request.id, result, modern=False)
-    reply.headers = (*reply.headers, (SESSION_HEADER, session.id.encode()))
-    return reply
-
-
-async def _exchanged(visit: Request, exchange: McpExchange, caller: Caller) -> Response:
-    """Begin to answer. What comes soon and alone is a plain answer; the rest is seen to while it is sent."""
-    begin(visit, exchange, caller)
-    await exchange.wait(within=SOON)
-    settled = exchange.settled
-    if settled is None or exchange.has_more_than_an_answer:
-        return ExchangeAnswer(exchange, streams=visit.streams, caller=caller)
-    return settled_reply(exchange.request.id, settled, modern=caller.is_modern)
+def routes(server: McpServer, catalog: Catalog, *, search_tools_above: int) -> list[Route]:
+    """Every method of `/mcp`."""
+    api = McpApi(server, catalog, search_tools_above=search_tools_above)
+    return [
+        Route(
+            method="POST",
+            path="/mcp",
+            handler=api.post_mcp,
+            for_sessions=True,
+            group="MCP",
+            summary="One message of the Model Context Protocol; `tools/call` needs the scope `call`",
+            headers=(
+                _VERSION,
+                _SESSION,
+                HeaderParameter(
+                    name="Jackfield-Search-Above",
+                    says="List `search_tools` instead of the tools when there are more than so many; 0: never",
+                ),
+            ),
+            body=dict[str, Any],
+            answers={
+                200: ResponseSpec(
+                    says="The JSON-RPC response, or events of which it is the last",
+                    type=dict[str, Any],
+                    streams=True,
+                    headers={"Mcp-Session-Id": "The new session, in the answer to `initialize`"},
+                ),
+                202: ResponseSpec(says="A notification or a response was taken"),
+                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
+                403: ResponseSpec(says="The key may not do this", type=dict[str, Any]),
+                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
+                406: ResponseSpec(says="The client does not accept JSON", type=dict[str, Any]),
+            },
+        ),
+        Route(
+            method="GET",
+            path="/mcp",
+            handler=api.get_mcp,
+            for_sessions=True,
+            group="MCP",
+            summary="The stream of a session, for revisions up to 2025-11-25",
+            headers=(_VERSION, _SESSION),
+            answers={
+                200: ResponseSpec(says="`notifications/tools/list_changed`, as it happens", media=SSE_MEDIA),
+                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
+                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
+            },
+        ),
+        Route(
+            method="DELETE",
+            path="/mcp",
+            handler=api.delete_mcp,
+            for_sessions=True,
+            group="MCP",
+            summary="End a session, for revisions up to 2025-11-25",
+            headers=(_SESSION,),
+            answers={
+                204: ResponseSpec(says="It is over"),
+                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
+                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
+            },
+        ),
+    ]

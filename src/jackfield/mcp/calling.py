@@ -8,17 +8,18 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import StreamedCall
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.telemetry import continue_trace
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
-from jackfield.gateway.gateway import Gateway
 from jackfield.http.streams import until_done
-from jackfield.mcp.caller import Caller
 from jackfield.mcp.elicitation import Questions, Waiting, answer_in
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.param_headers import check_param_headers
 from jackfield.mcp.results import call_result, refusal_result
+from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
@@ -37,8 +38,10 @@ CANCEL_TRIES = 100
 class Calling:
     """Makes the calls of MCP clients."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, catalog: Catalog, pipeline: Pipeline, *, url: str) -> None:
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._url = url
         self._questions = Questions()
         self._cancelling: set[asyncio.Task[None]] = set()
 
@@ -49,7 +52,7 @@ class Calling:
             return await _gone_on_with(waiting, exchange)
         arguments = object_param(request.params, "arguments")
         try:
-            entry = self._gateway.catalog.view(caller.principal).get(name)
+            entry = self._catalog.view(caller.principal).get(name)
         except ToolNotFound as refusal:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {refusal.message}") from None
         except Refused as refusal:
@@ -70,15 +73,15 @@ class Calling:
             return refusal_result(refusal, revision=caller.revision)
         if exchange.is_called_off and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
-        return call_result(call, entry, revision=caller.revision, url=self._gateway.settings.url)
+        return call_result(call, entry, revision=caller.revision, url=self._url)
 
     async def _made(self, call_request: CallRequest, exchange: McpExchange, caller: Caller) -> Call:
         call_id = new_id("call")
         exchange.call_off = lambda: self._cancel(call_id, call_request.principal, exchange)
-        streamed = exchange.receipt = StreamedCall(self._gateway.pipeline)
+        streamed = exchange.receipt = StreamedCall(self._pipeline)
         if progress_token(exchange.request) is None and log_level(exchange.request, caller) is None:
             return await streamed.make(call_request, call_id=call_id)
-        async with self._gateway.pipeline.events.follow(call_id) as events:
+        async with self._pipeline.events.follow(call_id) as events:
             call = asyncio.ensure_future(streamed.make(call_request, call_id=call_id))
             async for event in until_done(events, call):
                 token = progress_token(exchange.latest)
@@ -97,7 +100,7 @@ class Calling:
         """Stop the call. It may have been asked for so lately that it is not on record yet."""
         for _ in range(CANCEL_TRIES):
             try:
-                await self._gateway.pipeline.cancel(call_id, principal=principal)
+                await self._pipeline.cancel(call_id, principal=principal)
             except CallNotFound:
                 if exchange.settled is not None:
                     return

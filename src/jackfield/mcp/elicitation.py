@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.http.response import encode
-from jackfield.mcp.caller import Caller
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.results import stamped
+from jackfield.mcp.sessions import Caller
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RequestId, RpcError, RpcRequest, request
 from jackfield.protocol.mcp import MODERN, WITH_ELICITATION_MODES
 from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest

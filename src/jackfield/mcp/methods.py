@@ -9,17 +9,17 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Refused
-from jackfield.gateway.gateway import Gateway
 from jackfield.http.response import encode
-from jackfield.mcp.caller import Caller
 from jackfield.mcp.calling import Calling
 from jackfield.mcp.definitions import Definitions
 from jackfield.mcp.exchange import McpExchange, Settled
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.search_tools import SEARCH_TOOLS, among, found_in, is_searched, search_definition, search_request
 from jackfield.mcp.session_tools import SessionTools, session_request
-from jackfield.mcp.sessions import Session, Sessions
+from jackfield.mcp.sessions import Caller, Session, Sessions
 from jackfield.model.principal import Scope
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -31,7 +31,9 @@ from jackfield.protocol.jsonrpc import (
     object_param,
     text_param,
 )
+from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.protocol.mcp import LOG_LEVELS, MODERN, negotiated
+from jackfield.sources.supervisor import SourceRegistry
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +49,24 @@ Method = Callable[[RpcRequest, Caller, McpExchange], Awaitable[bytes]]
 class McpServer:
     """One gateway as an MCP server, and what it remembers of its clients."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        sources: SourceRegistry,
+        session_tools: SessionTools,
+        scenario: ScenarioInfo,
+        url: str,
+    ) -> None:
         self.sessions = Sessions()
-        self._gateway = gateway
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._sources = sources
+        self._scenario = scenario
         self._definitions = Definitions()
-        self._calling = Calling(gateway)
-        self._session_tools = SessionTools(gateway.sessions)
-        gateway.builtins.add(self._session_tools.builtin_handlers)
+        self._calling = Calling(catalog, pipeline, url=url)
+        self._session_tools = session_tools
         self._handshake: dict[str, Method] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
@@ -102,10 +115,10 @@ class McpServer:
 
     def _instructions(self, caller: Caller) -> str:
         """What the gateway is, and how the tools of each source are used of which this key sees any."""
-        seen = dict.fromkeys(entry.tool.source for entry in self._gateway.catalog.view(caller.principal).entries)
-        said = {source: self._gateway.panel.about(source).instructions for source in seen}
+        seen = dict.fromkeys(entry.tool.source for entry in self._catalog.view(caller.principal).entries)
+        said = {source: self._sources.about(source).instructions for source in seen}
         parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
-        own = self._gateway.settings.scenario.description
+        own = self._scenario.description
         return "\n\n".join([*([own] if own else []), *parts])[:LONGEST_INSTRUCTIONS]
 
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
@@ -131,7 +144,7 @@ class McpServer:
         return b"{}"
 
     async def _list_tools(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
-        view = self._gateway.catalog.view(caller.principal)
+        view = self._catalog.view(caller.principal)
         cursor = text_param(request.params, "cursor") if request.params.get("cursor") is not None else None
         following = None
         first = self._session_tools.listed(caller.principal) if cursor is None else ()
@@ -140,7 +153,7 @@ class McpServer:
             search = encode(search_definition(len(view.entries)))
             tools = self._definitions.array(found, first=(search, *first), modern=caller.is_modern)
         else:
-            offered = partial(self._gateway.pipeline.offered, principal=caller.principal)
+            offered = partial(self._pipeline.offered, principal=caller.principal)
             tools, following = self._definitions.page(
                 view, cursor, offered=offered, first=first, modern=caller.is_modern
             )
@@ -168,7 +181,7 @@ class McpServer:
     async def _session_tool(self, name: str, request: RpcRequest, caller: Caller) -> bytes:
         arguments = object_param(request.params, "arguments")
         try:
-            call = await self._gateway.pipeline.call(session_request(name, arguments, principal=caller.principal))
+            call = await self._pipeline.call(session_request(name, arguments, principal=caller.principal))
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
         if call.error is not None:
@@ -183,12 +196,12 @@ class McpServer:
         """Reads the catalog, as `GET /api/v1/tools/search` does."""
         try:
             sought = search_request(object_param(request.params, "arguments"), principal=caller.principal)
-            call = await self._gateway.pipeline.call(sought)
+            call = await self._pipeline.call(sought)
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
         if call.error is not None:
             return error_result(call.error.message, revision=caller.revision)
-        view = self._gateway.catalog.view(caller.principal)
+        view = self._catalog.view(caller.principal)
         found = found_in(call, view)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
@@ -196,4 +209,4 @@ class McpServer:
         return found_result(self._definitions.array(found, modern=caller.is_modern), revision=caller.revision)
 
     def _server_info(self) -> dict[str, str]:
-        return {**SERVER, "title": self._gateway.settings.scenario.name}
+        return {**SERVER, "title": self._scenario.name}

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower
 from jackfield.errors import Unavailable
@@ -20,6 +20,7 @@ from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.pushing import Pushing
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse
+from jackfield.protocol.mcp import MODERN
 from jackfield.protocol.records import ToolsChanged
 
 IDLE_SECONDS = 1800.0
@@ -176,3 +177,21 @@ class Sessions:
         if idle is None:
             raise Unavailable(f"{self._limit:,} MCP sessions are open and all in use. Close some, or try again later.")
         self.end(idle)
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """The client behind one request. Of the handshake era it has a session, except while it shakes hands."""
+
+    principal: Principal
+    revision: str
+    capabilities: dict[str, Any] = {}
+    session: Session | None = None
+    search_above: int = 0
+    """Catalogs with more tools than this are searched, not listed; 0: never."""
+    headers: dict[bytes, bytes] = {}
+    takes_events: bool = False
+    """Whether an answer may be a stream."""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.revision == MODERN

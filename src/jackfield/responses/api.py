@@ -5,20 +5,144 @@ response tells it itself.
 """
 
 import asyncio
-from typing import Annotated, Literal
+import time
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
-from jackfield.errors import BadRequest
+from jackfield.errors import BadRequest, Unavailable
 from jackfield.http.bodies import ClientGone, read_object
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
+from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.http.sse import EventStream
-from jackfield.model.items import Item
-from jackfield.responses.request import EVENTS_HEADER, read_event_names, read_request
+from jackfield.llm.models import Models
+from jackfield.model.ids import new_id
+from jackfield.model.items import ID_PREFIX, InputText, Item, Message, Usage, text_of
+from jackfield.model.principal import Scope
+from jackfield.responses.compaction import sealed
+from jackfield.responses.request import EVENTS_HEADER, ResponseBody, read_event_names, read_request
 from jackfield.responses.resource import Resource
 from jackfield.responses.run import RunningResponse
+from jackfield.responses.service import ResponseService
+from jackfield.responses.socket import ResponseSocket
 from jackfield.responses.streaming import LiveStream, Reader
+
+ASK = (
+    "Sum up this conversation for a colleague who goes on with it and cannot read it: what was asked, what was found "
+    "out and decided, names, numbers and open ends. Write only the summary."
+)
+
+
+class CompactBody(Struct, frozen=True, kw_only=True):
+    """The conversation to sum up: items, or a response that ends it, or both."""
+
+    model: str
+    input: str | list[Any] | None = None
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """Send its output as the first of the next `input`, instead of the conversation."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: tuple[Item, ...]
+    usage: Usage
+
+
+_RESPONSE = ResponseSpec(
+    says="The response: all 31 keys of Open Responses 2026-04-24", type=dict[str, Any], streams=True
+)
+
+
+class ResponseApi:
+    """Handlers of `/v1/responses` and `/v1/models`."""
+
+    def __init__(self, responses: ResponseService, models: Models) -> None:
+        self._responses = responses
+        self._models = models
+
+    async def compact_response(self, request: Request) -> Response:
+        """Sum a conversation up."""
+        body = await read_object(request)
+        wanted = {key: body[key] for key in CompactBody.__struct_fields__ if key in body}
+        asked = read_request({**wanted, "store": False})
+        question = Message(id=new_id(ID_PREFIX[Message]), role="user", content=(InputText(text=ASK),))
+        asked = msgspec.structs.replace(asked, input=(*asked.input, question))
+        run = await self._responses.begin(asked, principal=request.principal)
+        resource = await until_ended(run, request)
+        compacted = Compacted(
+            id=new_id("resp"),
+            created_at=int(time.time()),
+            output=(sealed(_summary(resource)),),
+            usage=resource.usage or Usage(),
+        )
+        return json_response(compacted)
+
+    async def create_response(self, request: Request) -> Response:
+        """Make a response, as JSON or as a stream, now or in the background."""
+        names = read_event_names(request.header(EVENTS_HEADER))
+        asked = read_request(await read_object(request), event_names=names)
+        run = await self._responses.begin(asked, principal=request.principal)
+        if asked.stream:
+            return await _streamed(run, request)
+        return json_response(await (_queued if asked.background else until_ended)(run, request))
+
+    async def count_input_tokens(self, request: Request) -> Response:
+        """About how many tokens the model would read for this request; nothing is made or kept."""
+        asked = read_request(await read_object(request))
+        counted = await self._responses.measure(asked, principal=request.principal)
+        return json_response(CountedTokens(input_tokens=counted))
+
+    async def show_response(self, request: Request) -> Response:
+        """The response as it is now, or its stream from a given event on."""
+        query = request.query(ResponseQuery)
+        response_id = request.part("id")
+        if query.stream:
+            after = -1 if query.starting_after is None else query.starting_after
+            messages = await self._responses.again(response_id, request.principal, after=after)
+            return EventStream(messages, streams=request.streams)
+        if query.starting_after is not None:
+            raise BadRequest("'starting_after' is for streams. Add 'stream=true'.", param="starting_after")
+        return json_response((await self._responses.find(response_id, request.principal)).resource)
+
+    async def list_input_items(self, request: Request) -> Response:
+        """What the request of a response added to the conversation."""
+        query = request.query(InputQuery)
+        found = await self._responses.find(request.part("id"), request.principal)
+        return json_response(input_page(found.input, query))
+
+    async def cancel_response(self, request: Request) -> Response:
+        """Stop a response that is being made; one that has ended is given as it is."""
+        return json_response(await self._responses.cancel(request.part("id"), request.principal))
+
+    async def delete_response(self, request: Request) -> Response:
+        """Forget a response."""
+        response_id = request.part("id")
+        await self._responses.delete(response_id, request.principal)
+        return json_response(Deleted(id=response_id))
+
+    async def list_models(self, _request: Request) -> Response:
+        """The models that a request may name."""
+        return json_response(ModelList(data=tuple(ModelEntry(id=name) for name in self._models.names)))
+
+    async def show_model(self, request: Request) -> Response:
+        """Whether a request may name this model."""
+        model = await self._models.get(request.part("name"))
+        return json_response(ModelEntry(id=model.name))
+
+
+def _summary(resource: Resource) -> str:
+    said = "\n".join(text_of(item) for item in resource.output if isinstance(item, Message))
+    if resource.status == "completed" and said:
+        return said
+    why = resource.error.message if resource.error is not None else "The model did not sum it up."
+    raise Unavailable(f"The conversation was not compacted. {why} Try again, or with another model.")
 
 
 class ResponseQuery(Struct, frozen=True, kw_only=True):
@@ -66,66 +190,6 @@ class ModelList(Struct, frozen=True, kw_only=True):
     data: tuple[ModelEntry, ...]
 
 
-async def create_response(visit: Request) -> Response:
-    """Make a response, as JSON or as a stream, now or in the background."""
-    names = read_event_names(visit.header(EVENTS_HEADER))
-    request = read_request(await read_object(visit), event_names=names)
-    making = await visit.reception.responses.begin(request, principal=visit.principal)
-    if request.stream:
-        return await _streamed(making, visit)
-    return json_response(await (_queued if request.background else until_ended)(making, visit))
-
-
-async def count_input_tokens(visit: Request) -> Response:
-    """About how many tokens the model would read for this request; nothing is made or kept."""
-    request = read_request(await read_object(visit))
-    counted = await visit.reception.responses.measure(request, principal=visit.principal)
-    return json_response(CountedTokens(input_tokens=counted))
-
-
-async def show_response(visit: Request) -> Response:
-    """The response as it is now, or its stream from a given event on."""
-    query = visit.query(ResponseQuery)
-    desk, response_id = visit.reception.responses, visit.part("id")
-    if query.stream:
-        after = -1 if query.starting_after is None else query.starting_after
-        messages = await desk.again(response_id, visit.principal, after=after)
-        return EventStream(messages, streams=visit.streams)
-    if query.starting_after is not None:
-        raise BadRequest("'starting_after' is for streams. Add 'stream=true'.", param="starting_after")
-    return json_response((await desk.find(response_id, visit.principal)).resource)
-
-
-async def list_input_items(visit: Request) -> Response:
-    """What the request of a response added to the conversation."""
-    query = visit.query(InputQuery)
-    found = await visit.reception.responses.find(visit.part("id"), visit.principal)
-    return json_response(input_page(found.input, query))
-
-
-async def cancel_response(visit: Request) -> Response:
-    """Stop a response that is being made; one that has ended is given as it is."""
-    return json_response(await visit.reception.responses.cancel(visit.part("id"), visit.principal))
-
-
-async def delete_response(visit: Request) -> Response:
-    """Forget a response."""
-    response_id = visit.part("id")
-    await visit.reception.responses.delete(response_id, visit.principal)
-    return json_response(Deleted(id=response_id))
-
-
-async def list_models(visit: Request) -> Response:
-    """The models that a request may name."""
-    return json_response(ModelList(data=tuple(ModelEntry(id=name) for name in visit.gateway.models.names)))
-
-
-async def show_model(visit: Request) -> Response:
-    """Whether a request may name this model."""
-    model = await visit.gateway.models.get(visit.part("name"))
-    return json_response(ModelEntry(id=model.name))
-
-
 def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
     """One page. Pure."""
     ordered = items if query.order == "asc" else items[::-1]
@@ -143,55 +207,157 @@ def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
     )
 
 
-async def until_ended(making: RunningResponse, visit: Request) -> Resource:
+async def until_ended(run: RunningResponse, request: Request) -> Resource:
     """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
-    gone = visit.streams.watch(visit.receive)
+    gone = request.streams.watch(request.receive)
     try:
-        await asyncio.wait((making.task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not making.task.done() and not gone.cancelled():
+        await asyncio.wait((run.task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not run.task.done() and not gone.cancelled():
             raise ClientGone
-        await asyncio.shield(making.task)
+        await asyncio.shield(run.task)
     finally:
-        making.cancel()
-        await visit.streams.release(gone)
-    return making.resource
+        run.cancel()
+        await request.streams.release(gone)
+    return run.resource
 
 
-async def _queued(making: RunningResponse, visit: Request) -> Resource:
+async def _queued(run: RunningResponse, request: Request) -> Resource:
     """The response as it was before it began, as soon as it is certain that it will be found again."""
-    gone = visit.streams.watch(visit.receive)
+    gone = request.streams.watch(request.receive)
     try:
-        await _begun(making, gone)
-        return await making.queued()
+        await _begun(run, gone)
+        return await run.queued()
     except BaseException:
-        making.cancel()
+        run.cancel()
         raise
     finally:
-        await visit.streams.release(gone)
+        await request.streams.release(gone)
 
 
-async def _streamed(making: RunningResponse, visit: Request) -> Response:
+async def _streamed(run: RunningResponse, request: Request) -> Response:
     """The response's events, once it is certain that there will be some."""
     reader = Reader()
-    making.listen(reader)
-    streams = visit.streams
-    gone = streams.watch(visit.receive)
+    run.listen(reader)
+    streams = request.streams
+    gone = streams.watch(request.receive)
     try:
-        await _begun(making, gone)
-        if making.request.background:
-            await making.queued()
+        await _begun(run, gone)
+        if run.request.background:
+            await run.queued()
     except BaseException:
-        making.cancel()
+        run.cancel()
         await streams.release(gone)
         raise
-    return LiveStream(making, reader, gone=gone, streams=streams, stops_it=not making.request.background)
+    return LiveStream(run, reader, gone=gone, streams=streams, stops_it=not run.request.background)
 
 
-async def _begun(making: RunningResponse, gone: "asyncio.Task[None]") -> None:
+async def _begun(run: RunningResponse, gone: "asyncio.Task[None]") -> None:
     """Comes back when there is a response; raises what it was refused with."""
-    await asyncio.wait((making.begun, making.task, gone), return_when=asyncio.FIRST_COMPLETED)
-    if not making.begun.done() and gone.done() and not gone.cancelled():
+    await asyncio.wait((run.begun, run.task, gone), return_when=asyncio.FIRST_COMPLETED)
+    if not run.begun.done() and gone.done() and not gone.cancelled():
         raise ClientGone
-    await asyncio.wait((making.begun, making.task), return_when=asyncio.FIRST_COMPLETED)
-    if not making.begun.done():
-        making.task.result()
+    await asyncio.wait((run.begun, run.task), return_when=asyncio.FIRST_COMPLETED)
+    if not run.begun.done():
+        run.task.result()
+
+
+def routes(responses: ResponseService, models: Models) -> list[Route]:
+    """Every route of responses and models."""
+    api = ResponseApi(responses, models)
+    return [
+        Route(
+            method="POST",
+            path="/v1/responses",
+            handler=api.create_response,
+            needs=Scope.CALL,
+            group="Responses",
+            summary="Ask a model, which may use tools; as JSON, as a stream (`stream`), or later (`background`)",
+            body=ResponseBody,
+            answers={200: _RESPONSE},
+            refusals=(404, 409, 429),
+        ),
+        Route(
+            method="POST",
+            path="/v1/responses/compact",
+            handler=api.compact_response,
+            needs=Scope.CALL,
+            group="Responses",
+            summary="Sum a conversation up as one item that stands for it",
+            body=CompactBody,
+            answers={200: ResponseSpec(says="What to send instead of the conversation", type=dict[str, Any])},
+            refusals=(404, 409, 429),
+        ),
+        Route(
+            method="POST",
+            path="/v1/responses/input_tokens",
+            handler=api.count_input_tokens,
+            needs=Scope.CALL,
+            group="Responses",
+            summary="About how many tokens a request would have its model read; an estimate by one rule for all models",
+            body=ResponseBody,
+            answers={200: ResponseSpec(says="The count", type=CountedTokens)},
+            refusals=(404, 409, 429),
+        ),
+        Route(
+            method="GET",
+            path="/v1/responses/{id}",
+            handler=api.show_response,
+            group="Responses",
+            summary="A response as it is now, or the stream of one made in the background from any event on",
+            query=ResponseQuery,
+            answers={200: _RESPONSE},
+            refusals=(404,),
+        ),
+        Route(
+            method="DELETE",
+            path="/v1/responses/{id}",
+            handler=api.delete_response,
+            needs=Scope.CALL,
+            group="Responses",
+            summary="Forget a response",
+            answers={200: ResponseSpec(says="It is gone", type=Deleted)},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/v1/responses/{id}/input_items",
+            handler=api.list_input_items,
+            group="Responses",
+            summary="What the request of a response added to the conversation",
+            query=InputQuery,
+            answers={200: ResponseSpec(says="A page of items", type=dict[str, Any])},
+            refusals=(404,),
+        ),
+        Route(
+            method="POST",
+            path="/v1/responses/{id}/cancel",
+            handler=api.cancel_response,
+            needs=Scope.CALL,
+            group="Responses",
+            summary="Stop a response that is being made",
+            answers={200: ResponseSpec(says="The response as it ended", type=dict[str, Any])},
+            refusals=(404,),
+        ),
+        Route(
+            method="GET",
+            path="/v1/models",
+            handler=api.list_models,
+            group="Responses",
+            summary="The models that a response can be asked of",
+            answers={200: ResponseSpec(says="Their names", type=ModelList)},
+        ),
+        Route(
+            method="GET",
+            path="/v1/models/{name}",
+            handler=api.show_model,
+            group="Responses",
+            summary="One of the models",
+            answers={200: ResponseSpec(says="It is there", type=ModelEntry)},
+            refusals=(404,),
+        ),
+    ]
+
+
+def sockets(responses: ResponseService) -> list[SocketRoute]:
+    """`/v1/responses` as WebSocket."""
+    return [SocketRoute(path="/v1/responses", handler=ResponseSocket(responses).socket_responses, needs=Scope.CALL)]

@@ -22,6 +22,7 @@ from jackfield.protocol.errors import ErrorBody, error_type, http_status
 from jackfield.protocol.json_bodies import DEEPEST, check_depth
 from jackfield.responses.request import EVENTS_HEADER, read_event_names, read_request
 from jackfield.responses.run import RunningResponse
+from jackfield.responses.service import ResponseService
 from jackfield.responses.streaming import ENDS_WITHIN, Reader
 
 CREATE = "response.create"
@@ -38,31 +39,37 @@ class SocketError(Struct, frozen=True, kw_only=True, tag="error", tag_field="typ
     error: ErrorBody
 
 
-async def socket_responses(visit: Request, send: Send) -> None:
-    """Answer every request of a connection, one at a time, until either side closes it."""
-    if (await visit.receive())["type"] != "websocket.connect":
-        return
-    await send({"type": "websocket.accept", "headers": []})
-    incoming: asyncio.Queue[Message] = asyncio.Queue(WAITING)
+class ResponseSocket:
+    """Answers requests for responses over WebSocket."""
 
-    async def receive() -> Message:
-        message = await visit.receive()
-        if message["type"] == "websocket.receive":
-            await incoming.put(message)
-        return message
+    def __init__(self, responses: ResponseService) -> None:
+        self._responses = responses
 
-    gone = visit.streams.watch(receive)
-    coming = asyncio.ensure_future(incoming.get())
-    talk = _Talk(visit, send, gone)
-    try:
-        while await _either(coming, gone):
-            await talk.answer(coming.result())
-            coming = asyncio.ensure_future(incoming.get())
-        if gone.cancelled():
-            await send({"type": "websocket.close", "code": GOING_AWAY})
-    finally:
-        await stop(coming)
-        await visit.streams.release(gone)
+    async def socket_responses(self, request: Request, send: Send) -> None:
+        """Answer every request of a connection, one at a time, until either side closes it."""
+        if (await request.receive())["type"] != "websocket.connect":
+            return
+        await send({"type": "websocket.accept", "headers": []})
+        incoming: asyncio.Queue[Message] = asyncio.Queue(WAITING)
+
+        async def receive() -> Message:
+            message = await request.receive()
+            if message["type"] == "websocket.receive":
+                await incoming.put(message)
+            return message
+
+        gone = request.streams.watch(receive)
+        coming = asyncio.ensure_future(incoming.get())
+        connection = _Connection(self._responses, request, send, gone)
+        try:
+            while await _either(coming, gone):
+                await connection.answer(coming.result())
+                coming = asyncio.ensure_future(incoming.get())
+            if gone.cancelled():
+                await send({"type": "websocket.close", "code": GOING_AWAY})
+        finally:
+            await stop(coming)
+            await request.streams.release(gone)
 
 
 async def _either(coming: "asyncio.Future[Message]", gone: "asyncio.Future[None]") -> bool:
@@ -70,11 +77,12 @@ async def _either(coming: "asyncio.Future[Message]", gone: "asyncio.Future[None]
     return not gone.done()
 
 
-class _Talk:
+class _Connection:
     """One connection."""
 
-    def __init__(self, visit: Request, send: Send, gone: "asyncio.Task[None]") -> None:
-        self._visit = visit
+    def __init__(self, responses: ResponseService, request: Request, send: Send, gone: "asyncio.Task[None]") -> None:
+        self._responses = responses
+        self._request = request
         self._send = send
         self._gone = gone
         self._remembered: dict[str, Sequence[Item]] = {}
@@ -84,23 +92,23 @@ class _Talk:
         body: dict[str, Any] = {}
         try:
             body = _read(message)
-            making = await self._begin(body)
+            run = await self._begin(body)
         except Refused as refusal:
             self._forget(body)
             await self._tell(refused(refusal))
             return
         reader = Reader()
-        making.listen(reader)
-        await self._pump(making, reader)
-        await self._end(making, body)
+        run.listen(reader)
+        await self._pump(run, reader)
+        await self._end(run, body)
 
     async def _begin(self, body: dict[str, Any]) -> RunningResponse:
-        names = read_event_names(self._visit.header(EVENTS_HEADER))
-        request = read_request(body, event_names=names)
-        earlier = self._remembered.get(request.previous_response_id or "")
-        return await self._visit.reception.responses.begin(request, principal=self._visit.principal, earlier=earlier)
+        names = read_event_names(self._request.header(EVENTS_HEADER))
+        asked = read_request(body, event_names=names)
+        earlier = self._remembered.get(asked.previous_response_id or "")
+        return await self._responses.begin(asked, principal=self._request.principal, earlier=earlier)
 
-    async def _pump(self, making: RunningResponse, reader: Reader) -> None:
+    async def _pump(self, run: RunningResponse, reader: Reader) -> None:
         self._gone.add_done_callback(reader.wake)
         try:
             while not self._gone.done() or self._gone.cancelled():
@@ -109,28 +117,28 @@ class _Talk:
                 elif reader.is_closed:
                     return
                 elif self._gone.done():
-                    making.interrupt()
-                    if not (await asyncio.wait((making.task,), timeout=ENDS_WITHIN))[0]:
+                    run.interrupt()
+                    if not (await asyncio.wait((run.task,), timeout=ENDS_WITHIN))[0]:
                         return
                 else:
                     await reader.wait(QUIET)
-            making.cancel()
+            run.cancel()
         finally:
             self._gone.remove_done_callback(reader.wake)
 
-    async def _end(self, making: RunningResponse, body: dict[str, Any]) -> None:
+    async def _end(self, run: RunningResponse, body: dict[str, Any]) -> None:
         if self._gone.done():
             return
-        await asyncio.wait((making.task,))
-        fault = making.task.exception()
+        await asyncio.wait((run.task,))
+        fault = run.task.exception()
         if fault is not None:
             self._forget(body)
             crash = SocketError(status=500, error=crash_body(fault, what="A response over WebSocket"))
             await self._tell(refused(fault) if isinstance(fault, Refused) else crash)
-        elif making.resource.status in ("failed", "cancelled"):
+        elif run.resource.status in ("failed", "cancelled"):
             self._forget(body)
-        elif not making.request.store:
-            self._remembered = {making.id: making.conversation}
+        elif not run.request.store:
+            self._remembered = {run.id: run.conversation}
 
     def _forget(self, body: dict[str, Any]) -> None:
         self._remembered.pop(str(body.get("previous_response_id")), None)
