@@ -281,9 +281,9 @@ def _takes_anything(thing: object) -> None:
     ("given", "says"),
     [
         ([7], "cannot be served"),
-        ([lambda x: x], "'<lambda>' is no name for a tool"),
+        ([lambda x: x], "'<lambda>' cannot be a tool's name"),
         ([add, add], "two functions are called 'add'"),
-        ([ServedTool(function=add, name="a b")], "'a b' is no name for a tool"),
+        ([ServedTool(function=add, name="a b")], "'a b' cannot be a tool's name"),
         ([ServedTool(function=add, metadata={"cost": 1})], "the metadata of 'add' is not right"),
         ([ServedTool(function=add, category="none")], "in the category 'none', which is not given"),
         ([ServedTool(function=add, input_schema={"type": "array"})], "the schema of 'add' describes 'array'"),
@@ -360,5 +360,5 @@ async def test_what_a_provider_offers_is_asked_for_anew_and_faults_leave_everyth
 @requirement("DISC-scenario-version")
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-", "newest", "1.0.0 "])
 def test_a_version_that_is_no_semantic_version_is_refused(version: str) -> None:
-    with pytest.raises(ValueError, match="no semantic version"):
+    with pytest.raises(ValueError, match="not a semantic version"):
         Provider([add], name="maths", version=version)

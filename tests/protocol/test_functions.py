@@ -123,7 +123,7 @@ class TestDefinitions:
             ([], "nothing to serve"),
             ([travel, travel], "two functions are called 'travel'"),
             ([partial(travel)], "cannot be served; give a function, or a mapping"),
-            ({"get": contextvars.ContextVar("x").get}, "which arguments it takes cannot be told"),
+            ({"get": contextvars.ContextVar("x").get}, "its parameters cannot be inspected"),
             ([lambda a, /: a], "its argument 'a' cannot be given by name"),
         ],
     )

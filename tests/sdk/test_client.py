@@ -217,7 +217,7 @@ class TestReading:
 
     async def test_an_answer_of_another_shape_is_a_fault(self, scripted: ScriptedGateway, client: Client) -> None:
         scripted.on("/api/v1/calls", says([1, 2]))
-        with pytest.raises(GatewayFault, match="no CallPage"):
+        with pytest.raises(GatewayFault, match="not a valid CallPage"):
             await client.calls.list()
 
     async def test_a_redirect_is_not_followed_with_the_key(self, scripted: ScriptedGateway, client: Client) -> None:
@@ -309,7 +309,7 @@ class TestFollowing:
         scripted.ended.set()
         assert seen == [ToolsChanged(added=("a",), version="a"), ToolsChanged(added=("b",), version="b")]
         assert [request.headers.get("last-event-id") for request in scripted.seen] == [None, "1", "1"]
-        assert "Trying again" in caplog.text
+        assert "Reconnecting" in caplog.text
 
     async def test_a_wrong_key_is_said_at_once(self, scripted: ScriptedGateway, client: Client) -> None:
         scripted.on("/api/v1/calls/stream", refuses(401, "unauthenticated", "That key is unknown."))

@@ -103,5 +103,5 @@ def test_the_watch_goes_on_after_the_gateway_was_killed_and_came_back(tmp_path: 
     finally:
         gateway.stop()
     assert code == 130
-    assert "Trying again" in said
+    assert "Reconnecting" in said
     assert "Traceback" not in said

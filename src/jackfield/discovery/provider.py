@@ -151,9 +151,9 @@ class Provider:
         key: str | None = None,
     ) -> None:
         if key is not None and not key:
-            raise ValueError("the key is empty, so that nobody could be let in or everybody; give one, or None")
+            raise ValueError("the key is empty; give one, or None for no key")
         if not is_semver(version):
-            raise ValueError(f"the version '{version}' is no semantic version; write it like 1.0.0")
+            raise ValueError(f"the version '{version}' is not a semantic version; write it like 1.0.0")
         self._scenario = ScenarioInfo(
             name=name, version=version, description=description or f"Tools of {name}", base_url=base_url
         )
@@ -295,7 +295,7 @@ def _publish(function: ToolFunction, *, source: str) -> _PublishedTool:
     """The function as a tool. Raises `TypeError` for one that cannot be published."""
     name = function.name
     if not _NAME.fullmatch(name):
-        raise TypeError(f"'{name}' is no name for a tool; give it one of up to 64 letters, digits or '_'")
+        raise TypeError(f"'{name}' cannot be a tool's name; use up to 64 letters, digits or '_'")
     definition = function.definition()
     schema = definition["inputSchema"]
     if (fault := not_an_object(schema) or fault_in(schema)) is not None:

@@ -1,1 +1,4 @@
-"""Wire formats that the gateway, the SDK and other services share. No I/O; imports `errors` and `model` only."""
+"""What the gateway, the SDK and services that publish tools share: wire formats, API records, functions as tools.
+
+No network and no files; imports `model` and `errors` only.
+"""

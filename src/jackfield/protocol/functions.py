@@ -211,7 +211,7 @@ def _callee(key: str | None, given: Servable) -> ToolFunction:
     try:
         parameters = _signature(tool.function).parameters
     except ValueError:
-        raise TypeError(f"'{name}' cannot be served: which arguments it takes cannot be told; wrap it") from None
+        raise TypeError(f"'{name}' cannot be served: its parameters cannot be inspected; wrap it") from None
     for each in parameters.values():
         if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.default is inspect.Parameter.empty:
             raise TypeError(f"'{name}' cannot be served: its argument '{each.name}' cannot be given by name")
@@ -243,11 +243,11 @@ def _is_async(function: Callable[..., Any]) -> bool:
 def failed(error: BaseException, *, tool: str) -> ToolAnswer:
     """`ValueError: …`"""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # noqa: BLE001 - a tool's own exception class may fail at this too
-        said = ""
+        message = ""
     _log.warning("Tool %s failed.", tool, exc_info=error)
-    return ToolAnswer(error=f"{type(error).__name__}: {said}" if said else type(error).__name__)
+    return ToolAnswer(error=f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 async def in_daemon_thread(job: Callable[[], Any]) -> Any:
@@ -262,7 +262,7 @@ async def in_daemon_thread(job: Callable[[], Any]) -> Any:
 
     def work() -> None:
         result = context.run(job)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result)
 
     threading.Thread(target=work, name="jackfield-served", daemon=True).start()

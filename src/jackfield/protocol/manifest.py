@@ -45,7 +45,7 @@ _SEMVER = re.compile(
 
 def is_semver(version: str) -> bool:
     """Whether this is a semantic version: `1.4.0`, `2.0.0-rc.1`, `1.0.0+build.5`."""
-    return len(version) <= 100 and _SEMVER.fullmatch(version) is not None  # noqa: PLR2004 - nobody reads a longer one
+    return len(version) <= 100 and _SEMVER.fullmatch(version) is not None  # noqa: PLR2004 - longer ones are nonsense
 
 
 class ScenarioInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

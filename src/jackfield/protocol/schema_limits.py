@@ -195,13 +195,13 @@ class _Expansion:
 
 
 def _own(node: dict[str, Any]) -> int:
-    """Looks of the schema itself: some words compare with a list, and one compares everything with everything."""
+    """The cost of the schema itself: some keywords compare with a list, `uniqueItems` compares all with all."""
     listed = sum(len(node[word]) for word in _COMPARED if isinstance(node.get(word), (list, dict)))
     return 1 + listed + (ALL_DIFFERENT if node.get("uniqueItems") is True else 0)
 
 
 def _within(node: dict[str, Any]) -> list[Any]:
-    """Schemas that look at a place within."""
+    """Subschemas that apply within the value."""
     found = [node[word] for word in _WITHIN_ONES if isinstance(node.get(word), dict)]
     for word in _WITHIN_LISTS:
         found += node[word] if isinstance(node.get(word), list) else ()
@@ -211,7 +211,7 @@ def _within(node: dict[str, Any]) -> list[Any]:
 
 
 def _names_in(root: dict[str, Any]) -> dict[str, Any]:
-    """Schemas by the names that they have for themselves."""
+    """Schemas by their `$id` and `$anchor`."""
     named: dict[str, Any] = {}
     stack: list[Any] = [root]
     while stack:

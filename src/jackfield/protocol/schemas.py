@@ -27,7 +27,7 @@ ARGUMENTS = "The arguments"
 RESULT = "The result"
 
 MOST_BACKTRACKING = 20_000
-"""Steps of one match, where a pattern needs them; less than a millisecond."""
+"""Steps of one match of a pattern that backtracks; less than a millisecond."""
 
 _RELATIVE = "json-schema:///"
 _NOT_LINEAR = (
@@ -71,7 +71,7 @@ class ArgumentChecker:
         try:
             return self._validator.is_valid(value)
         except ValueError:
-            return False  # it is no JSON, which `check` says
+            return False  # not JSON; `check` says so
 
     def check(self, value: Any) -> list[Fault]:
         """What is wrong with `value`, as `{"path", "message"}` each; empty when it fits."""
@@ -95,7 +95,7 @@ class ArgumentChecker:
 def fault_in(schema: JsonSchema, *, is_foreign: bool = False, brings_values: bool = False) -> str | None:
     """Why `schema` cannot be used, to stand after "its input schema"; None when it can.
 
-    `is_foreign`: somebody else wrote it. `brings_values`: who wrote it chooses the values, too.
+    `is_foreign`: not the operator's. `brings_values`: its author also chooses the values.
     """
     asked_for: list[str] = []
     try:
@@ -133,7 +133,7 @@ def not_an_object(schema: JsonSchema) -> str | None:
 
 
 def _compiled(schema: JsonSchema) -> tuple[Validator, bool]:
-    """With an engine that matches patterns in linear time, and True; else with one that goes back, and False."""
+    """The validator, and whether it matches patterns in linear time; else it backtracks."""
     try:
         return _compile(schema, [], patterns=_LINEAR), True
     except ValidationError:
@@ -222,7 +222,7 @@ def _hint(word: str, known: list[str]) -> str:
 def _no_form_fits(
     error: ValidationError, context: list[list[ValidationError]], schema: JsonSchema, whole: str
 ) -> Iterable[Fault]:
-    """Of several allowed forms none fits: only types or constants differ, or one form was meant, or all are told."""
+    """None of several forms fits: only types or constants differ, or one form was meant, or all are listed."""
     place = dotted(error.instance_path)
     here = len(error.instance_path)
     types = [_types_wanted_here(errors, here) for errors in context]
@@ -239,8 +239,8 @@ def _no_form_fits(
             yield from _faults(inner, schema, whole)
         return
     forms = [next(iter(_faults(errors[0], schema, whole)))["message"] for errors in context[:_MAX_FORMS] if errors]
-    told = "; ".join(f"({number}) {form}" for number, form in enumerate(forms, 1))
-    yield {"path": place, "message": f"{place or whole} fits none of its {len(context)} allowed forms: {told}"}
+    listed = "; ".join(f"({number}) {form}" for number, form in enumerate(forms, 1))
+    yield {"path": place, "message": f"{place or whole} fits none of its {len(context)} allowed forms: {listed}"}
 
 
 def _constants(context: list[list[ValidationError]]) -> list[Any]:

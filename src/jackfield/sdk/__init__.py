@@ -10,7 +10,7 @@
     SyncClient().tools.serve([add], declare="maths")        # answers calls of `add` until Ctrl-C
 
 Without arguments a client uses `JACKFIELD_URL` and `JACKFIELD_KEY`, else the gateway of this machine and its key file.
-Imports `jackfield.protocol` and `jackfield.errors` only, so that no server code is loaded.
+Imports `jackfield.protocol`, `model` and `errors` only, so that no server code is loaded.
 """
 
 from jackfield.errors import (

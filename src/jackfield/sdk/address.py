@@ -58,7 +58,7 @@ def checked_url(url: str) -> str:
     except ValueError:
         is_whole = False
     if not is_whole:
-        raise ConfigError(f"The gateway's url {url!r} is not a full one. Write it like {DEFAULT_URL}.")
+        raise ConfigError(f"The gateway's url {url!r} is not valid. Write it like {DEFAULT_URL}.")
     return url.rstrip("/")
 
 

@@ -129,8 +129,8 @@ class Calls:
 
     def _corrupt_result(self, call_id: str) -> GatewayFault:
         return GatewayFault(
-            f"The pages of {self._connection.url}{_call_path(call_id)}/result do not give the result that its digest "
-            "is of. See whether something between you and the gateway changes answers."
+            f"The pages of {self._connection.url}{_call_path(call_id)}/result do not match the result's "
+            "digest. Check whether a proxy between you and the gateway changes responses."
         )
 
     async def approve(self, call_id: str, arguments: Mapping[str, Any] | None = None) -> CallRecord:

@@ -202,7 +202,7 @@ class GatewayConnection:
                 why = fault.message
             pause = max((parser.retry_ms or 0) / 1000, delays.next())
             parser.restart()
-            _log.warning("The stream %s broke. %s Trying again.", request.path, why)
+            _log.warning("The stream %s broke. %s Reconnecting.", request.path, why)
             await asyncio.sleep(min(pause, LONGEST_PAUSE))
 
     @asynccontextmanager
@@ -217,7 +217,7 @@ class GatewayConnection:
                 raise
             raise NoAnswer(
                 f"The gateway at {self.url} did not answer {request.method} {request.path} within {seconds:g} s. "
-                "What was asked may still happen; look at the calls before you ask again."
+                "The request may still take effect; look at the calls before you send it again."
             ) from None
 
     def decode(self, body: bytes | str, into: type[T], key: str | None = None) -> T:
@@ -228,8 +228,8 @@ class GatewayConnection:
             value: T = getattr(msgspec.json.decode(body, type=_envelope(key, into)), key)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
             raise GatewayFault(
-                f"{self.url} answered with something that is no {into.__name__} ({fault}). "
-                "See whether that url is a Jackfield gateway, and of which version."
+                f"The response of {self.url} is not a valid {into.__name__} ({fault}). "
+                "Check that the url is a Jackfield gateway, and its version."
             ) from None
         return value
 
@@ -252,13 +252,13 @@ class GatewayConnection:
             )
         why = str(fault).rstrip(".") or type(fault).__name__
         return GatewayUnreachable(
-            f"The connection to the gateway at {self.url} broke: {why}. See whether it still runs."
+            f"The connection to the gateway at {self.url} broke: {why}. Check that it is still running."
         )
 
     def _error(self, response: httpx2.Response) -> JackfieldError:
         if response.status_code in _REDIRECTS:
             place = response.headers.get("Location", "another place")
-            return GatewayFault(f"{self.url} points to {place}. Use that as the gateway's url if it is yours.")
+            return GatewayFault(f"{self.url} redirects to {place}. Use that as the gateway's url if it is yours.")
         retry_after = response.headers.get("Retry-After")
         return refusal(response.status_code, response.content, url=self.url, retry_after=retry_after)
 

@@ -92,8 +92,8 @@ def refusal(status: int, body: bytes, *, url: str, retry_after: str | None = Non
     except (msgspec.DecodeError, UnicodeDecodeError):
         error = None
     if error is None or (error.code not in BY_CODE and status not in _CLIENT_ERRORS and status not in BY_STATUS):
-        said = f" and said: {error.message}" if error else ", which no gateway gives"
-        return GatewayFault(f"{url} answered with HTTP {status}{said}. Check the url and the gateway's log.")
+        why = f": {error.message}" if error else ", which is not a response of a gateway."
+        return GatewayFault(f"{url} responded with HTTP {status}{why} Check the url and the gateway's log.")
     return _build(BY_CODE.get(error.code) or BY_STATUS.get(status, Refused), error, retry_after)
 
 
@@ -102,7 +102,7 @@ def outcome_of(tool: str, answer: CallAnswer) -> Any:
     if answer.success:
         return answer.result
     if not answer.is_settled:
-        wait = "a person must allow it first" if answer.status == "pending_approval" else "somebody else will answer it"
+        wait = "it needs approval" if answer.status == "pending_approval" else "it is answered elsewhere"
         raise CallPending(
             f"Call {answer.call_id} of '{tool}' is {answer.status}: {wait}. client.calls.wait(…) waits for its end.",
             call_id=answer.call_id,

@@ -61,7 +61,7 @@ def _take_slot(folder: Path, name: str) -> int | None:
             else:
                 return locked
     except OSError as fault:
-        _log.info("The id of this tool server is kept nowhere, so a restart gets another: %s", fault)
+        _log.info("The id of this tool server cannot be stored, so it changes with every restart: %s", fault)
     return None
 
 

@@ -176,7 +176,7 @@ class FunctionServer:
             if time.monotonic() - started > STABLE_AFTER:
                 delays.reset()
             pause = delays.next()
-            _log.warning("The stream of calls to serve is not there. %s Trying again in %.1f s.", why, pause)
+            _log.warning("The stream of calls broke. %s Reconnecting in %.1f s.", why, pause)
             await asyncio.sleep(pause)
 
     async def _declare(self) -> None:
@@ -238,7 +238,7 @@ class FunctionServer:
         except NotFound:
             return True
         except JackfieldError as fault:
-            _log.info("Call %s could not be looked at. %s", call.id, fault.message)
+            _log.info("The state of call %s is unknown. %s", call.id, fault.message)
             return False
 
     async def _run(self, call: TakenCall) -> ToolAnswer | None:
@@ -270,11 +270,11 @@ class FunctionServer:
             try:
                 await self._calls.progress(call.id, 0, attempt=call.attempt)
             except (*AWAY, RateLimited) as fault:
-                _log.warning("Call %s cannot be begun yet. %s", call.id, fault.message)
+                _log.warning("Call %s could not be claimed yet. %s", call.id, fault.message)
                 await _sleep_until(call.offered_again, delays.next())
             except JackfieldError as fault:
                 if call.attempt == call.newest_attempt:
-                    _log.info("Call %s is not begun here. %s", call.id, fault.message)
+                    _log.info("Call %s was not claimed by this server. %s", call.id, fault.message)
                     return False
                 call.attempt = call.newest_attempt
             else:
@@ -292,7 +292,7 @@ class FunctionServer:
         try:
             record = await self._calls.get(offer.tool_call_id)
         except JackfieldError as fault:
-            _log.warning("The age of call %s is not known. %s", offer.tool_call_id, fault.message)
+            _log.warning("The age of call %s is unknown. %s", offer.tool_call_id, fault.message)
             return True
         return self._taken.may_predate_us(record, offer) and not await self._is_idempotent(function)
 
@@ -303,7 +303,7 @@ class FunctionServer:
         try:
             tool = await self._connection.fetch(get(f"/api/v1/tools/{segment(function.name)}"), ToolInfo)
         except JackfieldError as fault:
-            _log.warning("Tool %s could not be looked at. %s", function.name, fault.message)
+            _log.warning("The definition of tool %s is unknown. %s", function.name, fault.message)
             return False
         return bool(tool.metadata.idempotent)
 
@@ -330,7 +330,7 @@ class FunctionServer:
         except (BadRequest, TooLarge) as fault:
             if call.answer.error is not None:
                 raise
-            _log.warning("The result of call %s was not taken. %s", call.id, fault.message)
+            _log.warning("The result of call %s was rejected. %s", call.id, fault.message)
             call.answer = ToolAnswer(error=f"The result of '{call.offer.tool_name}' was not taken: {fault.message}")
             await self._submit(call)
 
@@ -352,7 +352,7 @@ class FunctionServer:
             async with asyncio.timeout(LAST_ANSWER_TIMEOUT):
                 await asyncio.gather(*map(self._answer_abandoned, abandoned))
         except TimeoutError:
-            _log.warning("Some calls were left without an answer: the gateway did not take it in time.")
+            _log.warning("Some calls were left without an answer: the gateway did not respond in time.")
 
     async def _answer_abandoned(self, call: TakenCall) -> None:
         """Answer an abandoned call as interrupted, unless the gateway may offer it to another server."""

@@ -122,7 +122,7 @@ class CallerToolServer:
         try:
             await self._listen_to_the_end()
         except JackfieldError as fault:
-            _log.error("Session %s cannot be listened to any more. %s", self._path, fault.message)
+            _log.error("The events of session %s cannot be read any more. %s", self._path, fault.message)
         finally:
             self._is_over = True
             for queue in self._subscribers:
@@ -141,7 +141,7 @@ class CallerToolServer:
             except AWAY as fault:
                 if not self._was_connected and time.monotonic() - away_since > AWAY_SECONDS:
                     raise
-                _log.warning("The session's stream is not there. %s Trying again.", fault.message)
+                _log.warning("The session's stream broke. %s Reconnecting.", fault.message)
             if self._was_connected:
                 away_since = time.monotonic()
             parser.restart()
