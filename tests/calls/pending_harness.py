@@ -27,7 +27,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.sweeper import Sweeper
-from jackfield.calls.tool_servers import ToolServers, offer_topic
+from jackfield.calls.tool_servers import ToolServers
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Call, CallStatus, Outcome, done
@@ -166,6 +166,10 @@ def another_gateway(harness: PendingHarness, gateway_id: str) -> PendingHarness:
     )
 
 
+async def _nothing_to_connect(_source: str) -> None:
+    """No agent here has a server of its own."""
+
+
 def _put_together(  # noqa: PLR0917 - a list of rooms
     store: Store,
     catalog: Catalog,
@@ -186,8 +190,9 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         executor=executor,
         gateway_id=gateway_id,
         redactor=redactor,
-        offer=lambda call: store.wake(offer_topic(call.tool)),
-        find_key={OPS.name: OPS}.get,
+        offer=servers.announce,
+        find_principal={OPS.name: OPS}.get,
+        connect_source=_nothing_to_connect,
     )
     sweeper = Sweeper(
         store=store, pipeline=pipeline, executor=executor, answers=answers, servers=servers, gateway_id=gateway_id

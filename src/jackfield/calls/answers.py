@@ -55,7 +55,8 @@ class Answers:
         gateway_id: str,
         redactor: Redactor,
         offer: Callable[[Call], None],
-        find_key: Callable[[str], Principal | None],
+        find_principal: Callable[[str], Principal | None],
+        connect_source: Callable[[str], Awaitable[None]],
     ) -> None:
         self._catalog = catalog
         self._store = store
@@ -63,9 +64,9 @@ class Answers:
         self._gateway_id = gateway_id
         self._redactor = redactor
         self._offer = offer
-        self._find_key = find_key
-        self.bring_back: Callable[[str], Awaitable[None]] | None = None
-        """Connects a source that is somebody's own, and that nobody uses now, because a call of it is to be run."""
+        self._find_principal = find_principal
+        self._connect_source = connect_source
+        """Connects an agent's own source that nobody uses now, because a call of it is to be run."""
 
     async def submit(
         self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
@@ -208,7 +209,7 @@ class Answers:
         claimed = await self._store.write(partial(call_tx.claim, call.id, owner=self._gateway_id))
         if not claimed.moved or claimed.call is None:
             return claimed.call or call
-        caller = self._find_key(call.principal) or Principal(name=call.principal, scopes=frozenset())
+        caller = self._find_principal(call.principal) or Principal(name=call.principal, scopes=frozenset())
         self._executor.begin(claimed.call, entry, principal=caller)
         return claimed.call
 
@@ -222,8 +223,8 @@ class Answers:
 
     async def _connected(self, call: Call) -> None:
         """A tool of an agent's own server may have been let go while its call waited."""
-        if SOMEBODYS in call.source and self.bring_back is not None:
-            await self.bring_back(call.source)
+        if SOMEBODYS in call.source:
+            await self._connect_source(call.source)
 
     def entry_as_asked(self, call: Call) -> Entry:
         """The tool, if it is still the one that the person was shown; else raises `Conflict`."""

@@ -91,6 +91,10 @@ class ToolServers:
         self._gone: set[str] = set()
         """Servers that left while the store could not be told."""
 
+    def announce(self, call: Call) -> None:
+        """Wake whoever serves this call's tool, at any gateway."""
+        self._store.wake(offer_topic(call.tool))
+
     @asynccontextmanager
     async def connect(
         self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int = DEFAULT_LIMIT

@@ -1,19 +1,12 @@
-"""How the larger rooms of a gateway are put together from the smaller ones. Pure but for what the rooms do themselves.
-
-Above: `app.py`, which starts and stops them. Below: the rooms.
-"""
+"""How services that need several others are built. Above: `gateway.py`. Below: the services."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from jackfield.agents.cycle_runner import CycleRunner
 from jackfield.agents.own_servers import OwnServers, servers_of
-from jackfield.agents.registry import AgentRegistry
-from jackfield.agents.scheduler import AgentScheduler
 from jackfield.agents.types import Agent
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
@@ -33,13 +26,13 @@ from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
-from jackfield.settings.types import AgentSettings
+from jackfield.settings.types import AgentSettings, ResponsesSettings
 from jackfield.sources.base import Source, Surroundings
 from jackfield.sources.kinds import make_source
+from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
-from jackfield.spaces.live import Live
 from jackfield.store import Store
 from jackfield.store.opening import database_files
 from jackfield.workers.host import WorkerHost
@@ -47,20 +40,6 @@ from jackfield.workers.host import WorkerHost
 SPEAK_SO = 'Write calls = [{ tool = "enter_space", … }], then calls = [{ tool = "send_message", … }].'
 MOST_NAMED = 5
 """Agents that one warning names."""
-
-
-class Parts(Struct, frozen=True, kw_only=True):
-    """What the larger rooms are made of."""
-
-    settings: Settings
-    store: Store
-    panel: SourceRegistry
-    catalog: Catalog
-    pipeline: Pipeline
-    answers: Answers
-    models: Models
-    worker_host: WorkerHost
-    surroundings: Surroundings
 
 
 def catalog_of(settings: Settings, *, checking: Checking, preferences: PreferenceBook) -> Catalog:
@@ -128,70 +107,72 @@ def configured_agents(settings: Settings) -> dict[str, AgentSettings]:
     return settings.agents
 
 
-def engine_of(parts: Parts) -> Engine:
+def engine_of(
+    models: Models,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    answers: Answers,
+    *,
+    store: Store,
+    panel: SourceRegistry,
+    surroundings: Surroundings,
+    settings: ResponsesSettings,
+) -> Engine:
     """What carries Responses requests out."""
 
-    def brought_along(name: str, tool: McpTool) -> Source:
+    def server_of(name: str, tool: McpTool) -> Source:
         headers = dict(tool.headers or {})
         if tool.authorization is not None:
             headers["Authorization"] = f"Bearer {tool.authorization}"
-        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=parts.surroundings)
+        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
 
     return Engine(
         Rooms(
-            models=parts.models,
-            catalog=parts.catalog,
-            pipeline=parts.pipeline,
-            store=parts.store,
-            servers=RequestServers(panel=parts.panel, catalog=parts.catalog, make=brought_along),
-            approvals=Approvals(
-                store=parts.store, catalog=parts.catalog, pipeline=parts.pipeline, answers=parts.answers
-            ),
-            settings=parts.settings.responses,
+            models=models,
+            catalog=catalog,
+            pipeline=pipeline,
+            store=store,
+            servers=RequestServers(panel=panel, catalog=catalog, make=server_of),
+            approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
+            settings=settings,
         )
     )
 
 
-def own_servers_of(parts: Parts, *, find: Callable[[str], Agent | None], on_listing: Callable[[], None]) -> OwnServers:
+def own_servers_of(
+    panel: SourceRegistry,
+    catalog: Catalog,
+    surroundings: Surroundings,
+    *,
+    find: Callable[[str], Agent | None],
+    on_listing: Callable[[], None],
+) -> OwnServers:
     """The servers that belong to one agent each."""
-    return OwnServers(
-        panel=parts.panel,
-        catalog=parts.catalog,
-        make=lambda name, options, trusted: McpSource(
-            name, options, parts.surroundings, from_config=trusted, owner=name
-        ),
-        find=find,
-        on_listing=on_listing,
-    )
 
+    def server_of(name: str, options: McpOptions, trusted: bool) -> McpSource:  # noqa: FBT001 - `OwnServers` calls it so
+        return McpSource(name, options, surroundings, from_config=trusted, owner=name)
 
-def scheduler_of(
-    parts: Parts, *, gateway_id: str, agents: AgentRegistry, live: Live, own: OwnServers
-) -> AgentScheduler:
-    runner = CycleRunner(
-        store=parts.store,
-        models=parts.models,
-        catalog=parts.catalog,
-        pipeline=parts.pipeline,
-        live=live,
-        own_tools=own.of,
-    )
-    return AgentScheduler(runner, agents=agents, store=parts.store, gateway_id=gateway_id)
+    return OwnServers(panel=panel, catalog=catalog, make=server_of, find=find, on_listing=on_listing)
 
 
 def sessions_of(
-    parts: Parts, *, own: OwnServers, redact: Callable[[str], str], keyring: Callable[[], Keyring], gateway_id: str
+    settings: Settings,
+    models: Models,
+    catalog: Catalog,
+    pipeline: Pipeline,
+    answers: Answers,
+    *,
+    store: Store,
+    own: OwnServers,
+    worker_host: WorkerHost,
+    redact: Callable[[str], str],
+    keyring: Keyring,
+    gateway_id: str,
 ) -> Sessions:
     """Sandboxed agents with the callers that lend them tools."""
-    rooms = SessionRooms(
-        models=parts.models,
-        catalog=parts.catalog,
-        pipeline=parts.pipeline,
-        store=parts.store,
-        own_tools=own.of,
-    )
-    terms = terms_of(parts.settings, worker_host=parts.worker_host, redact=redact)
-    return Sessions(terms, rooms=rooms, answers=parts.answers, keyring=keyring, gateway_id=gateway_id)
+    rooms = SessionRooms(models=models, catalog=catalog, pipeline=pipeline, store=store, own_tools=own.of)
+    terms = terms_of(settings, worker_host=worker_host, redact=redact)
+    return Sessions(terms, rooms=rooms, answers=answers, keyring=keyring, gateway_id=gateway_id)
 
 
 def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""One gateway: every room, put together, started and stopped in order.
+"""One gateway: builds every service, starts and stops them in order.
 
-Above: the doors (`web/`) and the command line, which run the same gateway with and without a port. Below: all rooms.
+Above: `server.py`, which serves it on a port, and the command line, which runs it without one. Below: every package.
 """
 
 import asyncio
@@ -15,7 +15,9 @@ from typing import Any, Self
 import msgspec
 
 from jackfield.agents.builtin_handlers import AgentTools
+from jackfield.agents.cycle_runner import CycleRunner
 from jackfield.agents.registry import AgentRegistry
+from jackfield.agents.scheduler import AgentScheduler
 from jackfield.agents.transactions import AGENTS_TOPIC
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import SignedLinks
@@ -26,7 +28,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
-from jackfield.calls.tool_servers import ToolServers, offer_topic
+from jackfield.calls.tool_servers import ToolServers
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
@@ -34,7 +36,6 @@ from jackfield.catalog.transactions import PREFERENCES_TOPIC
 from jackfield.errors import Unavailable
 from jackfield.gateway.building import (
     SPEAK_SO,
-    Parts,
     catalog_of,
     configured_agents,
     configured_sources,
@@ -44,7 +45,6 @@ from jackfield.gateway.building import (
     mute_agents,
     own_servers_of,
     public_settings,
-    scheduler_of,
     sessions_of,
 )
 from jackfield.gateway.retention import prune
@@ -81,7 +81,7 @@ TIDY_SECONDS = 86_400.0
 
 
 class Gateway:
-    """A running Jackfield without its doors."""
+    """A running gateway without its HTTP routes."""
 
     def __init__(self, settings: Settings) -> None:
         self.id = new_id("gw")
@@ -89,15 +89,17 @@ class Gateway:
         self.availability = Availability()
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
+        self._listings_changed = asyncio.Event()
+        self._background: list[asyncio.Task[None]] = []
         with naming(settings.store_from):
             self.store = open_store(
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        self._redactor = Redactor(lambda: settings.secrets.used)
+        redactor = Redactor(lambda: settings.secrets.used)
         self.worker_host = WorkerHost(
             settings.data / "workers",
-            redact=self._redactor.text,
+            redact=redactor.text,
             base=settings.folder,
             hidden=hidden_from_sandboxes(settings),
         )
@@ -105,20 +107,10 @@ class Gateway:
         self.preferences = PreferenceBook()
         self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
-        self.panel = SourceRegistry(on_listing=self._listing_changed)
-        self._build_calls()
+        self.panel = SourceRegistry(on_listing=self._listings_changed.set)
         self.cluster = Cluster()
         self.links = SignedLinks(self.cluster, base_url=settings.url)
         self.shelf = StoredTools(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
-        self._build_agents()
-        # Last, because it may make a key file, and a config that cannot be used should leave nothing behind.
-        self.keyring = Keyring.from_settings(settings)
-        self._listings_changed = asyncio.Event()
-        self._chores: list[asyncio.Task[None]] = []
-
-    def _build_calls(self) -> None:
-        """The road of a call, and those who see that nothing on it is forgotten."""
-        redactor = self._redactor
         self._executor = Executor(
             catalog=self.catalog, panel=self.panel, store=self.store, gateway_id=self.id, redactor=redactor
         )
@@ -130,16 +122,29 @@ class Gateway:
             gateway_id=self.id,
         )
         self.servers = ToolServers(store=self.store, catalog=self.catalog, gateway_id=self.id)
+        self.models = models_of(settings, outgoing=self.outgoing)
+        self.spaces = SpaceService(self.store, gateway_id=self.id)
+        self.agents = AgentRegistry(self.store, configured_agents(settings))
+        surroundings = self._surroundings()
+        self.builtins = BuiltinSource(AgentTools(self.catalog).builtin_handlers)
+        self._sources = [self.builtins, *configured_sources(settings, surroundings), *self.shelf.sources]
+        self._services = ServiceDiscovery(settings, panel=self.panel, surroundings=surroundings)
+        own_servers = own_servers_of(
+            self.panel, self.catalog, surroundings, find=self.agents.get, on_listing=self.pinning.look
+        )
+        # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
+        self.keyring = Keyring.from_settings(settings)
         self.answers = Answers(
             catalog=self.catalog,
             store=self.store,
             executor=self._executor,
             gateway_id=self.id,
             redactor=redactor,
-            offer=lambda call: self.store.wake(offer_topic(call.tool)),
-            find_key=self._principal_called,
+            offer=self.servers.announce,
+            find_principal=self.principal_named,
+            connect_source=own_servers.bring_back,
         )
-        self._elsewhere = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
+        self._remote_calls = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
         self._operations = Operations(
             store=self.store,
             catalog=self.catalog,
@@ -156,28 +161,38 @@ class Gateway:
             servers=self.servers,
             gateway_id=self.id,
         )
-
-    def _build_agents(self) -> None:
-        """Models, and whoever thinks with them; then the sources, which may ask one."""
-        settings = self.settings
-        self.models = models_of(settings, outgoing=self.outgoing)
-        self.spaces = SpaceService(self.store, gateway_id=self.id)
-        self.agents = AgentRegistry(self.store, configured_agents(settings))
-        parts = self._parts()
-        own = own_servers_of(parts, find=self.agents.get, on_listing=self.pinning.look)
-        self.answers.bring_back = own.bring_back
-        self.engine = engine_of(parts)
-        self.scheduler = scheduler_of(parts, gateway_id=self.id, agents=self.agents, live=self.spaces.live, own=own)
-        self.sessions = sessions_of(
-            parts, own=own, redact=self._redactor.text, keyring=lambda: self.keyring, gateway_id=self.id
+        self.engine = engine_of(
+            self.models,
+            self.catalog,
+            self.pipeline,
+            self.answers,
+            store=self.store,
+            panel=self.panel,
+            surroundings=surroundings,
+            settings=settings.responses,
         )
-        self.builtins = BuiltinSource(AgentTools(self.catalog).builtin_handlers)
-        self._sources = [
-            self.builtins,
-            *configured_sources(settings, parts.surroundings),
-            *self.shelf.sources,
-        ]
-        self._services = ServiceDiscovery(settings, panel=self.panel, surroundings=parts.surroundings)
+        runner = CycleRunner(
+            store=self.store,
+            models=self.models,
+            catalog=self.catalog,
+            pipeline=self.pipeline,
+            live=self.spaces.live,
+            own_tools=own_servers.of,
+        )
+        self.scheduler = AgentScheduler(runner, agents=self.agents, store=self.store, gateway_id=self.id)
+        self.sessions = sessions_of(
+            settings,
+            self.models,
+            self.catalog,
+            self.pipeline,
+            self.answers,
+            store=self.store,
+            own=own_servers,
+            worker_host=self.worker_host,
+            redact=redactor.text,
+            keyring=self.keyring,
+            gateway_id=self.id,
+        )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -213,7 +228,7 @@ class Gateway:
         for name, why in mute_agents(self.settings):
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
         self.scheduler.start()
-        self._chores = [
+        self._background = [
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
@@ -222,7 +237,7 @@ class Gateway:
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
             ),
             asyncio.create_task(self.pinning.follow(), name="pins"),
-            asyncio.create_task(self._elsewhere.follow(), name="calls elsewhere"),
+            asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
             asyncio.create_task(self._services.follow(), name="services"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
@@ -237,16 +252,16 @@ class Gateway:
         self.availability.ready = True
 
     async def stop(self) -> None:
-        """Take no more calls, see the running ones to their end, then close every room, the last opened first."""
+        """Take no more calls, see the running ones to their end, then close every service, the last opened first."""
         self.availability.ready = False
         await self.sessions.close()
         await self.scheduler.close()
         await self.spaces.close()
         await self.pipeline.close()
-        for chore in self._chores:
-            chore.cancel()
-        if self._chores:
-            await asyncio.wait(self._chores)
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
         await self._operations.close()
         if self.pinning.is_behind:
             await self.pinning.catch_up()
@@ -260,19 +275,6 @@ class Gateway:
         with suppress(Unavailable):  # then the others notice by themselves, in a while
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
-
-    def _parts(self) -> Parts:
-        return Parts(
-            settings=self.settings,
-            store=self.store,
-            panel=self.panel,
-            catalog=self.catalog,
-            pipeline=self.pipeline,
-            answers=self.answers,
-            models=self.models,
-            worker_host=self.worker_host,
-            surroundings=self._surroundings(),
-        )
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -292,14 +294,11 @@ class Gateway:
     def _public_settings(self) -> dict[str, Any]:
         return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
 
-    def _principal_called(self, name: str) -> Principal | None:
-        """Whose calls go under this name: a key's, or an agent's."""
-        kind, _, agent = name.partition(":")
-        persona = self.agents.get(agent) if kind == "agent" else None
-        return self.keyring.named(name) if persona is None else persona.principal
-
-    def _listing_changed(self) -> None:
-        self._listings_changed.set()
+    def principal_named(self, name: str) -> Principal | None:
+        """Who makes calls under this name: a key, or an agent."""
+        kind, _, agent_id = name.partition(":")
+        agent = self.agents.get(agent_id) if kind == "agent" else None
+        return self.keyring.named(name) if agent is None else agent.principal
 
     async def _follow_listings(self) -> None:
         while True:
@@ -317,7 +316,7 @@ class Gateway:
             await telemetry.close()
 
     async def list_kept_tools(self) -> None:
-        """After a change of the shelf: the catalog shows it before anybody is told that it is done."""
+        """After a change of stored tools: the catalog shows it before the response is sent."""
         names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
         await asyncio.gather(*map(self.panel.refresh, names))
         await self._take_listings()
@@ -373,15 +372,15 @@ def _without_server(status: SourceStatus) -> SourceStatus:
     return msgspec.structs.replace(status, status=SourceState.DOWN, error=error)
 
 
-async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
-    """Do a chore now and every so often. One that fails is logged and tried again next time."""
+async def _every(seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+    """Run a task now and every so often. One that fails is logged and tried again next time."""
     while True:
-        await _tried(chore)
+        await _tried(task)
         await asyncio.sleep(seconds)
 
 
-async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
+async def _tried(task: Callable[[], Awaitable[None]]) -> None:
     try:
-        await chore()
+        await task()
     except Exception:
-        log.exception("a chore of the gateway failed; it is tried again later")
+        log.exception("a background task of the gateway failed; it is tried again later")

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -55,9 +54,7 @@ TOLD_WITHIN = 1.0
 class Sessions:
     """Every session of this gateway, and for a while those that are over."""
 
-    def __init__(
-        self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Callable[[], Keyring], gateway_id: str
-    ) -> None:
+    def __init__(self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Keyring, gateway_id: str) -> None:
         self._terms = terms
         self._rooms = rooms
         self._keyring = keyring
@@ -226,7 +223,7 @@ class Sessions:
     async def _move_in(self, session: Session) -> None:
         """The session's key and its socket first: a program finds them when it begins."""
         await self._swept()
-        self._keyring().lend(session.token, session.principal)
+        self._keyring.lend(session.token, session.principal)
         self._rooms.catalog.lend_to(session.id, session.lent.entries)
         socket = RelaySocket(session, relay=self._relay, folder=self._terms.folder)
         self._sockets[session.id] = socket
@@ -290,7 +287,7 @@ class Sessions:
         session.move_to(status)
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
-        self._keyring().take_back(session.token)
+        self._keyring.take_back(session.token)
         self._rooms.catalog.end_lending_to(session.id)
         if session.inhabitant is not None:
             await session.inhabitant.stop()
