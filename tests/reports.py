@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from jackfield.sources.pyfile.names import COUNTS_IN_ONE_PLACE, undisturbed
+from jackfield.sources.pyfile.names import HAS_SHARED_DEPTH, safe_parsing
 
 _parse = ast.parse
 
 
 @wraps(_parse)
-def _parse_undisturbed(*arguments: Any, **options: Any) -> Any:
-    with undisturbed():
+def _parse_safe_parsing(*arguments: Any, **options: Any) -> Any:
+    with safe_parsing():
         return _parse(*arguments, **options)
 
 
-if COUNTS_IN_ONE_PLACE:
-    ast.parse = _parse_undisturbed
+if HAS_SHARED_DEPTH:
+    ast.parse = _parse_safe_parsing
 
 
 @pytest.hookimpl(wrapper=True)

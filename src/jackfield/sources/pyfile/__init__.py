@@ -1,6 +1,5 @@
-"""What one Python tool file says about its tools, read from its text: nothing here runs any of it.
+"""Reads the tools of a Python file from its text, without running it.
 
-`reader.py` is the way in. It asks `pep723.py` whether the file belongs in a process of its own, `names.py` what
-the names in it mean, `hints.py` (with `classes.py` and `constraints.py`) for the schema of each annotation, and
-`docstrings.py` for the words. May import: model. Never: anything that executes tools.
+`reader.py` is the entry point. `pep723.py` finds the script metadata of files that run in a worker, `names.py` resolves
+names, `hints.py` and `classes.py` turn annotations into JSON Schema, `docstrings.py` splits docstrings.
 """

@@ -1,7 +1,4 @@
-"""A docstring as two things: what the tool does, and what each parameter is.
-
-Understands the sections of Google, NumPy and Sphinx docstrings. Above: `reader.py` and `classes.py`.
-"""
+"""Splits a docstring into the description and the parameters, in Google, NumPy or Sphinx style."""
 
 import inspect
 import re
@@ -19,14 +16,14 @@ _SPHINX = re.compile(
 
 
 class Docs(Struct, frozen=True, kw_only=True):
-    """What a docstring says, its parameter sections taken out of the description."""
+    """A docstring, with its parameter sections taken out of the description."""
 
     description: str = ""
     parameters: dict[str, str] = {}
 
 
 def split_docstring(docstring: str | None) -> Docs:
-    """`docstring` without its indentation, parted into description and parameters."""
+    """`docstring`, dedented and split into description and parameters."""
     if not docstring:
         return Docs()
     lines = inspect.cleandoc(docstring).splitlines()
@@ -44,7 +41,7 @@ def split_docstring(docstring: str | None) -> Docs:
 
 
 def _section(lines: list[str], at: int) -> tuple[dict[str, str], int]:
-    """The parameters of the section that starts at line `at`, and the line after it; `at` itself when none does."""
+    """The parameters of the section that starts at line `at`, and the line after it; `at` itself if none does."""
     line = lines[at]
     if found := _SPHINX.fullmatch(line):
         end = _end_of_indented(lines, at + 1)
@@ -52,11 +49,12 @@ def _section(lines: list[str], at: int) -> tuple[dict[str, str], int]:
         return ({found["name"]: text} if found["what"] != "type" else {}), end
     if _GOOGLE.fullmatch(line):
         end = _end_of_indented(lines, at + 1)
-        entries = _google_entries(lines[at + 1 : end])
+        body = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
+        entries = _entries(body, _GOOGLE_ENTRY)
         return entries, end if entries else at
     if _NUMPY.fullmatch(line) and at + 1 < len(lines) and _UNDERLINE.fullmatch(lines[at + 1]):
         end = _end_of_numpy(lines, at + 2)
-        entries = _numpy_entries(lines[at + 2 : end])
+        entries = _entries(lines[at + 2 : end], _NUMPY_ENTRY)
         return entries, end if entries else at
     return {}, at
 
@@ -78,17 +76,8 @@ def _end_of_numpy(lines: list[str], at: int) -> int:
     return next(underlined, len(lines))
 
 
-def _google_entries(body: list[str]) -> dict[str, str]:
-    lines = inspect.cleandoc("\n".join(["", *body])).splitlines()
-    return _entries(lines, _GOOGLE_ENTRY)
-
-
-def _numpy_entries(body: list[str]) -> dict[str, str]:
-    return _entries(body, _NUMPY_ENTRY)
-
-
 def _entries(lines: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Unindented lines name parameters; what is indented below a name belongs to it."""
+    """Unindented lines name parameters; indented lines below belong to them."""
     found: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:

@@ -1,6 +1,6 @@
-"""Type hints in a syntax tree as JSON Schema 2020-12. A hint that is not understood accepts anything.
+"""Type hints in a syntax tree as JSON Schema 2020-12. An unknown hint accepts anything.
 
-Above: `reader.py`. Below: `classes.py` for classes of the file, `constraints.py` for `Annotated`, `names.py`.
+Above: `reader.py`. Below: `classes.py` for classes of the file and `Annotated`, `names.py`.
 """
 
 import ast
@@ -31,7 +31,7 @@ _PLAIN: dict[str, JsonSchema] = {
     "pydantic.EmailStr": {"type": "string", "format": "email"},
 }
 _LENIENT_IN_RESULTS = frozenset({"date-time", "time", "duration"})
-"""Python's own spelling of these (a time without an offset) is wider than the format allows."""
+"""Python writes these in forms that the format does not allow (a time without an offset)."""
 
 _ARRAYS = frozenset(
     [
@@ -59,7 +59,7 @@ _RESULT_CLASSES = frozenset({ClassKind.TYPED_DICT, ClassKind.DATACLASS, ClassKin
 
 
 class Hints:
-    """Annotations of one file. `defs` collects the classes that refer to themselves, for the schema's `$defs`."""
+    """Annotations of one file. `defs` collects recursive classes for the schema's `$defs`."""
 
     def __init__(self, names: FileNames, *, for_result: bool = False) -> None:
         self.defs: dict[str, JsonSchema] = {}
@@ -69,7 +69,7 @@ class Hints:
         self._recursive: set[str] = set()
 
     def schema(self, node: ast.expr | None) -> JsonSchema:
-        """The schema of the values that this annotation takes."""
+        """The schema of this annotation."""
         match node:
             case ast.Constant(value=None):
                 return {"type": "null"}
@@ -85,9 +85,7 @@ class Hints:
                 return {}
 
     def object_schema(self, node: ast.expr | None) -> JsonSchema | None:
-        """The schema of a result that is an object by its annotation: a TypedDict, dataclass or Struct of this
-        file, or `dict[str, X]`; else None.
-        """
+        """The schema of a result annotated as a TypedDict, dataclass or Struct of this file, or `dict[str, X]`."""
         if node is None or not self._is_object(node):
             return None
         schema = self.schema(node)
@@ -107,7 +105,7 @@ class Hints:
             case ast.Name() if (alias := self._names.alias_of(node)) is not None and not isinstance(alias, ast.Name):
                 return self._is_object(alias)
             case ast.Subscript(value=head, slice=ast.Tuple(elts=[key, _])):
-                return self._names.word(head) in _OBJECTS and self.schema(key) == _PLAIN["str"]
+                return self._names.full_name(head) in _OBJECTS and self.schema(key) == _PLAIN["str"]
             case _:
                 return False
 
@@ -119,7 +117,7 @@ class Hints:
             return self._class(definition)
         if (alias := self._names.alias_of(node)) is not None and isinstance(node, ast.Name):
             return self._alias(node.id, alias)
-        word = self._names.word(node) or ""
+        word = self._names.full_name(node) or ""
         if word in _ARRAYS or word in _TUPLES:
             return {"type": "array"}
         if word in _OBJECTS:
@@ -132,7 +130,7 @@ class Hints:
     def _subscripted(self, head: ast.expr, inner: list[ast.expr]) -> JsonSchema:
         if (definition := self._names.class_of(head)) is not None:
             return self._class(definition)
-        word = self._names.word(head) or ""
+        word = self._names.full_name(head) or ""
         build = _BUILDERS.get(word)
         return build(self, inner) if build and (inner or word in _TUPLES) else {}
 
@@ -175,14 +173,18 @@ class Hints:
             return {}
         self._open.append(name)
         try:
-            if isinstance(value, ast.Call) and self._names.word(value.func) == "NewType" and len(value.args) == _PAIR:
+            if (
+                isinstance(value, ast.Call)
+                and self._names.full_name(value.func) == "NewType"
+                and len(value.args) == _PAIR
+            ):
                 return self.schema(value.args[1])
             return self.schema(value)
         finally:
             self._open.remove(name)
 
     def _class(self, definition: ast.ClassDef) -> JsonSchema:
-        """Written out where it is used, unless it holds itself: then it stands in `defs`."""
+        """Inlined where it is used, unless it is recursive: then it is in `defs`."""
         name = definition.name
         reference = {"$ref": f"#/$defs/{name}"}
         if name in self._open:
@@ -198,7 +200,7 @@ class Hints:
 
 
 def any_of(*schemas: JsonSchema) -> JsonSchema:
-    """What accepts a value of any of these: their branches in one list, each once."""
+    """A schema that accepts what any of these accepts, without duplicates."""
     branches: list[JsonSchema] = []
     for schema in schemas:
         for branch in schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]:
@@ -210,7 +212,7 @@ def any_of(*schemas: JsonSchema) -> JsonSchema:
 
 
 def accepts_null(schema: JsonSchema) -> bool:
-    """Whether None is among the values, as far as the schema's own words tell."""
+    """Whether the schema accepts null."""
     if "anyOf" in schema:
         return any(accepts_null(branch) for branch in schema["anyOf"])
     return schema.get("type") == "null" or None in schema.get("enum", ()) or not schema
@@ -223,7 +225,6 @@ def _parsed(text: str) -> ast.expr | None:
         return None
 
 
-_PAIR = 2
 _BUILDERS: dict[str, Callable[[Hints, list[ast.expr]], JsonSchema]] = {
     **dict.fromkeys(_ARRAYS, Hints._array),  # noqa: SLF001 - the table of this class's own methods
     **dict.fromkeys(_OBJECTS, Hints._object),  # noqa: SLF001

@@ -1,6 +1,6 @@
-"""What the names in one file mean, as far as its syntax tree tells.
+"""Parses a file, and finds what its top-level names mean.
 
-Above: `hints.py`, `classes.py`, `constraints.py`, `reader.py`. Below: ast.
+Above: `hints.py`, `classes.py`, `reader.py`. Below: ast.
 """
 
 import ast
@@ -16,7 +16,7 @@ import msgspec
 
 _SAME_AS_TYPING = ("typing.", "typing_extensions.", "collections.abc.", "collections.", "builtins.")
 _SEVERAL = ast.Constant(value=...)
-"""Stands for a name that is assigned more than once: what it means at one place cannot be told."""
+"""The value of a name that is assigned more than once."""
 
 
 class Unknown:
@@ -37,8 +37,8 @@ class FileNames:
         for statement in _top_level(tree.body):
             self._learn(statement)
 
-    def word(self, node: ast.expr) -> str | None:
-        """The full name of what `node` refers to: `list`, `Optional`, `datetime.date`. Words of typing and the
+    def full_name(self, node: ast.expr) -> str | None:
+        """The full name of what `node` refers to: `list`, `Optional`, `datetime.date`. Names of typing and the
         collections lose their module, so that `typing.List` and `t.List` are both `List`.
         """
         dotted = _dotted(node)
@@ -133,29 +133,32 @@ def _dotted(node: ast.expr) -> str | None:
             return None
 
 
-COUNTS_IN_ONE_PLACE = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
-_one_at_a_time = threading.RLock()
+HAS_SHARED_DEPTH = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
+"""CPython counted the depth of every `ast.parse` of a process in one variable (gh-106905): a garbage collection in the
+middle lets another thread parse, and the first one fails with "recursion depth mismatch". So there one thread parses at
+a time, and nothing is collected meanwhile."""
+_parse_lock = threading.RLock()
 
 
 def parse_module(text: str) -> ast.Module:
     """Raises what `ast.parse` raises."""
-    with undisturbed():
+    with safe_parsing():
         return ast.parse(text)
 
 
 def parse_expression(text: str) -> ast.expr:
     """Raises what `ast.parse` raises."""
-    with undisturbed():
+    with safe_parsing():
         return ast.parse(text, mode="eval").body
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Nothing else is parsed or collected while the block lasts."""
-    if not COUNTS_IN_ONE_PLACE:
+def safe_parsing() -> Iterator[None]:
+    """Nothing else is parsed or garbage-collected during the block."""
+    if not HAS_SHARED_DEPTH:
         yield
         return
-    with _one_at_a_time:
+    with _parse_lock:
         collects = gc.isenabled()
         gc.disable()
         try:

@@ -1,6 +1,8 @@
-"""Inline script metadata (PEP 723): the comment block that says a file wants a process of its own.
+"""Inline script metadata (PEP 723): the comment block of a file that runs in a worker, and the packages it asks for.
 
-Above: `reader.py`. Below: tokenize, which knows a comment from a string that looks like one.
+For a sandboxed file, installing happens outside the sandbox, so nothing that its author wrote may run or be read there:
+uv gets only the package names and versions that are read here, never the file.
+Above: `reader.py`, `files.py`. Below: tokenize, which tells comments from strings that look like one.
 """
 
 import io
@@ -16,10 +18,18 @@ from jackfield.workers.environments import Wheels
 OPENING = "# /// script"
 CLOSING = "# ///"
 _CONTENT = re.compile(r"#( .*)?")
+_PACKAGE = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[A-Za-z0-9._, -]*\])?\s*"
+    r"(?:\(?[<>=!~][<>=!~A-Za-z0-9.*+_, -]*\)?)?\s*(?:;[\x20-\x7e]*)?"
+)
+"""PEP 508 without `name @ URL`."""
+_PYTHON = re.compile(r"[<>=!~][<>=!~0-9A-Za-z.*, ]*")
+ANY_PYTHON = ">=3.11"
+_WHEELS_ONLY = "its source has a sandbox, so only wheels of the package index are installed"
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """A `# /// script` block. `metadata` is None when it cannot be read, and then `fault` says why."""
+    """A `# /// script` block. `metadata` is None if it cannot be parsed; `fault` then says why."""
 
     line: int
     metadata: dict[str, Any] | None = None
@@ -27,7 +37,7 @@ class Header(Struct, frozen=True, kw_only=True):
 
 
 def find_header(source: str) -> Header | None:
-    """The file's script block, readable or not; None when it has none."""
+    """The file's script block, valid or not; None if it has none."""
     if OPENING not in source:
         return None
     comments = _whole_line_comments(source)
@@ -48,7 +58,7 @@ def find_header(source: str) -> Header | None:
 
 
 def read_metadata(source: str) -> dict[str, Any] | None:
-    """The script block as a dictionary; None when there is none or it is malformed (`find_header` tells which)."""
+    """The script block as a dictionary; None if there is none or it is malformed (`find_header` tells which)."""
     header = find_header(source)
     return header.metadata if header else None
 
@@ -66,7 +76,7 @@ def _whole_line_comments(source: str) -> dict[int, str]:
 
 
 def _content_after(opening: int, comments: dict[int, str]) -> list[str] | None:
-    """The block's lines without their prefix. It ends at the last closing line of its run of comments."""
+    """The block's lines without their prefix, up to the last closing line of the run of comments."""
     run: list[str] = []
     line = opening + 1
     while line in comments and _CONTENT.fullmatch(comments[line]):
@@ -78,18 +88,8 @@ def _content_after(opening: int, comments: dict[int, str]) -> list[str] | None:
     return [text.removeprefix("#").removeprefix(" ") for text in run[:end]]
 
 
-_PACKAGE = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[A-Za-z0-9._, -]*\])?\s*"
-    r"(?:\(?[<>=!~][<>=!~A-Za-z0-9.*+_, -]*\)?)?\s*(?:;[\x20-\x7e]*)?"
-)
-"""PEP 508 without its `name @ address`."""
-_PYTHON = re.compile(r"[<>=!~][<>=!~0-9A-Za-z.*, ]*")
-ANY_PYTHON = ">=3.11"
-_WHEELS_ONLY = "its source has a sandbox, so only wheels of the package index are installed"
-
-
 class NotWheels(Exception):
-    """The file asks for more than wheels; the message stands after the file's name and a colon."""
+    """The file needs more than wheels; the message follows the file's name and a colon."""
 
 
 def wheels_of(metadata: dict[str, Any]) -> Wheels:
@@ -103,11 +103,11 @@ def wheels_of(metadata: dict[str, Any]) -> Wheels:
     python = metadata.get("requires-python", ANY_PYTHON)
     if not isinstance(python, str) or not _PYTHON.fullmatch(python.strip()):
         raise NotWheels(f"requires-python is {python!r}, which is no range of versions. Write '>=3.11'.")
-    return Wheels(python=python.strip(), packages=tuple(_package(wanted) for wanted in dependencies))
+    return Wheels(python=python.strip(), packages=tuple(_package(dependency) for dependency in dependencies))
 
 
-def _package(wanted: Any) -> str:
-    if not isinstance(wanted, str) or not _PACKAGE.fullmatch(wanted.strip()):
-        said = f"it depends on {wanted!r}, and {_WHEELS_ONLY}: nothing from a path, an address or a repository"
+def _package(dependency: Any) -> str:
+    if not isinstance(dependency, str) or not _PACKAGE.fullmatch(dependency.strip()):
+        said = f"it depends on {dependency!r}, and {_WHEELS_ONLY}: nothing from a path, an address or a repository"
         raise NotWheels(f"{said}. Name a package of the index, or move the file to a source without sandbox.")
-    return wanted.strip()
+    return dependency.strip()

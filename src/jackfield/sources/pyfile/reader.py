@@ -1,6 +1,6 @@
-"""One tool file's text → its tools. Nothing of it is run.
+"""Reads the tools of one tool file from its text, without running it.
 
-Above: `sources/files.py`. Below: the rest of this folder.
+Above: `sources/files.py`. Below: the rest of this package.
 """
 
 import ast
@@ -16,13 +16,13 @@ from jackfield.sources.pyfile.names import UNKNOWN, FileNames, parse_module
 from jackfield.sources.pyfile.pep723 import Header, find_header
 
 CONTEXT_PARAMETER = "ctx"
-"""A parameter of this name is not the caller's to give: the gateway fills it in."""
+"""A parameter of this name is set by the gateway; callers cannot set it."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class FileFunction(Struct, frozen=True, kw_only=True):
-    """A function that is a tool, as its text describes it."""
+    """A function that is a tool."""
 
     name: str
     """In the file."""
@@ -35,16 +35,16 @@ class FileFunction(Struct, frozen=True, kw_only=True):
 
 
 class FileReading(Struct, frozen=True, kw_only=True):
-    """What a file offers, and one sentence for each thing in it that cannot be offered."""
+    """The tools of a file, and one sentence for each thing that cannot be offered."""
 
     functions: tuple[FileFunction, ...] = ()
     faults: tuple[str, ...] = ()
     is_broken: bool = False
-    """The file is not read at all: its fault is one of the whole file."""
+    """The whole file cannot be read."""
     script: Header | None = None
     """Its PEP 723 block: it runs in a worker process of its own."""
     runs_as_script: bool = False
-    """Its main block does more than call `worker_main`, so it speaks on stdin and stdout by itself."""
+    """Its main block does more than call `worker_main`, so it reads stdin and writes stdout itself."""
 
 
 class _Fault(Exception):  # never leaves this module
@@ -54,7 +54,7 @@ class _Fault(Exception):  # never leaves this module
 
 
 def read_file(text: str, *, label: str) -> FileReading:
-    """The tools in `text`. `label` is how the file is called in faults."""
+    """The tools in `text`. `label` names the file in faults."""
     header = find_header(text)
     if header is not None and header.fault is not None:
         said = f"its script metadata is malformed: {header.fault}. Correct it; the file is skipped."
@@ -106,7 +106,7 @@ def _calls_in(node: ast.AST) -> list[ast.Call]:
 
 
 def _entry_point(tree: ast.Module, names: FileNames) -> FunctionNode | None:
-    """A `def main()` that starts the file as a program, as files of the seed's era have: it is no tool."""
+    """A `def main()` that starts the file as a program, as in older files: it is not a tool."""
     defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
     main = defined.get("main")
     if main is None:
@@ -116,7 +116,7 @@ def _entry_point(tree: ast.Module, names: FileNames) -> FunctionNode | None:
 
 
 def _asks_for_main(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`, either way round, alone or together with another condition."""
+    """`__name__ == "__main__"`, either way round, alone or with another condition."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
             return any(_asks_for_main(value) for value in values)
@@ -128,7 +128,7 @@ def _asks_for_main(test: ast.expr) -> bool:
 
 
 def _is_worker_main(function: ast.expr, names: FileNames) -> bool:
-    called = names.word(function) or ast.unparse(function)
+    called = names.full_name(function) or ast.unparse(function)
     return called.rpartition(".")[2] == "worker_main"
 
 
@@ -146,7 +146,7 @@ def _pack(tree: ast.Module, names: FileNames) -> str:
 
 
 def _chosen(tree: ast.Module, names: FileNames) -> tuple[list[FunctionNode], list[_Fault]]:
-    """The functions that are tools: those in `__all__`, or else the public ones. A second definition replaces."""
+    """The functions that are tools: those in `__all__`, or else the public ones. A second definition wins."""
     defined = {node.name: node for node in tree.body if isinstance(node, FunctionNode)}
     if "__all__" not in names.assigned:
         starts = _entry_point(tree, names)
@@ -166,7 +166,7 @@ def _chosen(tree: ast.Module, names: FileNames) -> tuple[list[FunctionNode], lis
 
 
 def _statement_of(tree: ast.Module, name: str) -> ast.stmt:
-    """The last statement that mentions `name` by assignment, for a fault's line."""
+    """The last assignment to `name`, for a fault's line."""
     found = [
         node
         for node in ast.walk(tree)
@@ -190,7 +190,7 @@ def _function(node: FunctionNode, names: FileNames, pack: str) -> FileFunction:
 
 
 def _check_callable(node: FunctionNode) -> None:
-    """Refuse what a JSON object of named arguments cannot call."""
+    """Refuse what named arguments cannot call."""
     if node.args.vararg is not None:
         raise _Fault(
             node, f"'{node.name}' takes *{node.args.vararg.arg}, which named arguments cannot fill. Use a list."
