@@ -24,7 +24,7 @@ from jackfield.workers.channel import ProgressPart, WorkerChannel
 from jackfield.workers.environments import Environment, ToolScript
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.pool import WorkerPool
-from jackfield.workers.worker import FileSpec, WorkerCall
+from jackfield.workers.worker import FileSpec, WorkerCall, WorkerOptions
 
 TOOL_FILE = """\
 # /// script
@@ -77,10 +77,7 @@ async def a_pool(folder: Path) -> AsyncIterator[WorkerPool]:
         command=_command,
         env={},
         cwd=folder,
-        processes=1,
-        idle_timeout=600,
-        start_timeout=30,
-        install_timeout=60,
+        options=WorkerOptions(idle_timeout=600, start_timeout=30, install_timeout=60),
     )
     pool = worker_host.pool(spec)
     try:

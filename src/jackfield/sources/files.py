@@ -26,7 +26,8 @@ from jackfield.sources.pyfile.pep723 import NotWheels, wheels_of
 from jackfield.sources.pyfile.reader import FileFunction, FileReading, read_file
 from jackfield.sources.threads import Threads
 from jackfield.sources.watching import Globs, Stamp, Watch
-from jackfield.sources.workerfile import WorkerFile, WorkerOptions, WorkerTool
+from jackfield.sources.workerfile import WorkerFile, WorkerTool
+from jackfield.workers.worker import WorkerOptions
 
 Seconds = Annotated[float, Meta(gt=0)]
 IdleSeconds = Annotated[float, Meta(ge=0.05)]

@@ -15,13 +15,12 @@ from msgspec import Raw, Struct
 
 from jackfield import tool as tool_package
 from jackfield.model.call import Done, Failed, Outcome, Pending
-from jackfield.settings.types import SandboxSettings
 from jackfield.sources.base import Invocation, Progress
 from jackfield.sources.context import Lent
 from jackfield.workers.channel import ProgressPart
 from jackfield.workers.environments import Environment, ToolScript, Wheels
 from jackfield.workers.pool import WorkerPool
-from jackfield.workers.worker import FileSpec, WorkerCall
+from jackfield.workers.worker import FileSpec, WorkerCall, WorkerOptions
 
 SDK = Path(tool_package.__file__).parent
 """The folder that workers run."""
@@ -29,21 +28,6 @@ INHERITED = ("PATH", "HOME")
 """The only environment variables that a worker inherits from the gateway."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """How the workers of one source run. Times are in seconds."""
-
-    env: Mapping[str, str]
-    processes: int
-    threads: int
-    idle_timeout: float
-    start_timeout: float
-    install_timeout: float
-    eager: bool
-    sandbox: SandboxSettings | None
-    wheels_only: bool
-    """Dependencies are installed from wheels only; nothing is built."""
 
 
 class WorkerFile:
@@ -71,11 +55,7 @@ class WorkerFile:
             command=partial(_command, mode="script" if sequential else "serve", folder=path.parent, options=options),
             env=worker_environment(os.environ, options.env),
             cwd=path.parent,
-            processes=options.processes,
-            idle_timeout=options.idle_timeout,
-            start_timeout=options.start_timeout,
-            install_timeout=options.install_timeout,
-            sandbox=options.sandbox,
+            options=options,
             readable=(SDK,),
         )
         self._pool = self._worker_host.pool(spec)

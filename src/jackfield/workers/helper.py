@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from jackfield.errors import CouldNotStart, JackfieldError
 from jackfield.settings.types import SandboxSettings
-from jackfield.workers.sandbox.kinds import SandboxCommand, start_folder, unconfined
+from jackfield.workers.sandbox.kinds import limited, plain
+from jackfield.workers.sandbox.view import TEMPORARY
 from jackfield.workers.supervisor import Child, Supervisor
 
 START_SECONDS = 30.0
@@ -95,11 +97,10 @@ class HelperProcess:
         return ours
 
     async def _spawn(self, descriptor: int) -> Child:
-        limits = SandboxSettings(kind="none", memory=MEMORY)
-        program = SandboxCommand(command=self._command, env={"PATH": os.defpath}, folder=start_folder(None))
+        plan = plain(self._command, env={"PATH": os.defpath}, cwd=Path(TEMPORARY))
         null = os.open(os.devnull, os.O_WRONLY)
         try:
-            plan = unconfined(program, limits)
+            plan = limited(plan, SandboxSettings(kind="none", memory=MEMORY))
             return await plan.start(self._supervisor, stdin=descriptor, stdout=descriptor, stderr=null)
         finally:
             os.close(null)

@@ -105,7 +105,7 @@ class WorkerPool:
                 worker = self._workers[0] if len(self._workers) == 1 else self._least_busy()
                 if worker is None or not worker.takes_calls:
                     worker = await self._first_worker(call)
-                if self.spec.processes > 1 and worker.busy:
+                if self.spec.options.processes > 1 and worker.busy:
                     self._grow()
                 try:
                     outcome = await worker.call(call)
@@ -160,7 +160,7 @@ class WorkerPool:
     def _grow(self) -> None:
         """All workers are busy: start another in the background, if the config allows more."""
         is_paused = time.monotonic() < self._pause_until
-        if len(self._workers) < self.spec.processes and self._starting is None and not is_paused:
+        if len(self._workers) < self.spec.options.processes and self._starting is None and not is_paused:
             self._begin(self._start_another())
 
     async def _first_worker(self, call: WorkerCall) -> Worker:
@@ -172,13 +172,15 @@ class WorkerPool:
             raise _Pausing(f"{said} The next try is in {wait:.1f} s; see: jackfield logs {self._record.name}")
         if wait > 0:
             await asyncio.sleep(wait)
-        with call.hold(self.spec.install_timeout + self.spec.start_timeout):
+        with call.hold(self.spec.options.install_timeout + self.spec.options.start_timeout):
             return await self._start(await self._environment(call.on_install))
 
     async def _environment(self, on_line: Callable[[str], None]) -> Environment:
         self._installing += 1
         try:
-            return await self._environments.ready(self.spec.script, within=self.spec.install_timeout, on_line=on_line)
+            return await self._environments.ready(
+                self.spec.script, within=self.spec.options.install_timeout, on_line=on_line
+            )
         except JackfieldError as fault:
             self._record.note_failure(fault.message)
             raise
@@ -230,11 +232,11 @@ class WorkerPool:
         """A plan that fails is not a crash: the machine or the config has to change."""
         spec = self.spec
         command = spec.command(environment)
-        if spec.sandbox is None:
+        if spec.options.sandbox is None:
             return plain(command, env=spec.env, cwd=spec.cwd)
         try:
             return await self._sandboxes.plan(
-                spec.sandbox,
+                spec.options.sandbox,
                 command=command,
                 env=spec.env,
                 folder=spec.cwd,

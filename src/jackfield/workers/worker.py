@@ -48,8 +48,23 @@ class NotTaken(Exception):
     """The worker ended before it was given the call, so another worker may take it."""
 
 
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """How the workers of one source run. Times are in seconds."""
+
+    env: Mapping[str, str] = {}
+    processes: int = 1
+    threads: int = 16
+    idle_timeout: float
+    start_timeout: float
+    install_timeout: float
+    eager: bool = False
+    sandbox: SandboxSettings | None = None
+    wheels_only: bool = False
+    """Dependencies are installed from wheels only; nothing is built."""
+
+
 class FileSpec(Struct, frozen=True, kw_only=True):
-    """One version of a tool file, and how its workers run. Times are in seconds."""
+    """One version of a tool file."""
 
     source: str
     label: str
@@ -60,11 +75,7 @@ class FileSpec(Struct, frozen=True, kw_only=True):
     command: Callable[[Environment], list[str]]
     env: Mapping[str, str]
     cwd: Path
-    processes: int
-    idle_timeout: float
-    start_timeout: float
-    install_timeout: float
-    sandbox: SandboxSettings | None = None
+    options: WorkerOptions
     readable: tuple[Path, ...] = ()
     """What it sees in a sandbox besides its environment, its text and `cwd`."""
 
@@ -163,21 +174,21 @@ class Worker:
         stderr = LogPipe(reading, self._log, worker=self.number)
         self._watching = asyncio.create_task(self._watch(self._child, stderr), name=f"worker {name}")
         try:
-            async with asyncio.timeout(self._spec.start_timeout):
+            async with asyncio.timeout(self._spec.options.start_timeout):
                 self._channel = await WorkerChannel.open(ours, on_line=self._on_line, on_end=self._on_channel_end)
                 if self._spec.sequential and not self._ready.done():
                     self._ready.set_result(None)
                 await self._ready
         except TimeoutError:
             self.kill()
-            said = f"The worker of {name} was not ready within {self._spec.start_timeout:g} s."
+            said = f"The worker of {name} was not ready within {self._spec.options.start_timeout:g} s."
             raise WorkerFailed(f"{said} Look at: jackfield logs {name}") from None
         except BaseException:
             self.kill()
             raise
         if self._is_gone:
             raise WorkerFailed(f"The worker of {name} ended as soon as it was ready.")
-        self._idle_timer = self._loop.call_later(self._spec.idle_timeout, self._check_idle)
+        self._idle_timer = self._loop.call_later(self._spec.options.idle_timeout, self._check_idle)
 
     async def call(self, call: WorkerCall) -> Done | Failed:
         """Run one call. Cancelling it cancels it in the worker. Raises `NotTaken` if another worker should do it."""
@@ -257,11 +268,12 @@ class Worker:
         """The timer is set once per period, not per call, so there may have been calls since."""
         if self.busy:
             self._last_used = self._loop.time()
-        left = self._last_used + self._spec.idle_timeout - self._loop.time()
+        period = self._spec.options.idle_timeout
+        left = self._last_used + period - self._loop.time()
         if left > 0:
             self._idle_timer = self._loop.call_later(left, self._check_idle)
         else:
-            logger.info("the worker of %s ends after %g s without a call", self._spec.name, self._spec.idle_timeout)
+            logger.info("the worker of %s ends after %g s without a call", self._spec.name, period)
             self.retire()
 
     def _on_line(self, line: bytes) -> None:

@@ -173,13 +173,11 @@ class Hints:
             return {}
         self._open.append(name)
         try:
-            if (
-                isinstance(value, ast.Call)
-                and self._names.full_name(value.func) == "NewType"
-                and len(value.args) == _PAIR
-            ):
-                return self.schema(value.args[1])
-            return self.schema(value)
+            match value:
+                case ast.Call(func=func, args=[_, inner]) if self._names.full_name(func) == "NewType":
+                    return self.schema(inner)
+                case _:
+                    return self.schema(value)
         finally:
             self._open.remove(name)
 

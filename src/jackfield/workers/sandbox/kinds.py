@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jackfield.errors import CouldNotStart
 from jackfield.settings.types import SandboxSettings
-from jackfield.workers.sandbox.view import TEMPORARY
 from jackfield.workers.supervision.messages import (
     FIRST_TEXT_FD,
     Confinement,
@@ -44,15 +44,6 @@ class SandboxUnavailable(CouldNotStart):
     code = "sandbox_unavailable"
 
 
-class SandboxCommand(Struct, frozen=True, kw_only=True):
-    """What to run."""
-
-    command: tuple[str, ...]
-    env: dict[str, str]
-    folder: Path
-    """Its working directory, by the path inside."""
-
-
 class LaunchPlan(Struct, frozen=True, kw_only=True):
     """How the supervisor starts a program, sandboxed or not."""
 
@@ -64,16 +55,8 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     limits: SandboxSettings = SandboxSettings(kind="none")
 
     async def start(self, supervisor: Supervisor, *, stdin: int, stdout: int, stderr: int) -> Child:
-        """As `Supervisor.spawn`."""
-        return await supervisor.spawn(
-            self.command,
-            env=self.env,
-            cwd=self.cwd,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            confinement=self.confinement,
-        )
+        fds = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        return await supervisor.spawn(self.command, env=self.env, cwd=self.cwd, **fds, confinement=self.confinement)
 
     def describe_exit(self, code: int) -> str:
         """How it ended, as part of a sentence: `it exited with code 3`."""
@@ -90,32 +73,18 @@ def plain(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Launc
     return LaunchPlan(kind="none", command=tuple(command), env=dict(env), cwd=cwd)
 
 
-def unconfined(program: SandboxCommand, settings: SandboxSettings) -> LaunchPlan:
+def limited(plan: LaunchPlan, settings: SandboxSettings) -> LaunchPlan:
     """`none`: only the limits, if any."""
-    confinement = Confinement(limits=_limits(settings), gains_privileges=True)
-    return LaunchPlan(
-        kind="none",
-        command=program.command,
-        env=program.env,
-        cwd=program.folder,
-        confinement=confinement,
-        limits=settings,
-    )
+    return replace(plan, limits=settings, confinement=Confinement(limits=_limits(settings), gains_privileges=True))
 
 
-def in_namespaces(program: SandboxCommand, settings: SandboxSettings, *, view: list[Mount]) -> LaunchPlan:
+def in_namespaces(plan: LaunchPlan, settings: SandboxSettings, *, view: list[Mount]) -> LaunchPlan:
     namespaces = Namespaces(mounts=view, scratch=settings.scratch, network=settings.network)
-    return LaunchPlan(
-        kind="namespaces",
-        command=program.command,
-        env=program.env,
-        cwd=program.folder,
-        confinement=Confinement(limits=_limits(settings), gains_privileges=False, namespaces=namespaces),
-        limits=settings,
-    )
+    confinement = Confinement(limits=_limits(settings), gains_privileges=False, namespaces=namespaces)
+    return replace(plan, kind="namespaces", limits=settings, confinement=confinement)
 
 
-def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> LaunchPlan:
+def in_bubblewrap(plan: LaunchPlan, settings: SandboxSettings, *, view: list[Mount], bwrap: str) -> LaunchPlan:
     """`bwrap` may be setuid, so it may gain privileges; it takes them from the program."""
     words = [bwrap, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if settings.network else ["--unshare-net"]
@@ -129,22 +98,23 @@ def in_bubblewrap(program: SandboxCommand, settings: SandboxSettings, *, view: l
         texts += [mount["source"]] if mount["kind"] == "text" else []
     for at in ("/dev", *(mount["at"] for mount in view if mount["kind"] == "empty"), "/"):
         words += ["--remount-ro", at]
-    return LaunchPlan(
+    return replace(
+        plan,
         kind="bubblewrap",
-        command=(*words, "--chdir", str(program.folder), "--", *program.command),
-        env=program.env,
+        command=(*words, "--chdir", str(plan.cwd), "--", *plan.command),
         cwd=Path("/"),
-        confinement=Confinement(limits=_limits(settings), gains_privileges=True, wrapper=Wrapper(texts=texts)),
         limits=settings,
+        confinement=Confinement(limits=_limits(settings), gains_privileges=True, wrapper=Wrapper(texts=texts)),
     )
 
 
 def in_container(
-    program: SandboxCommand, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
+    plan: LaunchPlan, settings: SandboxSettings, *, name: str, socket: Path | None, ours: Mapping[str, str]
 ) -> LaunchPlan:
     """From the operator's command. Settings that it has no placeholder for are refused."""
     template = settings.container
-    values = {"{name}": name, "{socket}": "" if socket is None else str(socket)} | _container_limits(settings)
+    values = {"{name}": name, "{socket}": "" if socket is None else str(socket)}
+    values |= {f"{{{key}}}": str(value) for key, value in _limits(settings).items()}
     required = {
         "{command}",
         *(f"{{{key}}}" for key in ("memory", "cpu", "file_size", "processes") if getattr(settings, key)),
@@ -160,16 +130,16 @@ def in_container(
     words: list[str] = []
     for part in template:
         if part == "{command}":
-            words += program.command
+            words += plan.command
         elif part == "{env}":
-            words += [f"--env={key}" for key in program.env if key not in CLIENT_NAMES]
+            words += [f"--env={key}" for key in plan.env if key not in CLIENT_NAMES]
         else:
             for word, value in values.items():
                 part = part.replace(word, value)  # noqa: PLW2901 - one after the other
             words.append(part)
     env = {key: value for key, value in ours.items() if key in CLIENT_NAMES or key.startswith(CLIENT_PREFIXES)}
-    env |= {key: value for key, value in program.env.items() if key not in CLIENT_NAMES}
-    return LaunchPlan(kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
+    env |= {key: value for key, value in plan.env.items() if key not in CLIENT_NAMES}
+    return replace(plan, kind="container", command=tuple(words), env=env, cwd=Path("/"), limits=settings)
 
 
 def _bubblewrap_options(mount: Mount, *, scratch: int, text_fd: int) -> list[str]:
@@ -205,15 +175,6 @@ def _limits(settings: SandboxSettings) -> ResourceLimits:
         file_size=settings.file_size,
         processes=settings.processes,
     )
-
-
-def _container_limits(settings: SandboxSettings) -> dict[str, str]:
-    return {f"{{{key}}}": str(value) for key, value in _limits(settings).items()}
-
-
-def start_folder(folder: Path | None) -> Path:
-    """Where a program starts; without a folder of its own in a private one."""
-    return Path(TEMPORARY) if folder is None else folder.absolute()
 
 
 _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate memory", "[Errno 12]", "can't start new thread")

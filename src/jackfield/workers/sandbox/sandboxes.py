@@ -17,8 +17,15 @@ from msgspec import Struct
 from jackfield.errors import CouldNotStart
 from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox import kinds
-from jackfield.workers.sandbox.kinds import Kind, LaunchPlan, SandboxCommand, SandboxUnavailable
-from jackfield.workers.sandbox.view import ViewSpec, build_view, jackfield_files, private_home, program_files
+from jackfield.workers.sandbox.kinds import Kind, LaunchPlan, SandboxUnavailable
+from jackfield.workers.sandbox.view import (
+    TEMPORARY,
+    ViewSpec,
+    build_view,
+    jackfield_files,
+    private_home,
+    program_files,
+)
 from jackfield.workers.supervision.namespaces import USER_FOR_ROOT
 from jackfield.workers.supervisor import Supervisor
 
@@ -37,7 +44,6 @@ class SandboxRequest(Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     folder: Path | None = None
     readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
     sockets: dict[str, Path] = {}
     """By the environment variable that holds the socket's path inside."""
     name: str = "jackfield"
@@ -61,7 +67,6 @@ class Sandboxes:
         env: Mapping[str, str],
         folder: Path | None = None,
         readable: Sequence[Path] = (),
-        writable: Sequence[Path] = (),
         sockets: Mapping[str, Path] | None = None,
         name: str = "jackfield",
         with_jackfield: bool = False,
@@ -73,7 +78,6 @@ class Sandboxes:
             env=_with_jackfield(env) if with_jackfield else dict(env),
             folder=folder,
             readable=(*readable, *(jackfield_files() if with_jackfield else ())),
-            writable=tuple(writable),
             sockets=dict(sockets or {}),
             name=name,
         )
@@ -175,35 +179,35 @@ class Sandboxes:
 
     def _plan(self, kind: Kind, settings: SandboxSettings, request: SandboxRequest) -> LaunchPlan:
         """Reads the file system, so it runs in a thread."""
+        cwd = Path(TEMPORARY) if request.folder is None else request.folder.absolute()
         if kind in ("none", "container"):
             env = request.env | {variable: str(path) for variable, path in request.sockets.items()}
-            program = SandboxCommand(command=request.command, env=env, folder=kinds.start_folder(request.folder))
+            plan = kinds.plain(request.command, env=env, cwd=cwd)
             if kind == "none":
-                return kinds.unconfined(program, settings)
+                return kinds.limited(plan, settings)
             socket = next(iter(request.sockets.values()), None)
-            return kinds.in_container(program, settings, name=request.name, socket=socket, ours=os.environ)
+            return kinds.in_container(plan, settings, name=request.name, socket=socket, ours=os.environ)
         inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in request.sockets}
         home = private_home(request.env)
-        env = request.env | inside | {"HOME": home}
-        program = SandboxCommand(command=request.command, env=env, folder=kinds.start_folder(request.folder))
+        plan = kinds.plain(request.command, env=request.env | inside | {"HOME": home}, cwd=cwd)
         view = build_view(self._view_spec(settings, request, home=home, inside=inside))
         if kind == "namespaces":
-            return kinds.in_namespaces(program, settings, view=view)
+            return kinds.in_namespaces(plan, settings, view=view)
         bwrap = shutil.which("bwrap")
         if bwrap is None:
             raise SandboxUnavailable("The program bwrap is not installed.")
-        return kinds.in_bubblewrap(program, settings, view=view, bwrap=bwrap)
+        return kinds.in_bubblewrap(plan, settings, view=view, bwrap=bwrap)
 
     def _view_spec(
         self, settings: SandboxSettings, request: SandboxRequest, *, home: str, inside: Mapping[str, str]
     ) -> ViewSpec:
-        if Path("/") in (request.folder, *request.readable, *request.writable):
+        if Path("/") in (request.folder, *request.readable):
             raise SandboxUnavailable(SHOWS_ALL)
         needs = program_files(request.command[0], env=request.env, folder=request.folder)
         folders = () if request.folder is None else (request.folder.absolute(),)
         return ViewSpec(
             readable=(*needs, *map(self._at, settings.readable), *request.readable, *folders),
-            writable=(*map(self._at, settings.writable), *request.writable),
+            writable=tuple(map(self._at, settings.writable)),
             hidden=self._hidden,
             sockets={inside[variable]: path for variable, path in request.sockets.items()},
             home=home,
