@@ -1,7 +1,7 @@
-"""Waiting for what happens elsewhere: in another process, in a thread, by itself. One way for all tests.
+"""Waiting for something that happens elsewhere: in another process, in a thread, in a task.
 
-A test asks until the outcome is there. How long that takes says how busy the machine is, so nobody is impatient: a wait
-ends early only when it has its answer.
+A condition is polled until it holds. How long that takes depends on the machine, so the timeout is generous; a wait
+ends early when it succeeds.
 """
 
 import asyncio
@@ -12,44 +12,58 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""Seconds after which an outcome that did not come is a failure, on any machine."""
-_EVERY = 0.02
+TIMEOUT = 30.0
+"""Seconds after which a condition that does not hold is a failure, on any machine."""
+_INTERVAL = 0.01
 _TICK = 0.01
-_LONGEST = 300.0
+_MAX_MEASURED = 300.0
 
 
-def eventually(ask: Callable[[], T], *, within: float = PATIENCE) -> T:
-    """The first truthy answer of `ask`. `within` only makes the wait longer."""
-    end = time.monotonic() + max(within, PATIENCE)
+def eventually(ask: Callable[[], T], *, within: float = TIMEOUT, what: Callable[[], object] | None = None) -> T:
+    """Poll `ask` until it returns something true, and return that.
+
+    `within` can only extend the timeout; `what` describes the failure.
+    """
+    end = time.monotonic() + max(within, TIMEOUT)
     while not (answer := ask()):
         if time.monotonic() > end:
-            raise AssertionError(f"{ask} was still {answer!r} after {max(within, PATIENCE):g} s")
-        time.sleep(_EVERY)
+            raise AssertionError(_failure(ask, answer, within, what))
+        time.sleep(_INTERVAL)
     return answer
 
 
 @overload
-async def eventually_async(ask: Callable[[], Awaitable[T | None]], *, within: float = PATIENCE) -> T: ...
+async def eventually_async(
+    ask: Callable[[], Awaitable[T | None]], *, within: float = TIMEOUT, what: Callable[[], object] | None = None
+) -> T: ...
 @overload
-async def eventually_async(ask: Callable[[], T], *, within: float = PATIENCE) -> T: ...
-async def eventually_async(ask: Callable[[], Any], *, within: float = PATIENCE) -> Any:
-    """The same while a loop runs; `ask` may be a coroutine function."""
-    end = time.monotonic() + max(within, PATIENCE)
+async def eventually_async(
+    ask: Callable[[], T], *, within: float = TIMEOUT, what: Callable[[], object] | None = None
+) -> T: ...
+async def eventually_async(
+    ask: Callable[[], Any], *, within: float = TIMEOUT, what: Callable[[], object] | None = None
+) -> Any:
+    """`eventually` in an event loop; `ask` may be a coroutine function."""
+    end = time.monotonic() + max(within, TIMEOUT)
     while True:
         asked = ask()
         answer = await asked if isinstance(asked, Awaitable) else asked
         if answer:
             return answer
         if time.monotonic() > end:
-            raise AssertionError(f"{ask} was still {answer!r} after {max(within, PATIENCE):g} s")
-        await asyncio.sleep(_EVERY)
+            raise AssertionError(_failure(ask, answer, within, what))
+        await asyncio.sleep(_INTERVAL)
+
+
+def _failure(ask: Callable[[], object], answer: object, within: float, what: Callable[[], object] | None) -> str:
+    state = f"{ask} was still {answer!r}" if what is None else what()
+    return f"{state} after {max(within, TIMEOUT):g} s"
 
 
 class Stopwatch:
-    """How long something takes, without the time in which this machine ran something else.
+    """Measures how long something takes, without the time in which this machine ran something else.
 
-    A thread asks for a hundredth of a second again and again; what it gets later than that was not there for anybody.
+    A thread asks for a hundredth of a second again and again; any delay beyond that was not available to anybody.
     """
 
     def __init__(self) -> None:
@@ -59,7 +73,7 @@ class Stopwatch:
         threading.Thread(target=self._measure, daemon=True).start()
 
     def seconds(self) -> float:
-        """Since it was made. It stops with this."""
+        """Stop, and return the seconds since it was created."""
         took = time.monotonic() - self._began
         self._stopped.set()
         return max(0.0, took - self._late)
@@ -70,5 +84,5 @@ class Stopwatch:
             now = time.monotonic()
             self._late += max(0.0, now - before - _TICK)
             before = now
-            if now - self._began > _LONGEST:
+            if now - self._began > _MAX_MEASURED:
                 return

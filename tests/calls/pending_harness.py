@@ -41,9 +41,9 @@ from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Sql
 from tests import waiting
 from tests.calls.harness import OPS, FunctionSource
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 HOUR_MS = 3_600_000
 APPROVAL = Metadata(requires_approval=True)
 AGAIN = Metadata(idempotent=True)
@@ -123,9 +123,11 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
     async def until_clock(self, moment: int | None) -> None:
         """Until the database's clock has passed that moment."""
         assert moment is not None
-        async with asyncio.timeout(WITHIN):
-            while await self.store.now_ms() < moment:  # noqa: ASYNC110 - that clock tells nobody
-                await asyncio.sleep(0.005)
+
+        async def is_past() -> bool:
+            return await self.store.now_ms() >= moment
+
+        await eventually_async(is_past)
 
     async def list_tools(self, *tools: Tool) -> None:
         """From now on these are all external tools."""

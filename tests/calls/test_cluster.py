@@ -30,10 +30,10 @@ from jackfield.store.memory import MemoryStore
 from jackfield.store.scripts import Script
 from tests.requirement import requirement
 from tests.store.calls import a_call, a_call_for_approval, a_waiting_call
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 T = TypeVar("T")
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 class CountingStore(MemoryStore):

@@ -12,6 +12,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.sources.base import Invocation
 from tests.calls.harness import FunctionSource, Harness, pipeline_harness
+from tests.waiting import eventually_async
 
 TIMEOUT_MS = 300
 
@@ -73,10 +74,11 @@ async def test_the_row_tells_others_the_later_deadline(harness: Harness) -> None
     waiting = asyncio.create_task(harness.call("tool"))
     await holding.wait()
     [call_id] = harness.executor._running
-    async with asyncio.timeout(5):
+
+    async def extended() -> bool:
         row = await harness.store.read(partial(call_tx.get_call, call_id))
-        while row is None or (row.deadline or 0) < row.created_at + 50_000:
-            await asyncio.sleep(0.01)
-            row = await harness.store.read(partial(call_tx.get_call, call_id))
+        return row is not None and (row.deadline or 0) >= row.created_at + 50_000
+
+    await eventually_async(extended)
     go_on.set()
     assert (await waiting).status is CallStatus.COMPLETED

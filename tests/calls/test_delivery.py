@@ -15,7 +15,7 @@ from jackfield.calls.rows import CallFilter, call_page
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from tests.harness.in_process import KEY, make_gateway
-from tests.stories.pending import eventually
+from tests.waiting import eventually_async
 
 CONFIG = """
 [[tools]]
@@ -108,7 +108,7 @@ async def test_a_client_that_was_gone_before_the_answer_finds_it_in_the_inbox(ga
     client.hangs_up_after = b""
     await client.ask()
     assert b'"completed","result"' not in client.got
-    await eventually(lambda: told(gateway))  # the call goes on though its stream has ended
+    await eventually_async(lambda: told(gateway))  # the call goes on though its stream has ended
     assert (await the_call(gateway)).sent_at is None
     assert await told(gateway) == [RESULT]
 

@@ -29,6 +29,7 @@ from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Prog
 from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness
 from tests.requirement import requirement
 from tests.store.calls import a_call
+from tests.waiting import eventually_async
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -80,13 +81,12 @@ def result(call: Call) -> Any:
     return msgspec.json.decode(call.result)
 
 
-async def until(harness: Harness, call_id: str, status: CallStatus) -> Call:
-    async with asyncio.timeout(5):
-        while True:
-            call = await harness.store.read(partial(call_tx.get_call, call_id))
-            if call is not None and call.status is status:
-                return call
-            await asyncio.sleep(0.005)
+async def call_with_status(harness: Harness, call_id: str, status: CallStatus) -> Call:
+    async def found() -> Call | None:
+        call = await harness.store.read(partial(call_tx.get_call, call_id))
+        return call if call is not None and call.status is status else None
+
+    return await eventually_async(found)
 
 
 async def test_a_call_comes_back_settled_and_is_on_record(harness: Harness) -> None:
@@ -181,7 +181,7 @@ async def test_a_call_that_lasts_is_on_record_while_it_runs(harness: Harness) ->
     await offer(harness, "gate", gate)
     task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_long"))
     await gate.began.wait()
-    running = await until(harness, "call_long", CallStatus.RUNNING)
+    running = await call_with_status(harness, "call_long", CallStatus.RUNNING)
     assert running.owner == "gw_test"
     gate.go.set()
     call = await task
@@ -198,7 +198,7 @@ async def test_a_caller_that_goes_away_does_not_take_the_call_with_it(harness: H
     with pytest.raises(asyncio.CancelledError):
         await task
     gate.go.set()
-    call = await until(harness, "call_abandoned", CallStatus.COMPLETED)
+    call = await call_with_status(harness, "call_abandoned", CallStatus.COMPLETED)
     assert result(call) == "went through"
     assert gate.runs == 1
 
@@ -214,7 +214,7 @@ async def test_cancel_stops_the_tool_and_settles_the_call(harness: Harness, *, r
     task = asyncio.create_task(harness.pipeline.call(request_for("gate"), call_id="call_c"))
     await gate.began.wait()
     if recorded_first:
-        await until(harness, "call_c", CallStatus.RUNNING)
+        await call_with_status(harness, "call_c", CallStatus.RUNNING)
     cancelled = await harness.pipeline.cancel("call_c", principal=OPS)
     assert cancelled.status is CallStatus.CANCELLED
     assert (await task).status is CallStatus.CANCELLED
@@ -445,7 +445,7 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(harness: Harness
     for call in (once, again, tired, gone, changed):
         await harness.store.write(partial(call_tx.start_call, call))
     assert await harness.executor.recover() == 5
-    repeated = await until(harness, again.id, CallStatus.COMPLETED)
+    repeated = await call_with_status(harness, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1
     for call in (once, tired, gone, changed):

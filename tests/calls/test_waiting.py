@@ -20,7 +20,7 @@ from tests.calls.pending_harness import HOUR_MS, PendingHarness, change, pending
 from tests.requirement import requirement
 from tests.store.calls import a_pending_call, a_waiting_call, decoded
 from tests.store.intercepting import intercept
-from tests.waiting import PATIENCE, Stopwatch
+from tests.waiting import TIMEOUT, Stopwatch
 
 SOON = 10.0
 """Much less than the 30 s that these calls may wait."""
@@ -381,7 +381,7 @@ async def test_a_gateway_whose_clock_is_an_hour_off_waits_as_long_and_delivers_t
     began = time.monotonic()
     ended = await within(harness.call("ask_briefly", agent="ada"))
     assert status_of(ended) == (CallStatus.PENDING, "inbox")
-    assert 0.145 <= time.monotonic() - began < PATIENCE
+    assert 0.145 <= time.monotonic() - began < TIMEOUT
 
 
 async def test_who_takes_up_a_wait_keeps_its_deadline(harness: PendingHarness, deaf: pytest.MonkeyPatch) -> None:

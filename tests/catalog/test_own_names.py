@@ -7,17 +7,10 @@ import pytest
 
 from jackfield.catalog.transactions import tool_names
 from jackfield.model.tool import SESSION_TOOLS
-from tests.catalog.test_pins_api import (
-    CONFIG,
-    ForeignSource,
-    McpTalk,
-    PinnedGateway,
-    a_gateway,
-    eventually,
-    foreign_source_gateway,
-)
+from tests.catalog.test_pins_api import CONFIG, ForeignSource, McpTalk, PinnedGateway, a_gateway, foreign_source_gateway
 from tests.harness.in_process import client_of
 from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 PAY: dict[str, Any] = {
     "name": "pay",
@@ -56,7 +49,7 @@ async def stored(api: PinnedGateway, **names: str) -> None:
     async def is_so() -> bool:
         return wanted.items() <= (await kept(api)).items()
 
-    await eventually(is_so)
+    await eventually_async(is_so)
 
 
 @requirement("SAFE-own-names-first")
@@ -286,15 +279,15 @@ async def test_gateways_that_saw_tools_in_another_order_agree_on_their_names(tmp
             ]
             return named[0] == named[1] and not a.pinning.is_behind and not b.pinning.is_behind
 
-        await eventually(all_agree)
+        await eventually_async(all_agree)
         assert await gateways[0].call("add") == await gateways[1].call("add")
         await gateways[0].ask("POST", "/api/v1/tools", json={**PAY, "name": "add"}, status=201)
 
         async def ours_everywhere() -> bool:
             return all([await api.call("add") == {"success": True, "args": {}} for api in gateways])
 
-        await eventually(ours_everywhere)
-        await eventually(all_agree)
+        await eventually_async(ours_everywhere)
+        await eventually_async(all_agree)
         assert set(await gateways[0].tools()) == set(await gateways[1].tools()) == {"add", "one_add", "two_add"}
 
 
@@ -315,6 +308,6 @@ async def test_gateways_with_different_configs_do_not_rename_each_other_for_ever
         async def is_quiet() -> bool:
             return not (a.gateway.pinning.is_behind or b.gateway.pinning.is_behind)
 
-        await eventually(is_quiet)
+        await eventually_async(is_quiet)
         assert (await a.tools(), await b.tools()) == (["x_add"], ["y_add"])
         assert await a.call("x_add") == await b.call("y_add") == "Adds."

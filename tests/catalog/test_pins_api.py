@@ -20,11 +20,11 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sdk import Client, Conflict, Forbidden
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
-from tests import waiting
 from tests.harness.api import error_of
 from tests.harness.in_process import KEY, client_of
 from tests.requirement import requirement
 from tests.store.intercepting import intercept
+from tests.waiting import eventually_async
 
 CONFIG = """\
 [auth.keys.caller]
@@ -91,13 +91,10 @@ class PinnedGateway:
 
     async def written(self, count: int) -> None:
         """The store has so many pins."""
-        await eventually(lambda: self._count(count))
+        await eventually_async(lambda: self._count(count))
 
     async def _count(self, count: int) -> bool:
         return len(await self.gateway.store.read(pin_digests)) == count
-
-
-eventually = waiting.eventually_async
 
 
 def a_gateway(folder: Path, config: str, store: str) -> Gateway:
@@ -286,7 +283,7 @@ async def test_pins_that_cannot_be_read_hold_every_foreign_tool_and_are_read_aga
         assert await api.tools() == []
         assert (await api.call("add", status=503))["code"] == "unavailable"
         may_read.set()
-        await eventually(lambda: _offers(api, "add"))
+        await eventually_async(lambda: _offers(api, "add"))
         assert await api.call("add") == "Adds."
 
 
@@ -308,7 +305,7 @@ async def test_gateways_on_one_database_share_their_pins_and_what_is_accepted(
             assert await api.tools() == []
         await a.ask("POST", "/api/v1/tools/add/accept")
         assert await a.tools() == ["add"]
-        await eventually(lambda: _offers(b, "add"))
+        await eventually_async(lambda: _offers(b, "add"))
 
 
 async def test_of_two_gateways_that_saw_different_things_first_the_one_that_wrote_first_counts(

@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.console.scene import HUSAM_KEY, call_of, execute, get, messages, say
 from tests.console.test_phone import answer_place
 from tests.console.visitor import Visitor
-from tests.harness.process import RunningGateway, eventually
+from tests.harness.process import RunningGateway
+from tests.waiting import eventually
 
 Visit = Callable[..., Visitor]
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"

@@ -6,8 +6,9 @@ from playwright.sync_api import expect
 
 from tests.console.scene import HUSAM_KEY, call_of, execute
 from tests.console.visitor import PHONE, Visitor
-from tests.harness.process import RunningGateway, eventually
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 Visit = Callable[..., Visitor]
 

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Dialog, Locator, Page, Playwright, ViewportSize, expect, sync_playwright
 
-from tests.harness.process import RunningGateway, eventually
+from tests.harness.process import RunningGateway
+from tests.waiting import eventually
 
 WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)

@@ -38,9 +38,9 @@ from tests.llm.chat_server import (
     streams,
     text,
 )
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 
 
 class Play(Struct, frozen=True, kw_only=True):

@@ -24,10 +24,11 @@ from jackfield.sources.supervisor import SourceRegistry
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.manifest import scene as manifests
-from tests.sources.mcp.scene import eventually, plain, scene
+from tests.sources.mcp.scene import plain, scene
 from tests.sources.openapi.scene import document, json_body, operation, service
 from tests.sources.toolbox import BOUND, Toolbox
 from tests.sources.upstream import Received, Upstream, json_reply, never
+from tests.waiting import eventually_async
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 NOTHING = {"type": "object", "properties": {}}
@@ -84,8 +85,7 @@ async def files(folder: Path) -> AsyncIterator[Case]:
 
     def appears(name: str) -> Callable[[], Awaitable[object]]:
         async def wait() -> None:
-            while not (folder / "tools" / name).exists():  # noqa: ASYNC110 - a tool file knows no event of ours
-                await asyncio.sleep(0.005)
+            await eventually_async((folder / "tools" / name).exists)
 
         return wait
 
@@ -139,8 +139,7 @@ async def openapi(folder: Path) -> AsyncIterator[Case]:
         upstream.answers |= {"/echo": echo, "/fail": json_reply({"message": "no luck"}, 500), "/hang": never}
 
         async def hangs() -> None:
-            while "/hang" not in upstream.targets:  # noqa: ASYNC110 - the document's own request came before
-                await asyncio.sleep(0.005)
+            await eventually_async(lambda: "/hang" in upstream.targets)
 
         yield Case(
             source=far.source,
@@ -172,8 +171,7 @@ async def manifest(folder: Path) -> AsyncIterator[Case]:
         }
 
         async def hangs() -> None:
-            while f"{at}/hang/execute" not in upstream.targets:  # noqa: ASYNC110 - the manifest's request came before
-                await asyncio.sleep(0.005)
+            await eventually_async(lambda: f"{at}/hang/execute" in upstream.targets)
 
         yield Case(
             source=far.source,
@@ -261,8 +259,8 @@ async def mcp(folder: Path) -> AsyncIterator[Case]:
             tool_kind=ToolKind.MCP,
             tools=frozenset({"echo", "fail", "hang"}),
             result="hello",
-            hanging=partial(eventually, (folder / "hanging").exists),
-            stopped=partial(eventually, (folder / "cancelled").exists),
+            hanging=partial(eventually_async, (folder / "hanging").exists),
+            stopped=partial(eventually_async, (folder / "cancelled").exists),
         )
 
 

@@ -22,6 +22,7 @@ from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation, Listing
+from tests.waiting import eventually_async
 
 KEY = "key-of-the-inside"
 ENDS_WITHIN = 5
@@ -86,8 +87,7 @@ async def serve_on_port(gateway: Gateway) -> AsyncIterator[str]:
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
+    await eventually_async(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

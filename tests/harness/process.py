@@ -24,7 +24,7 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from tests import waiting
+from tests.waiting import eventually
 
 T = TypeVar("T")
 
@@ -252,9 +252,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-eventually = waiting.eventually
 
 
 def _port_of(folder: Path) -> int:

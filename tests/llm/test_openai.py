@@ -40,9 +40,9 @@ from tests.llm.chat_server import (
 )
 from tests.requirement import requirement
 from tests.sources.upstream import reply
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 HELLO = [TextDelta("Hello"), TextDelta(" there")]
 COUNTED = Usage(
     input_tokens=12,

@@ -14,6 +14,7 @@ from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.call import Call, CallStatus
 from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 ABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 ERAS = ["legacy", "2026-07-28"]
@@ -93,15 +94,13 @@ async def test_over_rest_the_call_is_pending_until_somebody_answers_its_question
 
 async def question_of(scene: Scene) -> Call:
     """The one call that waits for somebody's answer, once it is there."""
-    while True:
-        waiting = (
-            await scene.gateway.store.read(
-                partial(call_page, CallFilter(status=(CallStatus.PENDING,), tool="elicitation"), limit=5)
-            )
-        ).calls
-        if waiting:
-            return waiting[0]
-        await asyncio.sleep(0.01)
+
+    async def found() -> Call | None:
+        wanted = CallFilter(status=(CallStatus.PENDING,), tool="elicitation")
+        calls = (await scene.gateway.store.read(partial(call_page, wanted, limit=5))).calls
+        return calls[0] if calls else None
+
+    return await eventually_async(found)
 
 
 async def test_a_question_of_2026_is_a_result_and_the_same_call_goes_on(tmp_path: Path) -> None:
@@ -174,9 +173,8 @@ async def test_a_client_of_the_handshake_era_that_hangs_up_has_not_answered(tmp_
 
 
 async def settled_calls(scene: Scene) -> list[Call]:
-    async with asyncio.timeout(5):
-        while True:
-            calls = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
-            if calls and all(call.status.is_final for call in calls):
-                return list(calls)
-            await asyncio.sleep(0.01)
+    async def settled() -> list[Call]:
+        calls = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
+        return list(calls) if all(call.status.is_final for call in calls) else []
+
+    return await eventually_async(settled)

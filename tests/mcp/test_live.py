@@ -15,6 +15,7 @@ from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.tool import Tool
 from tests.mcp.scene import BOTH, KEY, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 ERAS = ["legacy", "2026-07-28"]
 NEWCOMER = Tool(source="scene", name="newcomer", description="It came later.")
@@ -77,11 +78,12 @@ async def test_a_client_of_the_handshake_era_that_is_cut_off_has_cancelled_nothi
 
 async def statuses(scene: Scene) -> list[str]:
     """Of all calls, once they are over."""
-    while True:
+
+    async def settled() -> list[str]:
         calls = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=10))).calls
-        if calls and all(call.status.is_final for call in calls):
-            return [call.status.value for call in calls]
-        await asyncio.sleep(0.01)
+        return [call.status.value for call in calls] if all(call.status.is_final for call in calls) else []
+
+    return await eventually_async(settled)
 
 
 async def test_a_call_that_lasts_is_answered_as_json_when_nothing_came_before(tmp_path: Path) -> None:

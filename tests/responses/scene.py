@@ -26,9 +26,9 @@ from jackfield.model.response_request import CreateResponse
 from jackfield.runs import events
 from jackfield.runs.events import Begun, Emit, Ended, ItemAdded, ItemDone, TextDelta
 from jackfield.settings import load_settings
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 ADMIN_KEY = "admin-key"
 CONFIG = """\
 [models.demo]
@@ -138,12 +138,12 @@ class Scene:
 
     async def until_ended(self, response_id: str) -> dict[str, Any]:
         """Poll, as clients of background responses do."""
-        async with asyncio.timeout(WITHIN):
-            while True:
-                found = await self.get(response_id)
-                if found["status"] not in ("queued", "in_progress"):
-                    return found
-                await asyncio.sleep(0.01)
+
+        async def ended() -> dict[str, Any] | None:
+            found = await self.get(response_id)
+            return None if found["status"] in ("queued", "in_progress") else found
+
+        return await eventually_async(ended)
 
 
 def events_of(text: str) -> list[dict[str, Any]]:

@@ -16,14 +16,14 @@ from jackfield.sdk import Client, Forbidden, GatewayFault, ServedTool, progress
 from jackfield.sdk import serving as serving_module
 from jackfield.sdk.serving import FIRST_PAUSE, INTERRUPTED, LONGEST_PAUSE, NOT_BEGUN
 from tests.sdk.server import Handler, ScriptedGateway, refuses, says, streams, until
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 STREAM = "/api/tools/stream"
 RESULTS = "/api/runs/run_1/tool-results"
 RECORD = "/api/v1/calls/call_1"
 BEGIN = f"{RECORD}/progress"
 TAKEN = {"success": True, "callId": "call_1", "agentEntityId": None, "delivery": "inline"}
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 def frame(**data: Any) -> bytes:

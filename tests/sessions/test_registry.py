@@ -23,7 +23,7 @@ from jackfield.sessions.events import SessionEvent
 from jackfield.sessions.program import Pace
 from jackfield.sessions.session import Session, SessionStatus
 from jackfield.settings import load_settings
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 CONFIG = f"""
 [models.demo]
@@ -56,7 +56,7 @@ inputSchema = {{ type = "object" }}
 """
 OWNER = Principal(name="ant", scopes=frozenset({"call"}))
 LENT = Declared(caller_id="ant", tools=(CallerTool(name="say"), CallerTool(name="taken")))
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 @asynccontextmanager

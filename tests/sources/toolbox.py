@@ -16,9 +16,9 @@ from jackfield.model.tool import Tool
 from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
 from jackfield.sources.files import files_source
 from jackfield.workers.host import WorkerHost
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 """Seconds that a test waits for what must happen, before it fails."""
 
 

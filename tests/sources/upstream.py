@@ -8,6 +8,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from tests.waiting import eventually_async
+
 
 class Received(Struct, frozen=True, kw_only=True):
     """One request as it arrived."""
@@ -64,14 +66,12 @@ class Upstream:
 
     async def drained(self) -> None:
         """Comes back when the clients have closed every connection they made."""
-        while not all(reader.at_eof() for reader in self._readers):  # noqa: ASYNC110 - nothing tells of an EOF
-            await asyncio.sleep(0.005)
+        await eventually_async(lambda: all(reader.at_eof() for reader in self._readers))
 
     async def hung_up(self, target: str) -> None:
         """Comes back when the client that asked for `target` has closed its connection."""
         [request] = [request for request in self.received if request.target == target]
-        while not self._readers[request.connection - 1].at_eof():  # noqa: ASYNC110 - nothing tells of an EOF
-            await asyncio.sleep(0.005)
+        await eventually_async(self._readers[request.connection - 1].at_eof)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -13,9 +13,9 @@ from jackfield.protocol.sse import EventParser
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 ANN = Sender("ann", "Ann", "person")
 Event = dict[str, Any]
 

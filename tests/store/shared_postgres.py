@@ -11,6 +11,7 @@ import pytest
 
 from jackfield.store import gateways as gateway_tx
 from jackfield.store.postgres import PostgresStore
+from tests.waiting import eventually_async
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -65,13 +66,13 @@ async def kept_ids(outside: "Connection") -> set[str]:
 async def until_waiting(outside: "Connection", *, count: int = 1) -> list[int]:
     """The processes of the server that wait for a lock, once there are that many."""
     query = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(10):
-        while True:
-            await outside.execute("SELECT pg_stat_clear_snapshot()")
-            found = await outside.fetch(query)
-            if len(found) >= count:
-                return [row["pid"] for row in found]
-            await asyncio.sleep(0.01)
+
+    async def waiting() -> list[int] | None:
+        await outside.execute("SELECT pg_stat_clear_snapshot()")
+        found = await outside.fetch(query)
+        return [row["pid"] for row in found] if len(found) >= count else None
+
+    return await eventually_async(waiting)
 
 
 async def listening_pids(outside: "Connection") -> set[int]:
@@ -83,10 +84,10 @@ async def deadlocks(outside: "Connection", *, of: list[PostgresStore]) -> int:
     """How many there were in this database. The stores are closed: a connection tells its own at the latest then."""
     await asyncio.gather(*(store.close() for store in of))
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    async with asyncio.timeout(10):
-        while True:
-            if not await outside.fetchval(others):
-                break
-            await asyncio.sleep(0.01)
+
+    async def alone() -> bool:
+        return not await outside.fetchval(others)
+
+    await eventually_async(alone)
     count: int = await outside.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return count

@@ -22,7 +22,7 @@ from jackfield.store.statements import load_statements
 from tests.postgres import PASSWORD, PostgresServer
 from tests.store.calls import a_call, a_waiting_call, decoded
 from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
-from tests.waiting import PATIENCE, Stopwatch
+from tests.waiting import TIMEOUT, Stopwatch
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -47,7 +47,7 @@ async def test_after_a_restart_of_the_server_everything_works_again(
         kept = await other.read(partial(call_tx.get_call, call.id))
         assert kept is not None
         assert decoded(kept.result) == "after"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await anything.wait()
             await written.wait()
         assert watch.seconds() < 3

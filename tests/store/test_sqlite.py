@@ -19,9 +19,9 @@ from jackfield.store import naming, open_store, sqlite
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
 from jackfield.store.statements import Statement, load_migrations
-from tests.harness.process import eventually
 from tests.requirement import requirement
 from tests.store.calls import a_call
+from tests.waiting import eventually
 
 
 @pytest.fixture

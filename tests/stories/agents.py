@@ -31,13 +31,12 @@ from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
 from jackfield.settings import load_settings
 from jackfield.spaces import transactions as space_tx
-from tests import waiting
 from tests.harness.in_process import KEY, client_of
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
 T = TypeVar("T")
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 MODEL = '[models.mind]\nprovider = "scripted"\nscript = "mind.toml"\n'
 
 
@@ -80,7 +79,7 @@ class AgentsGateway:
             is_over = cycles and cycles[0].number == number and cycles[0].status is not CycleStatus.OPEN
             return cycles[0] if is_over else None
 
-        cycle = await eventually(found)
+        cycle = await eventually_async(found)
         assert cycle.status is status, cycle
         return cycle
 
@@ -91,7 +90,7 @@ class AgentsGateway:
             cycles = await self.store.read(partial(cycles_of_agent, agent, limit=1))
             return cycles[0] if cycles and cycles[0].status is CycleStatus.OPEN else None
 
-        return await eventually(found)
+        return await eventually_async(found)
 
     async def settled(self) -> None:
         """Until nobody is awake and nobody has anything to wake up for."""
@@ -100,7 +99,7 @@ class AgentsGateway:
             waiting = await self.store.read(agents_to_wake)
             return not (self.gateway.scheduler.awake or waiting)
 
-        await eventually(all_asleep)
+        await eventually_async(all_asleep)
 
     async def inbox(self, agent: str) -> list[InboxEvent]:
         events, _ = await self.store.read(partial(inbox_page, agent))
@@ -122,7 +121,7 @@ class AgentsGateway:
                         return call
             return None
 
-        return await eventually(found)
+        return await eventually_async(found)
 
     async def messages(self, space: str) -> list[dict[str, Any]]:
         """What is seen in a space."""
@@ -173,6 +172,3 @@ def outputs_of(request: ModelRequest) -> list[tuple[str, str]]:
 def told(request: ModelRequest, tool: str) -> Any:
     """The newest answer of a tool that the model has read, as JSON."""
     return msgspec.json.decode([text for name, text in outputs_of(request) if name == tool][-1])
-
-
-eventually = waiting.eventually_async

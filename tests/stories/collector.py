@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
-from tests.harness.process import eventually
+from tests.waiting import eventually
 
 
 class ReceivedSpan(Struct, frozen=True, kw_only=True):

@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tests import waiting
 from tests.harness.process import RunningGateway, free_port, start_gateway
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
 T = TypeVar("T")
 
 KEY = "key-of-the-mortals"
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 CONFIG = """\
 [store]
 large_result = 0    # a large answer shall take its time on the way, not wait in pages
@@ -162,7 +161,7 @@ class KillableGateway:
         async def found() -> Any:
             return (await self.ask("GET", "/api/v1/calls", params={"agent": agent})).json()["calls"]
 
-        [call] = await eventually(found)
+        [call] = await eventually_async(found)
         only: dict[str, Any] = call
         return only
 
@@ -181,7 +180,7 @@ class KillableGateway:
 
     async def told(self, agent: str) -> list[tuple[str, Any]]:
         """The agent's events, when there is one."""
-        return await eventually(lambda: self.inbox(agent))
+        return await eventually_async(lambda: self.inbox(agent))
 
     async def started(self, what: str) -> None:
         """Until the tool has written down that it started."""
@@ -189,7 +188,7 @@ class KillableGateway:
         async def has_begun() -> bool:
             return self.starts[what] > 0
 
-        await eventually(has_begun)
+        await eventually_async(has_begun)
 
     @property
     def starts(self) -> Counter[str]:
@@ -205,6 +204,3 @@ async def killable_gateways(folder: Path, store_url: str, *, count: int) -> Asyn
             stack.push_async_callback(mortal.close)
         await asyncio.gather(*(mortal.start() for mortal in made))
         yield made
-
-
-eventually = waiting.eventually_async

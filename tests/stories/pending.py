@@ -21,12 +21,11 @@ from typing import Any, TypeVar
 import httpx2
 
 from jackfield.protocol.sse import EventParser, ServerEvent
-from tests import waiting
 from tests.harness.api import Api, key_of, open_api
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
 T = TypeVar("T")
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 EXTERNAL = """
 [[tools]]
@@ -200,7 +199,7 @@ class Desk:
             found: list[dict[str, Any]] = page.json()["calls"]
             return found
 
-        found: list[dict[str, Any]] = await eventually(newest)
+        found: list[dict[str, Any]] = await eventually_async(newest)
         return found[0]
 
     async def settled(self, call_id: str) -> dict[str, Any]:
@@ -287,9 +286,6 @@ async def tool_server(api: Api, *, key: str = "crm", **params: Any) -> AsyncIter
     async with stream(api, "/api/tools/stream", key=key, **params) as frames:
         assert (await frames.next())["type"] == "connected"
         yield frames
-
-
-eventually = waiting.eventually_async
 
 
 async def hang_up_after(api: Api, request: bytes, seen: Callable[[], Awaitable[Any]]) -> Any:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness.process import clean_environment, eventually, free_port
+from tests.harness.process import clean_environment, free_port
+from tests.waiting import eventually
 
 FRUIT_SHOP = Path(__file__).parents[2] / "examples/provider/service.py"
 

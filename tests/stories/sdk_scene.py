@@ -11,10 +11,10 @@ import httpx2
 from jackfield.sdk import CallRecord, Client, InboxEvent
 from tests import waiting
 from tests.harness.process import DEFAULT_TOOLS, RunningGateway, running_gateway, start_gateway
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 T = TypeVar("T")
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 EXTERNAL = """
 [[tools]]
 name = "{name}"

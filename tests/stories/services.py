@@ -19,13 +19,12 @@ import uvicorn
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.http.streams import Streams
-from tests import waiting
 from tests.harness.in_process import KEY, in_process_gateway, make_gateway
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.upstream import Received, Upstream, json_reply, reply
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 Act = Callable[[dict[str, Any]], Any]
 
 
@@ -134,9 +133,6 @@ async def settled(client: httpx2.AsyncClient, call_id: str) -> dict[str, Any]:
             found: dict[str, Any] = answer.json()["call"]
             if found["status"] not in ("pending", "waiting", "running", "pending_approval"):
                 return found
-
-
-eventually = waiting.eventually_async
 
 
 class _Quiet(uvicorn.Server):

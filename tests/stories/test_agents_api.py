@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from tests.harness.api import Api, error_of, open_api
-from tests.harness.process import eventually
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 CONFIG = """
 [models.mind]

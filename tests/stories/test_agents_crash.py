@@ -21,7 +21,7 @@ from tests.harness.process import RunningGateway, free_port, start_gateway
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
 from tests.stories.agents import agents_gateway, inbox_of
-from tests.stories.killable import eventually
+from tests.waiting import eventually_async
 
 KEY = "key-of-the-crash"
 AGENT = '[agents.ada]\nmodel = "mind"\nspaces = ["home"]\n'
@@ -67,7 +67,7 @@ class Database:
         async def is_so() -> bool:
             return await asyncio.to_thread(self.rows, sql) == [*rows]
 
-        await eventually(is_so, within=30)
+        await eventually_async(is_so, within=30)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
         async def has_begun() -> bool:
             return len(await slow.messages("home")) == 2
 
-        await eventually(has_begun)
+        await eventually_async(has_begun)
         quick = SCRIPT.replace("wait = 1.5", "wait = 0")
         async with agents_gateway(tmp_path / "quick", quick, AGENT, store=postgres_url) as other:
             late = f"UPDATE gateways SET alive_until = 0 WHERE id = '{slow.gateway.id}'"
@@ -147,7 +147,7 @@ async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
             async def was_refused() -> bool:
                 return "cycle 1 is another's now" in caplog.text
 
-            await eventually(was_refused)
+            await eventually_async(was_refused)
             assert (cycle.owner, cycle.epoch) == (other.gateway.id, 2)
             assert await other.calls(cycle) == calls
             assert [message["content"] for message in await other.messages("home")] == ["task", "began"]
@@ -224,7 +224,7 @@ async def test_a_gateway_that_stops_leaves_its_cycles_to_the_next_which_goes_on_
         async def has_begun() -> bool:
             return len(await place.messages("home")) == 2
 
-        await eventually(has_begun)
+        await eventually_async(has_begun)
     async with agents_gateway(tmp_path, SCRIPT.replace("wait = 1.5", "wait = 0"), AGENT, store=url) as place:
         cycle = await place.cycle("ada", 1)
         assert (cycle.tries, cycle.summary) == (2, "Over.")

@@ -25,7 +25,8 @@ from jackfield.settings.types import AgentSettings
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
-from tests.stories.agents import agents_gateway, eventually, inbox_of, outputs_of
+from tests.stories.agents import agents_gateway, inbox_of, outputs_of
+from tests.waiting import eventually_async
 
 SETTLED = 60.0
 SLOWEST_START = 3.0
@@ -499,7 +500,7 @@ async def test_ten_thousand_agents_sleep_in_one_process_at_the_cost_of_a_row_eac
             done = [await gateway.store.read(partial(cycles_of_agent, f"a{n}", limit=1)) for n in range(7, count, 50)]
             return all(one and one[0].status is CycleStatus.DONE for one in done)
 
-        await eventually(all_done, within=SETTLED)
+        await eventually_async(all_done, within=SETTLED)
         assert gateway.scheduler.awake == frozenset()
         assert await gateway.store.read(partial(cycles_of_agent, "a8", limit=1)) == [], "the others slept on"
 
@@ -541,7 +542,7 @@ say = "Good morning."
             )
             return page.calls if len(page.calls) == count else None
 
-        waiting = await eventually(all_wait, within=SETTLED)
+        waiting = await eventually_async(all_wait, within=SETTLED)
         await place.trigger("ada", "Hello")
         assert (await place.cycle("ada", 1)).summary == "Good morning."
         assert len(place.gateway.scheduler.awake) >= count, "the others wait on"

@@ -19,7 +19,8 @@ from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.api import MAX_EXCHANGES
 from jackfield.store import scripts
 from tests.sources.mcp.scene import http_server
-from tests.stories.agents import agents_gateway, eventually, inbox_of, outputs_of, told
+from tests.stories.agents import agents_gateway, inbox_of, outputs_of, told
+from tests.waiting import eventually_async
 
 ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'
 DONE = '[otherwise]\nsay = "Done."\n'
@@ -48,7 +49,7 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
         async def was_read_again() -> bool:
             return book.get("bob") is not first
 
-        await eventually(was_read_again)
+        await eventually_async(was_read_again)
         changed = {"definition": '{"model": "mind", "instructions": "New."}', "origin": "api", "enabled": 1}
         await place.store.write(partial(scripts.one, "put_agent", agent="bob", **changed))  # and nobody is told
         await place.trigger("bob")
@@ -66,7 +67,7 @@ async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_names
         over = await place.store.read(partial(get_cycle, cycle.id))
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
-        await eventually(lambda: _asleep(place.gateway.scheduler))
+        await eventually_async(lambda: _asleep(place.gateway.scheduler))
         assert await place.store.read(partial(get_consciousness, "bob")) is None
 
 
@@ -87,9 +88,9 @@ async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but
         await place.trigger("ada")
         await place.begun("ada")
         for _ in range(cycles.TRIES + 2):
-            await eventually(lambda: _asleep(scheduler))
+            await eventually_async(lambda: _asleep(scheduler))
             await scheduler.sweep()
-        await eventually(lambda: _asleep(scheduler))
+        await eventually_async(lambda: _asleep(scheduler))
         monkeypatch.setattr(scheduler, "_see_through", see_through)
         await scheduler.sweep()
         assert not scheduler.awake, "it is not tried all the time"
@@ -192,7 +193,7 @@ transport = "http"
                 await place.trigger("ada", event_id=f"evt_{number}")
                 await place.cycle("ada", number)
                 assert "echo" in {tool.name for tool in place.requests[-1].tools}
-                await eventually(nothing_is_lent)
+                await eventually_async(nothing_is_lent)
 
 
 async def test_what_an_agents_servers_are_reached_with_is_in_no_database(tmp_path: Path) -> None:

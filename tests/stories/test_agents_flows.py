@@ -12,7 +12,8 @@ from jackfield.model.call import CallStatus
 from jackfield.model.items import Message, text_of
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
-from tests.stories.agents import AgentsGateway, agents_gateway, eventually, inbox_of, outputs_of, told
+from tests.stories.agents import AgentsGateway, agents_gateway, inbox_of, outputs_of, told
+from tests.waiting import eventually_async
 
 CONFIG = """
 [agents.concierge]
@@ -377,7 +378,7 @@ async def test_an_agent_with_nothing_to_do_skips_and_its_model_is_asked_once(pla
     async def processed() -> bool:
         return [event.status for event in await place.inbox("concierge")] == ["processed"]
 
-    await eventually(processed)
+    await eventually_async(processed)
 
 
 async def test_a_call_that_a_person_must_allow_waits_for_it_and_its_result_comes_by_inbox(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from jackfield.agents import own_servers
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus
 from tests.requirement import requirement
-from tests.stories.agents import AgentsGateway, agents_gateway, eventually
+from tests.stories.agents import AgentsGateway, agents_gateway
 from tests.stories.changing_server import __file__ as server_file
+from tests.waiting import eventually_async
 
 CALLS = """
 [[turns]]
@@ -56,7 +57,7 @@ async def lived(place: AgentsGateway, number: int) -> set[str]:
 
     await place.trigger("ada", event_id=f"evt_{number}")
     await place.cycle("ada", number)
-    await eventually(nothing_is_lent)
+    await eventually_async(nothing_is_lent)
     return {tool.name for tool in place.requests[-1].tools}
 
 
@@ -112,7 +113,7 @@ async def test_an_own_server_takes_overrides_and_its_calls_go_by_their_proper_na
             found = await place.store.read(partial(call_tx.get_call, call["id"]))
             return found if found is not None and found.status.is_final else None
 
-        made = await eventually(over)
+        made = await eventually_async(over)
         assert made.status is CallStatus.COMPLETED
         await place.cycle("ada", 2)  # which the result woke it for
 

@@ -10,9 +10,8 @@ import pytest
 
 from jackfield.sdk import AgentNotFound, Client, Conflict, Goal, Plan, RunEvent, RunNotFound, SyncClient
 from tests.harness.api import ADMIN_KEY, Api, key_of, open_api
-from tests.harness.process import eventually
 from tests.requirement import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually, eventually_async
 
 CONFIG = """
 [models.mind]
@@ -42,7 +41,7 @@ say = "That was slow."
 [otherwise]
 say = "Noted."
 """
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +59,12 @@ async def client(api: Api) -> AsyncIterator[Client]:
 async def begun(client: Client, payload: str) -> str:
     """The id of the cycle that a trigger with this payload has opened."""
     event = (await client.agents.trigger("ada", "door", payload)).event_id
-    async with asyncio.timeout(WITHIN):
-        while True:
-            for cycle in (await client.agents.cycles("ada", limit=5)).cycles:
-                if event in cycle.consumed:
-                    return cycle.id
-            await asyncio.sleep(0.02)
+
+    async def found() -> str | None:
+        cycles = (await client.agents.cycles("ada", limit=5)).cycles
+        return next((cycle.id for cycle in cycles if event in cycle.consumed), None)
+
+    return await eventually_async(found)
 
 
 async def the_rest(stream: AsyncIterator[RunEvent]) -> list[RunEvent]:

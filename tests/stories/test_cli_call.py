@@ -11,16 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.harness.process import (
-    DEFAULT_CONFIG,
-    DEFAULT_TOOLS,
-    RunningGateway,
-    clean_environment,
-    eventually,
-    free_port,
-    run_cli,
-)
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, clean_environment, free_port, run_cli
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 EXITS = requirement("CON-cli-call-exits")
 

@@ -17,7 +17,7 @@ import pytest
 from tests.harness.process import RunningGateway, clean_environment, run_cli, running_gateway
 from tests.requirement import requirement
 from tests.stories.spaces import CONFIRM_AND_CHART
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 CONFIG = """
 [models.mind]
@@ -63,7 +63,7 @@ calls = [{ tool = "send_message", arguments = { text = "I heard you \u001b[31m, 
 say = "Done."
 """
 CHART = "  Pages\n  one  " + "█" * 30 + " 10\n  two  " + "█" * 15 + " 5\n"
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 @pytest.fixture(scope="module")

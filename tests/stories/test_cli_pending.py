@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from jackfield.sdk import CallAnswer, SyncClient
-from tests.harness.process import DEFAULT_TOOLS, RunningGateway, eventually, run_cli, running_gateway
+from tests.harness.process import DEFAULT_TOOLS, RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.local]

@@ -9,16 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.harness.process import (
-    DEFAULT_CONFIG,
-    DEFAULT_TOOLS,
-    eventually,
-    free_port,
-    run_cli,
-    running_gateway,
-    start_gateway,
-)
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, free_port, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 TOOLS = {"tools/story.py": DEFAULT_TOOLS}
 

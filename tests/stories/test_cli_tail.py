@@ -10,14 +10,8 @@ from pathlib import Path
 
 import httpx2
 
-from tests.harness.process import (
-    DEFAULT_CONFIG,
-    DEFAULT_TOOLS,
-    RunningGateway,
-    clean_environment,
-    eventually,
-    start_gateway,
-)
+from tests.harness.process import DEFAULT_CONFIG, DEFAULT_TOOLS, RunningGateway, clean_environment, start_gateway
+from tests.waiting import eventually
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
+from tests.harness.process import RunningGateway, free_port, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.local]

@@ -11,8 +11,9 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway
+from tests.harness.process import RunningGateway, free_port, run_cli, running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 DEMO = Path(__file__).parents[2] / "examples/demo"
 

@@ -17,7 +17,8 @@ from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS, manifest, published, tool
 from tests.sources.manifest.test_parser import PROTOJSON, SEED
 from tests.sources.upstream import Received, Upstream, json_reply
-from tests.stories.services import eventually, execute, names, neighbourhood, scenario, settled
+from tests.stories.services import execute, names, neighbourhood, scenario, settled
+from tests.waiting import eventually_async
 
 
 @requirement("DISC-seed-example-consumed", "DISC-any-provider", "DISC-client-fetches")
@@ -133,7 +134,7 @@ def _timer(source: Any) -> asyncio.TimerHandle | None:
 async def test_a_configured_time_to_live_is_kept(tmp_path: Path) -> None:
     async with neighbourhood(tmp_path) as at, at.gateway(options="cache_ttl = 0.1") as (_, client):
         at.service.offer("later")
-        await eventually(lambda: _has(client, "later"))
+        await eventually_async(lambda: _has(client, "later"))
 
 
 async def _has(client: httpx2.AsyncClient, name: str) -> bool:
@@ -155,7 +156,7 @@ async def test_a_service_that_is_away_keeps_its_tools_listed_even_through_a_refr
             refused = await execute(client, "echo", text="x")
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "source_unavailable")
             at.service.recover()
-            await eventually(lambda: _is_up(client))
+            await eventually_async(lambda: _is_up(client))
             assert (await execute(client, "echo", text="x")).status_code == 200
 
 
@@ -200,10 +201,10 @@ async def test_a_service_is_found_by_the_file_it_drops_and_gone_with_it(tmp_path
             assert "everybody may write it" in (await scenario(client, "open"))["error"]
             assert await names(client) == []
             (folder / "manager.json").write_text(json.dumps({"name": "agent-manager", "url": upstream.url}))
-            await eventually(lambda: _has(client, "spawn_coding_agent"))
+            await eventually_async(lambda: _has(client, "spawn_coding_agent"))
             assert (await scenario(client, "agent-manager"))["available"] is True
             (folder / "manager.json").unlink()
-            await eventually(lambda: _lacks(client, "spawn_coding_agent"))
+            await eventually_async(lambda: _lacks(client, "spawn_coding_agent"))
             states = [state["scenario"] for state in (await client.get(f"{TOOLS}/scenarios")).json()]
             assert states == ["broken", "open"]
 
@@ -406,7 +407,7 @@ async def test_a_manifest_that_was_generated_earlier_does_not_replace_a_later_on
             answers = [stale, fresh]
             service.answers[TOOLS] = lambda _: answers.pop(0) if len(answers) > 1 else answers[0]
             await client.post(f"{TOOLS}/refresh")
-            assert await eventually(lambda: _told(client, "latest")) == ["latest"]
+            assert await eventually_async(lambda: _told(client, "latest")) == ["latest"]
             assert answers == [fresh], "the stale one was read, and not believed"
 
 

@@ -10,18 +10,8 @@ import pytest
 
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS
-from tests.stories.services import (
-    Served,
-    eventually,
-    execute,
-    knows,
-    listening,
-    names,
-    scenario,
-    served,
-    settled,
-    tool_file,
-)
+from tests.stories.services import Served, execute, knows, listening, names, scenario, served, settled, tool_file
+from tests.waiting import eventually_async
 
 SLOW = 'import asyncio\n\nasync def slow() -> str:\n    """Take long."""\n    await asyncio.sleep(30)\n    return ""\n'
 
@@ -64,7 +54,7 @@ async def test_gateways_that_know_each_other_do_not_offer_tools_in_circles(tmp_p
             gateways[name] = await stack.enter_async_context(served(tmp_path / name, config, listener=sockets[name]))
         clients = [gateway.client for gateway in gateways.values()]
         everything = ["from_one", "from_three", "from_two"]
-        await eventually(lambda: _all_list(clients, everything))
+        await eventually_async(lambda: _all_list(clients, everything))
         for client in clients * 2:
             await client.post(f"{TOOLS}/refresh")
         assert [await names(client) for client in clients] == [everything] * 3
@@ -125,7 +115,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_gateway_that_runs_it
         served(tmp_path / "last", knows("first", first.url)) as last,
     ):
         asking = asyncio.create_task(execute(last.client, "slow"))
-        [there] = await eventually(lambda: running_at(first))
+        [there] = await eventually_async(lambda: running_at(first))
         [here] = await calls_of(last)
         assert (await last.client.post(f"/api/v1/calls/{here['id']}/cancel")).status_code == 200
         assert (await settled(first.client, there["id"]))["status"] == "cancelled"
@@ -143,7 +133,7 @@ async def test_a_call_is_cancelled_by_its_idempotency_key_too_but_only_by_who_ma
     async with served(tmp_path / "here", config) as here:
         path = f"{TOOLS}/slow/execute"
         asking = asyncio.create_task(here.client.post(path, json={}, headers={"idempotency-key": "mine"}))
-        [there] = await eventually(lambda: running_at(here))
+        [there] = await eventually_async(lambda: running_at(here))
         other = await here.client.post("/api/v1/calls/mine/cancel", headers={"x-api-key": "another-key-9"})
         assert other.status_code == 404
         assert (await here.client.post("/api/v1/calls/mine/cancel")).json()["call"]["id"] == there["id"]

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway, start_gateway
+from tests.harness.process import RunningGateway, free_port, run_cli, running_gateway, start_gateway
 from tests.requirement import requirement
-from tests.waiting import Stopwatch
+from tests.waiting import Stopwatch, eventually
 
 SERVICE = Path(__file__).parent / "plain_service.py"
 FILES = {"tools/a.py": 'def greet(name: str) -> str:\n    """Say hello."""\n    return f"Hello {name}"\n'}

@@ -5,8 +5,9 @@ from pathlib import Path
 import httpx2
 
 from bench.hostile import CONFIG, OFFERED, attack, quiet, write_project
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 TIMES = 3
 FAR_FROM_FROZEN_MS = 300.0

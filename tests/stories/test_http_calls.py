@@ -12,8 +12,8 @@ import pytest
 
 from jackfield.protocol.sse import EventParser
 from tests.harness.api import Api, error_of, open_api
-from tests.harness.process import eventually
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 FIELDS = {

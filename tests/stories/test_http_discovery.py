@@ -11,8 +11,9 @@ import httpx2
 import pytest
 
 from tests.harness.api import ADMIN_KEY, Api, error_of, open_api
-from tests.harness.process import eventually, running_gateway
+from tests.harness.process import running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 METADATA_FIELDS = [
     "enabled_by_default",

@@ -11,8 +11,8 @@ import pytest
 
 from jackfield.protocol.sse import EventParser, ServerEvent
 from tests.harness.api import Api, error_of, open_api
-from tests.harness.process import eventually
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 SHAPE = ["success", "call_id", "run_id", "status", "result", "error", "execution_time_ms"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.harness.process import clean_environment, eventually, free_port, run_cli, running_gateway
+from tests.harness.process import clean_environment, free_port, run_cli, running_gateway
+from tests.waiting import eventually
 
 TOOL = {"tools/a.py": 'def hello(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n'}
 CONFIG = '[sources.local]\nkind = "files"\npath = "tools/*.py"\n'

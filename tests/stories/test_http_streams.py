@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from jackfield.protocol.sse import EventParser, ServerEvent
 from tests.harness.api import ADMIN_KEY, Api, open_api
-from tests.harness.process import eventually
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 NEW_TOOL = 'def {name}() -> str:\n    """New here."""\n    return "{name}"\n'
 

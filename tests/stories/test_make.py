@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from jackfield.settings import load_settings
-from tests.harness.process import clean_environment, eventually, free_port
+from tests.harness.process import clean_environment, free_port
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 NOT_CLONED = shutil.ignore_patterns(

@@ -9,9 +9,10 @@ from mcp import MCPError
 from mcp.types import ToolListChangedNotification
 
 from tests.harness.api import Api, key_of, open_api
-from tests.harness.process import eventually, running_gateway, start_gateway
+from tests.harness.process import running_gateway, start_gateway
 from tests.requirement import requirement
 from tests.stories.mcp_clients import ERAS, LATER, change_until, http_client, text_of
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.sources.mcp.options import parse_options
-from tests.harness.process import RunningGateway, eventually, run_cli, running_gateway
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 from tests.workers.processes import marked
 
 SERVER = """

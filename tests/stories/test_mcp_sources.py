@@ -11,10 +11,11 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import EVERYTHING, PLAIN, HttpServer, http_server, lives
 from tests.stories.mcp_clients import ERAS, http_client, text_of
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.far]

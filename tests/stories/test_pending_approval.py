@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_api, tool_server
+from tests.stories.pending import Desk, desk, pending_api, tool_server
+from tests.waiting import eventually_async
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +136,12 @@ async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: D
 async def test_a_call_whose_tool_changed_meanwhile_is_not_run(api: Api, at: Desk, till: Path) -> None:
     file = api.gateway.folder / "pending" / "changing.py"
     file.write_text('def changing(path: str) -> str:\n    """One thing."""\n    return open(path, "w").write("x")\n')
-    await eventually(lambda: _has_tool(at, "changing", "One thing."))
+    await eventually_async(lambda: _has_tool(at, "changing", "One thing."))
     await at.ask("POST", "/api/v1/tools/config/approval", json=_require("changing"))
     call = (await at.execute("changing", {"path": str(till)}, agent="stale")).json()
     assert call["status"] == "pending_approval"
     file.write_text(file.read_text().replace("One thing", "Another thing"))
-    await eventually(lambda: _has_tool(at, "changing", "Another thing."))
+    await eventually_async(lambda: _has_tool(at, "changing", "Another thing."))
     refused = await decide(at, call["call_id"], "approve")
     assert (refused.status_code, error_of(refused)["code"]) == (409, "conflict")
     assert "has changed" in error_of(refused)["message"]

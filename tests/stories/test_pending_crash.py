@@ -23,7 +23,8 @@ from jackfield.model.ids import new_id
 from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
 from tests.requirement import requirement
-from tests.stories.killable import KEY, KillableGateway, eventually, killable_gateways
+from tests.stories.killable import KEY, KillableGateway, killable_gateways
+from tests.waiting import eventually_async
 
 DEAD = "gw_dead"
 HOUR_MS = 3_600_000
@@ -141,7 +142,7 @@ async def test_died_while_a_caller_waited_and_the_deadline_passed_meanwhile(
     async def flipped() -> bool:
         return str((await gateway.record(call.id))["status"]) == "pending"
 
-    await eventually(flipped)
+    await eventually_async(flipped)
     answer = await gateway.submit(await gateway.record(call.id), "late")
     assert answer.json()["delivery"] == "inbox"
     assert await gateway.inbox("ada") == [(f"tr:{call.id}", "late")]
@@ -290,7 +291,7 @@ async def test_a_large_result_that_was_read_to_its_end_is_not_in_the_inbox(
         kept.close()
         return found[0] is not None
 
-    await eventually(is_marked)
+    await eventually_async(is_marked)
     gateway.kill()
     other = a_call_of(gateway, "ask", waiter=DEAD, agent="bob")
     async with written(url, tmp_path) as store:

@@ -12,7 +12,8 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, hang_up_after, pending_api, raw_execute
+from tests.stories.pending import Desk, desk, hang_up_after, pending_api, raw_execute
+from tests.waiting import eventually_async
 
 PENDING_TEXT = "Waiting for result. It will arrive in your inbox when ready."
 
@@ -116,7 +117,7 @@ async def test_past_the_timeout_the_caller_has_an_error_and_the_late_result_is_i
 @requirement("SPACE-example-external-late", "SPACE-example-external-submits")
 async def test_ten_seconds_are_ten_seconds(at: Desk) -> None:
     submitted, late = at.begin("ext_lookup", agent="ten"), at.begin("ext_lookup", agent="ten")
-    await eventually(partial(_count_waiting, at, 2))
+    await eventually_async(partial(_count_waiting, at, 2))
     page = (await at.ask("GET", "/api/v1/calls?tool=ext_lookup&status=waiting")).json()["calls"]
     await at.submit(page[0], result="in time")
     told = [(await call).json() for call in (submitted, late)]
@@ -147,7 +148,7 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
     for trial in range(20):
         agent = f"edge-{trial}"
         call = at.begin("ext_quick", agent=agent)
-        record = await eventually(lambda: _newest_of(at, agent))  # noqa: B023 - asked within this turn
+        record = await eventually_async(lambda: _newest_of(at, agent))  # noqa: B023 - asked within this turn
         # Nobody answers before the deadline, so this is the moment: a little earlier or later each time.
         await asyncio.wait([call], timeout=max(0.0, _until_deadline(record) - 0.02 + 0.002 * trial))
         submitted = (await at.submit(record, result="edge")).json()
@@ -181,7 +182,7 @@ async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inb
     agent = f"gone-{len(accept)}"
     request = raw_execute(api, "ext_lookup", agent=agent, accept=accept)
     record = await hang_up_after(api, request, lambda: at.waiting("ext_lookup"))
-    pending = await eventually(lambda: _in_status(at, record["call_id"], "pending"))
+    pending = await eventually_async(lambda: _in_status(at, record["call_id"], "pending"))
     assert (pending["delivery"], pending["agent"]) == ("inbox", agent)
     assert (await at.submit(record, result="for the inbox")).json()["delivery"] == "inbox"
     assert [event["data"]["result"] for event in await at.inbox(agent)] == ["for the inbox"]
@@ -189,7 +190,7 @@ async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inb
 
 async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(api: Api, at: Desk) -> None:
     record = await hang_up_after(api, raw_execute(api, "ext_lookup"), lambda: at.waiting("ext_lookup"))
-    await eventually(lambda: _in_status(at, record["call_id"], "pending"))
+    await eventually_async(lambda: _in_status(at, record["call_id"], "pending"))
     await at.submit(record, result="kept")
     assert (await at.record(record["call_id"]))["result"] == "kept"
 
@@ -204,7 +205,7 @@ async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_th
     running = await hang_up_after(api, request, lambda: at.waiting("slow", status="running"))
     with open(gate, "w"):  # noqa: ASYNC230, PTH123 - an empty file on a local disk
         pass
-    events = await eventually(lambda: at.inbox(agent))
+    events = await eventually_async(lambda: at.inbox(agent))
     assert [(event["eventId"], event["data"]["result"]) for event in events] == [(f"tr:{running['call_id']}", "done")]
 
 
@@ -276,5 +277,5 @@ async def test_a_stopping_gateway_leaves_a_waiting_call_to_the_next_one(
     with pending_api(folder) as api:
         async with desk(api) as at:
             assert (await at.submit(record, result="after the restart")).status_code == 200
-            events = await eventually(lambda: at.inbox("survivor"))
+            events = await eventually_async(lambda: at.inbox("survivor"))
             assert [event["data"]["result"] for event in events] == ["after the restart"]

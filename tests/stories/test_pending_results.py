@@ -11,7 +11,8 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_api, stream
+from tests.stories.pending import Desk, desk, pending_api, stream
+from tests.waiting import eventually_async
 
 FALSY: list[Any] = [None, False, 0, "", [], {}, 0.0]
 
@@ -318,7 +319,7 @@ async def test_progress_stretches_a_wait_to_ten_times_the_timeout_and_no_further
             told_at.append(time.monotonic())  # noqa: B023
             return bool(answer.json()["call"]["status"] == "pending")
 
-        await eventually(tell)
+        await eventually_async(tell)
         told = (await call).json()
         assert (told["status"], told["error"]["code"]) == ("failed", "timeout")
         if max(later - earlier for earlier, later in pairwise(told_at)) < 0.2:

@@ -10,7 +10,8 @@ import pytest
 from jackfield.settings.parsing import snake_case
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, eventually, pending_api, tool_server
+from tests.stories.pending import Desk, desk, pending_api, tool_server
+from tests.waiting import eventually_async
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
@@ -275,7 +276,7 @@ async def test_a_declared_source_is_shown_with_its_state(api: Api, at: Desk) -> 
         return next((one for one in scenarios if one["scenario"] == "stated" and not one["available"]), None)
 
     # That the server hung up is noticed when its connection is seen to be closed.
-    gone = await eventually(unavailable)
+    gone = await eventually_async(unavailable)
     assert gone is not None
     assert gone["tool_count"] == 1
 

@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, free_port, running_gateway
+from tests.harness.process import RunningGateway, free_port, running_gateway
 from tests.requirement import requirement
 from tests.stories.provider import RunningService, running_service
+from tests.waiting import eventually
 
 KEY = "fruit-key-0001"
 HEADERS = {"Authorization": f"Bearer {KEY}"}

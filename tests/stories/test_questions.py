@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, running_gateway, start_gateway
+from tests.harness.process import RunningGateway, running_gateway, start_gateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import http_server
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.far]

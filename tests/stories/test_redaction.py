@@ -6,9 +6,10 @@ from typing import Any
 
 import httpx2
 
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.sources.workers import worker_file
+from tests.waiting import eventually
 
 SECRET = "k/9+" + "zQ" * 40
 CONFIG = """

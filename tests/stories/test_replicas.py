@@ -15,8 +15,8 @@ from jackfield.model.ids import new_id
 from jackfield.store import open_store
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.stories.killable import KillableGateway, eventually, killable_gateways
-from tests.waiting import Stopwatch
+from tests.stories.killable import KillableGateway, killable_gateways
+from tests.waiting import Stopwatch, eventually_async
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -105,14 +105,14 @@ async def test_a_result_that_was_sent_before_its_gateway_died_is_not_in_the_inbo
     async def is_marked() -> str:
         return postgres_server.run(sent, database=empty_database)
 
-    await eventually(is_marked)
+    await eventually_async(is_marked)
     a.kill()
     leases.end()
 
     async def buried() -> bool:
         return leases.dead() == 1
 
-    await eventually(buried)
+    await eventually_async(buried)
     other, calling = await b.begin("ask_briefly", agent="bob")  # a round of the sweeper goes by
     await calling
     assert (await b.record(other["id"]))["status"] == "pending"
@@ -131,7 +131,7 @@ async def test_a_wait_whose_gateway_died_ends_at_the_same_deadline(pair: list[Ki
     async def is_pending() -> bool:
         return str((await b.record(call["id"]))["status"]) == "pending"
 
-    await eventually(is_pending, within=5)
+    await eventually_async(is_pending, within=5)
     answer = await b.submit(call, "late")
     assert answer.json()["delivery"] == "inbox"
     assert await b.inbox("ada") == [(f"tr:{call['id']}", "late")]
@@ -236,7 +236,7 @@ async def test_a_paused_gateway_that_was_declared_dead_starts_again_and_its_late
         except httpx2.TransportError:
             return False
 
-    await eventually(is_back)
+    await eventually_async(is_back)
     work, asking = await a.begin("charge", agent="bob", amount=3)
     await asking
     assert (await a.ask("POST", f"/api/v1/calls/{work['id']}/approve")).status_code == 200

@@ -10,9 +10,10 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.harness.process import RunningGateway, eventually
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
 from tests.stories.responses import CALLER_KEY, CATALOG, MODEL, Sdk, Tap, calls_of, kinds
+from tests.waiting import eventually
 
 
 class City(BaseModel):

@@ -17,9 +17,10 @@ from jackfield.settings.parsing import parse_config
 from jackfield.settings.types import SandboxSettings
 from jackfield.sources.files import FilesOptions
 from jackfield.sources.mcp.options import McpOptions
-from tests.harness.process import RunningGateway, eventually, free_port, run_cli, running_gateway
+from tests.harness.process import RunningGateway, free_port, run_cli, running_gateway
 from tests.requirement import requirement
 from tests.sources.workers import worker_file
+from tests.waiting import eventually
 from tests.workers.processes import marked
 
 CONFIG = """

@@ -28,7 +28,7 @@ from jackfield.sdk import (
     progress,
 )
 from jackfield.sdk.serving import INTERRUPTED
-from tests.harness.process import RunningGateway, clean_environment, eventually
+from tests.harness.process import RunningGateway, clean_environment
 from tests.requirement import requirement
 from tests.stories.sdk_scene import (
     WITHIN,
@@ -40,6 +40,7 @@ from tests.stories.sdk_scene import (
     serving,
     take_and_leave,
 )
+from tests.waiting import eventually
 
 SERVE = requirement("CON-sdk-serve")
 

@@ -12,10 +12,10 @@ from tests.harness.api import ADMIN_KEY, key_of
 from tests.harness.process import start_gateway
 from tests.requirement import requirement
 from tests.stories.spaces import Lobby, open_lobby
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
 pytestmark = pytest.mark.timeout(120)
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from jackfield.sdk import Client, SpaceEvent
 from jackfield.spaces import transactions as space_tx
 from tests.harness.in_process import KEY, make_gateway, serve_on_port
 from tests.requirement import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 
 
 class Scene(Struct):

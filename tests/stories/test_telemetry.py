@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.stories.collector import Collector, running_collector
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.local]

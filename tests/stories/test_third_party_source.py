@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, run_cli, running_gateway
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
+from tests.waiting import eventually
 
 MODULE = '''
 """Hosted tools that Jackfield does not ship: a file search and a little interpreter."""

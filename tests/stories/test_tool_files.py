@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually
 
-SEEN_WITHIN = PATIENCE
+SEEN_WITHIN = TIMEOUT
 
 CONFIG = """\
 [scenario]

@@ -10,9 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, running_gateway
+from tests.harness.process import RunningGateway, running_gateway
 from tests.requirement import requirement
 from tests.sources.workers import is_alive, worker_file
+from tests.waiting import eventually
 
 IDLE = 2.0
 CONFIG = f"""

@@ -10,10 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.process import RunningGateway, eventually, run_cli, running_gateway
+from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
 from tests.sources.test_workerfile_environments import DEPENDS, slow_package
 from tests.sources.workers import is_alive, worker_file
+from tests.waiting import eventually
 
 CONFIG = """
 [sources.local]

@@ -19,14 +19,14 @@ import jackfield.tool
 
 SDK_FOLDER = Path(jackfield.tool.__file__).parent
 PYTHON = os.environ.get("TOOL_PYTHON", sys.executable)
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class WorkerProcess:
     """Started with `started`; every wait is bounded."""
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, log: Path) -> None:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         self.process = process
         self.connection = connection
         self._log = log
@@ -91,7 +91,7 @@ class WorkerProcess:
         self.connection.close()
 
     def exit_code(self) -> int:
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def launched(
     finally:
         worker.hang_up()
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         finally:
             process.kill()
 

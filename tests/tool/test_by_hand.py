@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 from tests.requirement import requirement
-from tests.tool.process import PATIENCE, PYTHON, SDK_FOLDER, launched
+from tests.tool.process import PYTHON, SDK_FOLDER, TIMEOUT, launched
 
 TOOL = """
 import asyncio, time
@@ -40,7 +40,7 @@ def run(folder: Path, *requests: Any) -> tuple[list[dict[str, Any]], str]:
         env={"PYTHONPATH": str(SDK_FOLDER)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=True,
     )
     return [json.loads(line) for line in ended.stdout.splitlines()], ended.stderr
@@ -124,7 +124,7 @@ def test_the_command_line_is_checked(tmp_path: Path) -> None:
             [PYTHON, str(SDK_FOLDER), *arguments],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
 
@@ -141,7 +141,7 @@ def test_both_names_are_one_module_in_a_script(tmp_path: Path) -> None:
         [PYTHON, str(SDK_FOLDER), "script", str(file)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=True,
     )
 

@@ -7,16 +7,14 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from jackfield.workers.supervisor import Child, Supervisor
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 PYTHON = (sys.executable, "-I", "-S", "-c")
 UNRULY = """
 import os, signal, time
@@ -102,7 +100,7 @@ class Scene:
         return marked(self.mark)
 
     async def empties(self) -> None:
-        await eventually(lambda: not self.alive(), what=lambda: f"still there: {described(self.alive())}")
+        await eventually_async(lambda: not self.alive(), what=lambda: f"still there: {described(self.alive())}")
 
     async def _reader(self, fd: int) -> asyncio.StreamReader:
         reader = asyncio.StreamReader()
@@ -137,14 +135,6 @@ class Started:
     async def code(self) -> int:
         async with asyncio.timeout(10):
             return await self.child.wait()
-
-
-async def eventually(true: Callable[[], bool], *, what: Callable[[], str], within: float = WITHIN) -> None:
-    end = time.monotonic() + within
-    while not true():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what()} after {within} s")
-        await asyncio.sleep(0.01)
 
 
 def marked(mark: str) -> set[int]:

@@ -15,8 +15,8 @@ import uvloop
 
 from jackfield.errors import CouldNotStart
 from jackfield.workers.supervisor import Supervisor, start_failure
-from tests.waiting import PATIENCE, Stopwatch
-from tests.workers.processes import PYTHON, UNRULY_SIZE, Scene, eventually, running
+from tests.waiting import TIMEOUT, Stopwatch, eventually_async
+from tests.workers.processes import PYTHON, UNRULY_SIZE, Scene, running
 
 SELF_PORTRAIT = """
 import json, os, signal
@@ -153,7 +153,7 @@ async def test_who_ignores_the_grace_is_killed_after_it(scene: Scene) -> None:
     started.child.kill(grace=0.3)
 
     assert await started.code() == -signal.SIGKILL
-    assert 0.3 <= time.monotonic() - begun < PATIENCE
+    assert 0.3 <= time.monotonic() - begun < TIMEOUT
     assert scene.alive() == set()
 
 
@@ -218,7 +218,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_and_may_lose_its_descrip
     await asyncio.wait(starting)
     assert all(task.cancelled() for task in starting)
     survivor = await scene.start("sleep", "60")
-    await eventually(lambda: scene.alive() == {survivor.child.pid}, what=lambda: f"{scene.alive()}")
+    await eventually_async(lambda: scene.alive() == {survivor.child.pid}, what=lambda: f"{scene.alive()}")
 
 
 async def test_close_ends_everything_and_nothing_starts_after_it(scene: Scene) -> None:
@@ -250,7 +250,7 @@ async def test_without_sight_of_descendants_the_group_is_ended(tmp_path: Path) -
         polite = await scene.start("sh", "-c", "sleep 60 & exit 3")
         assert await polite.code() == 3
         killed, orphaned = [await scene.start("sh", "-c", TWO_DEEP) for _ in range(2)]
-        await eventually(lambda: len(scene.alive()) >= 4, what=lambda: f"{scene.alive()}")
+        await eventually_async(lambda: len(scene.alive()) >= 4, what=lambda: f"{scene.alive()}")
         killed.child.kill()
         assert await killed.code() == -signal.SIGKILL
         os.kill(scene.monitor_of(orphaned.child), signal.SIGKILL)

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -14,16 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.requirement import requirement
-from tests.workers.processes import (
-    UNRULY_SIZE,
-    WITHIN,
-    Scene,
-    below,
-    described,
-    eventually,
-    marked,
-    running,
-)
+from tests.waiting import eventually, eventually_async
+from tests.workers.processes import UNRULY_SIZE, Scene, below, described, marked, running
 
 GATEWAY = """
 import asyncio, sys
@@ -74,7 +65,7 @@ async def test_a_killed_zygote_takes_everything_with_it_and_the_next_start_bring
 
     next_one = await scene.start("sleep", "60")
     assert [await tree.code() for tree in trees] == [-signal.SIGKILL] * 3
-    await eventually(lambda: not any(map(running, held)), what=lambda: described(held))
+    await eventually_async(lambda: not any(map(running, held)), what=lambda: described(held))
     assert scene.alive() == {next_one.child.pid}
     assert scene.zygote != zygote
     next_one.child.kill()
@@ -87,14 +78,8 @@ async def test_a_killed_zygotes_trees_end_though_the_gateway_does_nothing_about_
 
     os.kill(scene.zygote, signal.SIGKILL)
 
-    while_the_event_loop_stands_still(lambda: not any(map(running, held)), held)
-
-
-def while_the_event_loop_stands_still(true: Callable[[], bool], held: set[int]) -> None:
-    end = time.monotonic() + WITHIN
-    while not true():
-        assert time.monotonic() < end, described(held)
-        time.sleep(0.01)
+    # Blocking: nothing of the event loop may be needed for it.
+    eventually(lambda: not any(map(running, held)), what=lambda: described(held))
 
 
 async def test_a_zygote_killed_in_the_midst_of_starts_leaves_nothing_and_the_starts_succeed(scene: Scene) -> None:
@@ -154,7 +139,7 @@ async def test_a_killed_gateway_leaves_nothing(how: signal.Signals, loop: str) -
         process.send_signal(how)
 
         assert process.wait(10) == -how
-        await eventually(
+        await eventually_async(
             lambda: not marked(mark) and not any(map(running, held)),
             what=lambda: f"still there: {described(held | marked(mark))}",
         )

@@ -14,13 +14,12 @@ from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
-from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
 from tests.sources.upstream import Upstream, reply
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 TOOLS = "/api/v1/tools"
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -103,6 +102,3 @@ async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterato
             yield opened, panel
         finally:
             await panel.close()
-
-
-eventually = waiting.eventually_async

@@ -19,8 +19,9 @@ from jackfield.sources.manifest.parser import BadManifest
 from jackfield.sources.supervisor import SourceState
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
-from tests.sources.manifest.scene import BOUND, TOOLS, eventually, kept, manifest, published, scene, tool
+from tests.sources.manifest.scene import BOUND, TOOLS, kept, manifest, published, scene, tool
 from tests.sources.upstream import Received, Upstream, json_reply, never, reply
+from tests.waiting import eventually_async
 
 EXECUTE = "/api/v1/tools/echo/execute"
 
@@ -101,7 +102,7 @@ async def test_a_service_whose_manifest_went_back_is_looked_at_again_soon_and_no
             upstream.answers[TOOLS] = published(manifest(tool("after"), at="2020-01-01T00:00:00Z"), etag='"y"')
             await panel.refresh()
             assert [one.name for one in panel.listings()[0][1].tools] == ["before"]
-            await eventually(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+            await eventually_async(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
 
 
 @requirement("DISC-restart-noticed")
@@ -117,7 +118,7 @@ async def test_a_call_that_shows_that_a_service_is_not_what_it_was_has_its_manif
             upstream.answers[TOOLS] = published(manifest(tool("after")), etag='"y"')
             with suppress(SourceUnavailable):
                 await at.source.execute(invocation_of(before))
-            await eventually(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+            await eventually_async(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
 
 
 @requirement("DISC-error-503-call")
@@ -144,7 +145,7 @@ async def test_the_connection_of_a_call_that_is_cancelled_is_closed(tmp_path: Pa
         at.upstream.answers[TOOLS] = published(manifest(tool("a")))
         at.upstream.answers[f"{TOOLS}/a/execute"] = never
         calling = asyncio.create_task(at.call("a"))
-        await eventually(lambda: f"{TOOLS}/a/execute" in at.upstream.targets)
+        await eventually_async(lambda: f"{TOOLS}/a/execute" in at.upstream.targets)
         calling.cancel()
         async with asyncio.timeout(BOUND):
             await at.upstream.hung_up(f"{TOOLS}/a/execute")
@@ -190,7 +191,7 @@ async def test_a_service_that_came_back_is_read_anew_whatever_its_etag_and_clock
                 return published(manifest(tool("after"), at="2020-01-01T00:00:00Z"), etag='"x"')
 
             upstream.answers[TOOLS] = restarted
-            await eventually(lambda: panel.statuses()[0].status is SourceState.UP)
+            await eventually_async(lambda: panel.statuses()[0].status is SourceState.UP)
             assert [one.name for one in panel.listings()[0][1].tools] == ["after"]
 
 
@@ -245,14 +246,14 @@ async def test_a_change_that_the_service_tells_of_is_read_at_once(tmp_path: Path
         async with kept(tmp_path, upstream) as (_, panel):
             upstream.answers[TOOLS] = published(manifest(tool("a"), tool("b")))
             told.set()
-            await eventually(lambda: len(panel.listings()[0][1].tools) == 2)
+            await eventually_async(lambda: len(panel.listings()[0][1].tools) == 2)
 
 
 async def test_a_service_without_a_stream_of_changes_is_left_alone(tmp_path: Path) -> None:
     async with scene(tmp_path) as at:
         at.upstream.answers[TOOLS] = published(manifest(tool()))
         await at.names()
-        await eventually(lambda: "/api/v1/tools/changes" in at.upstream.targets)
+        await eventually_async(lambda: "/api/v1/tools/changes" in at.upstream.targets)
         await at.names()
         assert at.asked == 0
         assert at.upstream.targets.count("/api/v1/tools/changes") == 1

@@ -24,15 +24,14 @@ from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry, SourceState
 from jackfield.workers.host import WorkerHost
-from tests import waiting
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT, eventually_async
 
 HERE = Path(__file__).parent
 EVERYTHING = HERE / "everything.py"
 PLAIN = HERE / "plain.py"
-BOUND = PATIENCE
+BOUND = TIMEOUT
 START_WITHIN = 30.0
 
 
@@ -126,7 +125,7 @@ class Scene:
     async def state(self, wanted: SourceState, *, within: float = BOUND) -> None:
         assert self.panel is not None
         panel = self.panel
-        await eventually(lambda: panel.statuses()[0].status is wanted, within=within)
+        await eventually_async(lambda: panel.statuses()[0].status is wanted, within=within)
 
     async def call(
         self,
@@ -188,9 +187,6 @@ def result(outcome: Outcome) -> Any:
 def failed(outcome: Outcome) -> Failed:
     assert isinstance(outcome, Failed), outcome
     return outcome
-
-
-eventually = waiting.eventually_async
 
 
 def lives(pid: int) -> bool:

@@ -13,7 +13,8 @@ import pytest
 from jackfield.model.tool import ToolKind
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
 from tests.requirement import requirement
-from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, eventually, failed, opened, result
+from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, failed, opened, result
+from tests.waiting import eventually_async
 
 ALL = ["http-modern", "http-legacy", "sse", "stdio-modern", "stdio-legacy"]
 
@@ -110,8 +111,8 @@ async def progress_and_logs_are_told(far: Scene, caplog: pytest.LogCaptureFixtur
     assert result(await far.call("steps", report=told.append, note=noted.append)) == "done"
     assert told == [Progress(progress=step, total=3, message=f"step {step}") for step in (1, 2, 3)]
     logged = ("jackfield.mcp.far", logging.WARNING, 'engine: {"disk":"full"}')
-    await eventually(lambda: logged in caplog.record_tuples)
-    await eventually(lambda: noted == [LogNote(level="warning", message='{"disk":"full"}', logger="engine")])
+    await eventually_async(lambda: logged in caplog.record_tuples)
+    await eventually_async(lambda: noted == [LogNote(level="warning", message='{"disk":"full"}', logger="engine")])
 
 
 async def a_person_can_be_asked(far: Scene) -> None:
@@ -158,10 +159,10 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(
             (state / mark).unlink(missing_ok=True)
         async with opened(tmp_path, **options) as far:
             call = asyncio.create_task(far.call("hang"))
-            await eventually((state / "hanging").exists)
+            await eventually_async((state / "hanging").exists)
             call.cancel()
             await asyncio.wait([call])
-            await eventually((state / "stopped").exists)
+            await eventually_async((state / "stopped").exists)
             assert call.cancelled()
             assert await far.result("echo", text="still here") == "still here"
 

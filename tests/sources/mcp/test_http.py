@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from jackfield.sources.mcp.transport import McpClientError
-from tests.sources.mcp.scene import Scene, eventually, failed, scene
+from tests.sources.mcp.scene import Scene, failed, scene
 from tests.sources.upstream import Received, Upstream, json_reply, reply
+from tests.waiting import eventually_async
 
 Answer = bytes | Callable[[Any], bytes] | Callable[[Any], Iterator[bytes]]
 ECHO = {"name": "echo", "inputSchema": {"type": "object", "properties": {}}}
@@ -98,7 +99,7 @@ async def test_a_stream_may_hold_other_things_before_the_answer(far: Scene, serv
         event({"jsonrpc": "2.0", "id": message["id"], "result": HELLO}),
     )
     assert await far.result("echo") == "hello"
-    await eventually(lambda: b'"id":"q1","result":{}' in server.upstream.received[-1].body)
+    await eventually_async(lambda: b'"id":"q1","result":{}' in server.upstream.received[-1].body)
 
 
 async def test_a_stream_that_ends_early_is_resumed_where_the_server_numbers_its_events(

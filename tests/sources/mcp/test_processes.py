@@ -21,8 +21,8 @@ from jackfield.sources.mcp.upstream import SHORT_LIFE
 from jackfield.sources.supervisor import SourceState
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from tests.requirement import requirement
-from tests.sources.mcp.scene import BOUND, eventually, failed, lives, opened, plain, scene
-from tests.waiting import PATIENCE
+from tests.sources.mcp.scene import BOUND, failed, lives, opened, plain, scene
+from tests.waiting import TIMEOUT, eventually_async
 
 
 async def test_a_server_inherits_nothing_but_path_and_home_and_what_the_config_names(
@@ -46,7 +46,7 @@ async def test_closing_leaves_no_process_not_even_one_that_the_server_started(tm
         assert lives(server)
         assert lives(grandchild)
 
-    await eventually(lambda: not lives(server) and not lives(grandchild))
+    await eventually_async(lambda: not lives(server) and not lives(grandchild))
 
 
 async def test_a_server_killed_in_a_call_fails_that_call_at_once_and_is_started_again(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ async def test_a_server_killed_in_a_call_fails_that_call_at_once_and_is_started_
         await far.state(SourceState.UP)
         server, grandchild = map(int, (await far.result("start_child")).split())
         hanging = asyncio.create_task(far.call("hang"))
-        await eventually((tmp_path / "hanging").exists)
+        await eventually_async((tmp_path / "hanging").exists)
 
         os.kill(server, signal.SIGKILL)
 
@@ -66,8 +66,8 @@ async def test_a_server_killed_in_a_call_fails_that_call_at_once_and_is_started_
             "The connection to 'far' broke while 'hang' ran, so it may or may not have taken effect: "
             "The server's process exited (signal 9). Check before you call it again."
         )
-        await eventually(lambda: not lives(grandchild))
-        await eventually(lambda: len((tmp_path / "starts").read_text().split()) == 2)
+        await eventually_async(lambda: not lives(grandchild))
+        await eventually_async(lambda: len((tmp_path / "starts").read_text().split()) == 2)
         await far.state(SourceState.UP)
         assert await far.result("echo", text="back") == "back"
 
@@ -83,7 +83,7 @@ async def test_a_call_that_kills_its_server_is_repeated_only_where_the_config_sa
     async with opened(tmp_path, command=plain("good")) as far:
         # A server that dies young is not started again at once.
         started = time.monotonic()
-        await eventually(lambda: time.monotonic() > started + SHORT_LIFE)
+        await eventually_async(lambda: time.monotonic() > started + SHORT_LIFE)
         failed(await far.call("die", idempotent=True))
         assert len((tmp_path / "starts").read_text().split()) == 3
 
@@ -91,10 +91,10 @@ async def test_a_call_that_kills_its_server_is_repeated_only_where_the_config_sa
 async def test_a_cancelled_call_is_told_to_the_server_and_others_go_on(tmp_path: Path) -> None:
     async with opened(tmp_path, command=plain("good")) as far:
         call = asyncio.create_task(far.call("hang"))
-        await eventually((tmp_path / "hanging").exists)
+        await eventually_async((tmp_path / "hanging").exists)
         call.cancel()
         await asyncio.wait([call])
-        await eventually((tmp_path / "cancelled").exists)
+        await eventually_async((tmp_path / "cancelled").exists)
         assert await far.result("echo", text="x") == "x"
 
 
@@ -116,7 +116,7 @@ async def test_a_server_that_cannot_be_talked_to_is_said_to_be_so_and_leaves_no_
 
         assert str(caught.value) == sentence
         pids = map(int, (tmp_path / "starts").read_text().split())
-        await eventually(lambda: not any(map(lives, pids)))
+        await eventually_async(lambda: not any(map(lives, pids)))
 
 
 @requirement("SAFE-mcp-slow-start")
@@ -154,7 +154,7 @@ async def test_a_first_start_has_longer_and_says_what_it_does(tmp_path: Path, mo
     async with scene(tmp_path, command=plain("good"), env={"START": "1.5"}) as far:
         panel = await far.keep()
         said = "it has 120 s. Its command may be installing it."
-        await eventually(lambda: said in (panel.statuses()[0].doing or ""))
+        await eventually_async(lambda: said in (panel.statuses()[0].doing or ""))
         await far.state(SourceState.UP)
         assert panel.statuses()[0].doing is None
 
@@ -216,7 +216,7 @@ class _Deaf:
 async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "GOODBYE_SECONDS", PATIENCE)
+    monkeypatch.setattr(stdio, "GOODBYE_SECONDS", TIMEOUT)
     script = "exec 0<&-; echo closed >&2; while [ ! -e leave ]; do sleep 0.05; done; exit 3"
     plan = LaunchPlan(kind="none", command=("/bin/sh", "-c", script), env=dict(os.environ), cwd=tmp_path)
     log = stdio.ServerLog("ending", redact=str)
@@ -229,7 +229,7 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
             "ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log
         )
         await wire.open()
-        await eventually(lambda: log.last_words() == ("closed",))
+        await eventually_async(lambda: log.last_words() == ("closed",))
         calls = [asyncio.create_task(wire.call(n, "ping", Raw(b"{}"), headers={})) for n in range(2)]
         await asyncio.sleep(0)
         (tmp_path / "leave").touch()
@@ -242,7 +242,7 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
 async def test_a_server_that_never_lists_its_tools_is_down_and_delays_nobody(tmp_path: Path) -> None:
     async with scene(tmp_path, command=plain("mute"), connect_timeout=2) as far:
         panel = await far.keep()
-        await eventually(lambda: panel.statuses()[0].error == "The server did not list its tools within 2 s.")
+        await eventually_async(lambda: panel.statuses()[0].error == "The server did not list its tools within 2 s.")
         assert panel.statuses()[0].status is SourceState.DOWN
 
 
@@ -274,7 +274,7 @@ async def test_a_large_answer_passes_and_one_beyond_all_bounds_ends_the_connecti
             except SourceUnavailable:
                 return False
 
-        await eventually(again)
+        await eventually_async(again)
 
 
 async def test_what_a_server_says_on_stderr_is_logged_within_bounds(

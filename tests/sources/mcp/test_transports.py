@@ -20,7 +20,8 @@ from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import TransportMaker
 from jackfield.sources.mcp.transport import GROUP, ClientTransport, Transport, UpstreamLost
 from tests.requirement import requirement
-from tests.sources.mcp.scene import HttpServer, eventually, lives, plain, raw_json, scene
+from tests.sources.mcp.scene import HttpServer, lives, plain, raw_json, scene
+from tests.waiting import eventually_async
 
 CALLS: list[str] = []
 
@@ -138,12 +139,12 @@ async def test_a_transport_carries_a_method_with_params_and_returns_the_raw_resu
 @requirement("TOOL-mcp-transport-call", "TOOL-ext-custom-transport", "TOOL-deliver-mcp-transport")
 async def test_a_call_can_be_cancelled_while_others_go_on(case: Case) -> None:
     hanging = asyncio.create_task(case.call(21, "tools/call", {"name": "hang", "arguments": {}}))
-    await eventually(case.hangs)
+    await eventually_async(case.hangs)
     answer = await case.call(22, "tools/call", {"name": "echo", "arguments": {"text": "beside"}})
     assert answer["content"] == [{"type": "text", "text": "beside"}]
     hanging.cancel()
     await asyncio.wait([hanging])
-    await eventually(case.stopped)
+    await eventually_async(case.stopped)
 
 
 @requirement("TOOL-mcp-transport-close", "TOOL-ext-custom-transport", "TOOL-deliver-mcp-transport")
@@ -153,7 +154,7 @@ async def test_a_closed_transport_leaves_nothing_and_can_be_closed_again(case: C
         await case.wire.close()
     if (tmp_path / "starts").exists():
         pid = int((tmp_path / "starts").read_text())
-        await eventually(lambda: not lives(pid))
+        await eventually_async(lambda: not lives(pid))
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
 
 

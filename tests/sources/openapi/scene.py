@@ -18,9 +18,9 @@ from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 URL = "https://service.example/openapi.json"
 
 

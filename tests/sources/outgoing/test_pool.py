@@ -20,9 +20,9 @@ from jackfield.sources.outgoing.pool import READ_AHEAD
 from tests.sources.outgoing.names import Names
 from tests.sources.outgoing.test_client import CERTIFICATE, NAMES, server_side
 from tests.sources.upstream import Received, Upstream, redirect, reply
-from tests.waiting import PATIENCE, eventually_async
+from tests.waiting import TIMEOUT, eventually_async
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 
 
 @pytest.fixture
@@ -141,8 +141,7 @@ async def test_an_answer_that_nobody_reads_on_ends_its_connection(server: Upstre
         await asyncio.sleep(0.2)
         assert answer._size <= READ_AHEAD + 0x100000, "the server waits for the reader"
         await answer.aclose()
-        while server._tasks:  # noqa: ASYNC110 - nothing tells that the server has given up
-            await asyncio.sleep(0.01)
+        await eventually_async(lambda: not server._tasks)
 
 
 async def test_the_rest_of_an_answer_that_ends_soon_keeps_its_connection(server: Upstream, outgoing: Outgoing) -> None:

@@ -16,9 +16,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from jackfield.protocol.sse import EventParser
 from tests.harness.process import RunningGateway, clean_environment
 from tests.stories.mcp_clients import http_client, text_of
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-WITHIN = PATIENCE
+WITHIN = TIMEOUT
 ANT, BEE, OPS = "ants-key-0001", "bees-key-0001", "operators-key-0001"
 INSIDE = Path(__file__).with_name("agent_program.py")
 CONFIG = f"""

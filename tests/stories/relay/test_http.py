@@ -9,9 +9,10 @@ import httpx2
 import pytest
 
 from jackfield.protocol.sse import EventParser
-from tests.harness.process import RunningGateway, eventually
+from tests.harness.process import RunningGateway
 from tests.requirement import requirement
 from tests.stories.relay.scene import ANT, BEE, OPS, HttpCaller, next_event, on_socket
+from tests.waiting import eventually
 
 
 def lives(pid: int) -> bool:

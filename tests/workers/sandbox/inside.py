@@ -16,9 +16,9 @@ from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.kinds import LaunchPlan
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Child, Supervisor
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT
 
-BOUND = PATIENCE
+BOUND = TIMEOUT
 PYTHON = (sys.executable, "-I", "-S", "-c")
 PRELUDE = """
 import contextlib, json, os, socket, subprocess, sys, time

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.workers.processes import UNRULY, UNRULY_SIZE, eventually, marked
+from tests.waiting import eventually_async
+from tests.workers.processes import UNRULY, UNRULY_SIZE, marked
 from tests.workers.sandbox.inside import BOUND, KINDS, PYTHON, Booth, settings_of
 
 MARK = "sandbox-mark-of-these-tests"
@@ -60,7 +61,7 @@ async def test_nothing_is_left_whoever_is_killed(kind: str, victim: str, booth: 
                 {"holder": child.pid, "monitor": monitor, "zygote": booth.supervisor._link.pid}[victim], signal.SIGKILL
             )
         await child.wait()
-    await eventually(lambda: not marked(mark), what=lambda: f"left: {marked(mark)}")
+    await eventually_async(lambda: not marked(mark), what=lambda: f"left: {marked(mark)}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.processes import eventually, running
+from tests.waiting import eventually_async
+from tests.workers.processes import running
 from tests.workers.sandbox.inside import KINDS, Booth, settings_of
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -51,7 +52,7 @@ async def test_there_is_one_where_the_operator_says_so(kind: str, booth: Booth) 
     async with listening() as (port, heard):
         code = CALL_OUT.format(port=port).replace(', attempt(lambda: reach("192.0.2.1", 80))', "")
         ended = await booth.run(settings_of(kind, network=True), code)
-        await eventually(lambda: bool(heard), what=lambda: "not heard")
+        await eventually_async(lambda: bool(heard), what=lambda: "not heard")
     assert ended.said == ["reached"]
     assert heard == [b"hello"]
 
