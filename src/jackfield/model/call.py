@@ -118,6 +118,12 @@ SIGNED_LINK = "signed link"
 """Who decided, where that was whoever held the call's approval url."""
 
 
+def on_one_line(json: bytes | Raw) -> Raw:
+    """The same JSON without line breaks: results travel in formats where one ends the message."""
+    data = bytes(json)
+    return Raw(msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data)
+
+
 def done(value: Any) -> Done:
     """A result from a Python value. Raises `TypeError` for what JSON cannot hold."""
     return Done(Raw(_encode(value)))

@@ -15,7 +15,7 @@ from jackfield.catalog.names import distinct, legal, shown
 from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import CALLER, RESERVED_NAMES, Tool, ToolKind
 from jackfield.protocol.schemas import fault_in, not_an_object
-from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
+from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 
 MOST = 500
 LONGEST_ID = 64

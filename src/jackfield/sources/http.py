@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.errors import ConfigError, JackfieldError
-from jackfield.model.call import NULL, Done, Failed, Outcome
+from jackfield.model.call import NULL, Done, Failed, Outcome, on_one_line
 from jackfield.model.redaction import CUT, cut
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
@@ -101,8 +101,7 @@ def json_outcome(answer: OutgoingResponse) -> Done | Failed:
         kind = answer.headers.get("content-type", "none")[:80]
         message = f"The answer is not JSON (content type: {kind}); it begins: {_excerpt(content, 80)}"
         return Failed("bad_response", message)
-    # On one line, because results travel in formats where a line break ends the message.
-    return Done(Raw(msgspec.json.format(content, indent=-1) if b"\n" in content or b"\r" in content else content))
+    return Done(on_one_line(content))
 
 
 def timed_out(invocation: Invocation) -> Failed:

@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jackfield.model.tool import CostEstimate, Example, Tool
-from jackfield.sources.manifest.parser import BadManifest, ManifestRules, ServiceManifest, manifest_of
+from jackfield.sources.foreign import ListingRules
+from jackfield.sources.manifest.parser import BadManifest, ServiceManifest, manifest_of
 from tests.requirement import requirement
 from tests.sources.manifest.scene import manifest, tool
 
-RULES = ManifestRules(source="far", server="http://far")
+RULES = ListingRules(source="far", server="http://far")
 SEED = {
     "protocol_version": "1.0",
     "scenario": {"name": "agent-manager", "version": "1.0.0", "description": "Manages coding agents"},
@@ -87,7 +88,7 @@ PROTOJSON = {
 MANIFEST_OF_NOTHING: dict[str, Any] = {"protocol_version": "1.0", "tools": [], "categories": []}
 
 
-def read(value: Any, rules: ManifestRules = RULES) -> ServiceManifest:
+def read(value: Any, rules: ListingRules = RULES) -> ServiceManifest:
     return manifest_of(value if isinstance(value, bytes) else msgspec.json.encode(value), rules)
 
 

@@ -10,8 +10,8 @@ from msgspec import Raw
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import ToolNotFound
 from jackfield.model.tool import ToolDefinition, definition_of
-from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema, has_hidden
-from jackfield.sources.mcp.listing import ListingRules, may_be_repeated, mcp_listing
+from jackfield.sources.foreign import ListingRules, Unremovable, cleaned, cleaned_schema, has_hidden
+from jackfield.sources.mcp.listing import may_be_repeated, mcp_listing
 from tests.calls.harness import OPS
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain

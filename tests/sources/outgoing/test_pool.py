@@ -139,7 +139,7 @@ async def test_an_answer_that_nobody_reads_on_ends_its_connection(server: Upstre
     async with asyncio.timeout(BOUND):
         answer = await outgoing.send("GET", server.at("open.example") + "/x", headers={})
         await asyncio.sleep(0.2)
-        assert answer._size <= READ_AHEAD + 0x100000, "the server waits for the reader"
+        assert answer.size <= READ_AHEAD + 0x100000, "the server waits for the reader"
         await answer.aclose()
         await eventually_async(lambda: not server._tasks)
 

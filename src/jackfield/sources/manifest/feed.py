@@ -1,7 +1,7 @@
-"""Reads a service's manifest over HTTP, when it is due and no more often.
+"""Fetches a service's manifest when its cache has expired, and follows its changes where the service streams them.
 
-Above: `source.py`. Below: `outgoing`, the guarded client, and `reading.py`. A manifest is good for its time to live;
-after that the service is asked whether it has another (`If-None-Match`). Who asks before wants it past every cache.
+A manifest is cached for its time to live, then revalidated (`If-None-Match`). A refresh before that bypasses every
+cache. When the stream of changes ends the service may be gone, so the manifest is fetched at once.
 """
 
 import asyncio
@@ -14,18 +14,30 @@ from jackfield.errors import JackfieldError
 from jackfield.model.trace_context import HOUSE_HEADER
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
+from jackfield.sources.foreign import ListingRules
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions
-from jackfield.sources.manifest.parser import ManifestRules, ServiceManifest, manifest_of
+from jackfield.sources.manifest.parser import ServiceManifest, manifest_of
 from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse
 
 PATH = "/api/v1/tools"
 MAX_BYTES = 32 * 1024 * 1024
 LONGEST_TTL = 3600.0
 RECHECK_SECONDS = 1.0
-"""After so long a manifest that went back in time is looked at again: a service that was started anew says so again."""
-READ_ASIDE = 64 * 1024
-"""Bytes above which a manifest is read in a thread, so that the loop goes on meanwhile."""
+"""Before a manifest that is older than the last one is fetched again: a service that has restarted says so twice."""
+PARSE_IN_THREAD = 64 * 1024
+"""Bytes above which a manifest is parsed in a thread, so that the event loop goes on."""
+CHANGES_PATH = "/api/v1/tools/changes"
+CHANGED = "tools.changed"
+QUIET_SECONDS = 90.0
+"""A stream without an event or a ping for so long is dead."""
+CHANGE_SPACING = 0.5
+"""A service that changes without end is fetched no faster than this."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+MAX_EVENT = 1024 * 1024
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,10})", re.IGNORECASE)
+
+log = logging.getLogger("jackfield.sources")
 
 
 class ServiceDown(JackfieldError):
@@ -35,12 +47,12 @@ class ServiceDown(JackfieldError):
 
 
 class ManifestFetcher:
-    """One service's manifest, as last read."""
+    """One service's manifest, as last fetched."""
 
     def __init__(
-        self, options: ManifestOptions, rules: ManifestRules, *, outgoing: Outgoing, due: Callable[[], None]
+        self, options: ManifestOptions, rules: ListingRules, *, outgoing: Outgoing, due: Callable[[], None]
     ) -> None:
-        """`due` is called when the manifest's time is over, from the event loop."""
+        """`due` is called when the manifest has expired, from the event loop."""
         self._options = options
         self._rules = rules
         self._outgoing = outgoing
@@ -50,40 +62,40 @@ class ManifestFetcher:
         self._is_due = False
         self._went_back = False
         self.held = ServiceManifest()
-        self.house = ""
-        """Which house of gateways answers; empty: it is none."""
+        self.cluster_id = ""
+        """The gateways that response; empty: it is no gateway."""
 
     def forget(self) -> None:
-        """The service may be another than before: ask it for everything, and believe what it says."""
+        """The next manifest is fetched whole and accepted whatever its time."""
         self._etag, self._is_due, self._went_back = None, False, False
         self.held = ServiceManifest()
 
-    def call_due(self) -> None:
-        """The manifest may not be the newest any more."""
+    def expire(self) -> None:
+        """The manifest may have changed."""
         self._is_due = True
         self._due()
 
     async def fetch(self) -> ServiceManifest:
-        """The manifest as it is now. Raises `ServiceDown` or `BadManifest`, and what stands stays."""
+        """The current manifest. Raises `ServiceDown` or `BadManifest`; the last one is kept then."""
         is_due, self._is_due = self._is_due, False
-        answer = await self._ask(if_none_match=self._etag if is_due else None)
-        if answer.status == HTTPStatus.NOT_MODIFIED and is_due:
-            self._plan(answer)
+        response = await self._ask(if_none_match=self._etag if is_due else None)
+        if response.status == HTTPStatus.NOT_MODIFIED and is_due:
+            self._schedule(response)
             return self.held
-        manifest = await self._read(answer)
+        manifest = await self._read(response)
         if self._is_older(manifest) and not self._went_back:
-            # Most likely an old copy that something between us kept. It is believed when it says so twice.
-            answer = await self._ask(if_none_match=None)
-            manifest = await self._read(answer)
+            # Most likely an old copy from a cache in between. It is accepted when it comes twice.
+            response = await self._ask(if_none_match=None)
+            manifest = await self._read(response)
             if self._is_older(manifest):
                 self._went_back = True
-                self._plan(answer, within=RECHECK_SECONDS)
+                self._schedule(response, within=RECHECK_SECONDS)
                 return self.held
         self._went_back = False
-        self._etag = answer.headers.get("etag")
-        self.house = answer.headers.get(HOUSE_HEADER, "")[:100]
+        self._etag = response.headers.get("etag")
+        self.cluster_id = response.headers.get(HOUSE_HEADER, "")[:100]
         self.held = manifest
-        self._plan(answer)
+        self._schedule(response)
         return manifest
 
     def close(self) -> None:
@@ -108,27 +120,27 @@ class ManifestFetcher:
             named_by=self._options.url,
         )
 
-    async def _read(self, answer: OutgoingResponse) -> ServiceManifest:
-        if answer.status != HTTPStatus.OK:
-            raise ServiceDown(_why(answer.status, self._options.at(PATH)))
-        if len(answer.content) <= READ_ASIDE:
-            return manifest_of(answer.content, self._rules)
-        return await asyncio.to_thread(manifest_of, answer.content, self._rules)
+    async def _read(self, response: OutgoingResponse) -> ServiceManifest:
+        if response.status != HTTPStatus.OK:
+            raise ServiceDown(_why(response.status, self._options.at(PATH)))
+        if len(response.content) <= PARSE_IN_THREAD:
+            return manifest_of(response.content, self._rules)
+        return await asyncio.to_thread(manifest_of, response.content, self._rules)
 
     def _is_older(self, manifest: ServiceManifest) -> bool:
         held, now = self.held.generated_at, manifest.generated_at
         return held is not None and now is not None and now < held
 
-    def _plan(self, answer: OutgoingResponse, *, within: float | None = None) -> None:
-        """Ask again when this answer's time is over, or sooner."""
+    def _schedule(self, response: OutgoingResponse, *, within: float | None = None) -> None:
+        """Schedule the next fetch for when this response expires, or sooner."""
         self.close()
-        seconds = time_to_live(answer.headers.get("cache-control", ""), configured=self._options.cache_ttl)
+        seconds = time_to_live(response.headers.get("cache-control", ""), configured=self._options.cache_ttl)
         seconds = seconds if within is None else min(seconds, within)
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.call_due)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.expire)
 
 
 def time_to_live(cache_control: str, *, configured: float | None) -> float:
-    """How long an answer is good: what the config says, else 60 s, else as long as the service allows up to an hour."""
+    """Seconds that a response is cached: as configured, else 60, else as long as the service allows up to an hour."""
     if configured is not None:
         return configured
     found = _MAX_AGE.search(cache_control)
@@ -145,41 +157,29 @@ def _why(status: int, url: str) -> str:
     return f"{url} answered {status} where a manifest was expected. It is tried again."
 
 
-CHANGES_PATH = "/api/v1/tools/changes"
-CHANGED = "tools.changed"
-QUIET_SECONDS = 90.0
-"""A stream that says nothing for so long, not even a ping, is taken for dead."""
-SPACING = 0.5
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
-MAX_EVENT = 1024 * 1024
-
-log = logging.getLogger("jackfield.sources")
-
-
 class ChangeFollower:
-    """One service's changes, for as long as it is up."""
+    """Follows the stream of one service's changes (`GET /api/v1/tools/changes`), if it has one."""
 
     def __init__(self, name: str, options: ManifestOptions, *, outgoing: Outgoing, changed: Callable[[], None]) -> None:
         self._name = name
         self._options = options
         self._outgoing = outgoing
         self._changed = changed
-        self._life: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to follow, unless that is done already."""
-        if self._options.follow and (self._life is None or self._life.done()):
-            self._life = asyncio.create_task(self._guarded(), name=f"changes of {self._name}")
+        """Follow, unless it does already."""
+        if self._options.follow and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._guarded(), name=f"changes of {self._name}")
 
     async def close(self) -> None:
-        life, self._life = self._life, None
-        if life is not None:
-            life.cancel()
-            await asyncio.wait([life])
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _guarded(self) -> None:
-        """A fault of ours costs the stream and nothing else: the manifest is still read when its time is over."""
+        """A bug costs the stream and nothing else: the manifest is still fetched when it has expired."""
         try:
             await self._follow()
         except Exception:
@@ -190,15 +190,15 @@ class ChangeFollower:
         while True:
             try:
                 async with asyncio.timeout(self._options.timeout):
-                    answer = await self._connect()
+                    response = await self._connect()
             except (OutgoingError, TimeoutError) as fault:
                 log.debug("the changes of %s cannot be followed now: %s", self._name, fault)
             else:
-                if not _is_stream(answer):
-                    await answer.aclose()
+                if not _is_stream(response):
+                    await response.aclose()
                     return
-                self._changed()  # what changed between the manifest and this stream was told to nobody
-                if await self._hear(answer):
+                self._changed()  # changes between the manifest and this stream were not streamed
+                if await self._read_events(response):
                     delays.reset()
                 self._changed()
             await asyncio.sleep(delays.next())
@@ -211,11 +211,11 @@ class ChangeFollower:
             named_by=self._options.url,
         )
 
-    async def _hear(self, answer: StreamedResponse) -> bool:
-        """Until the stream ends, one way or another; whether it said anything."""
+    async def _read_events(self, response: StreamedResponse) -> bool:
+        """Read until the stream ends; whether it had any event."""
         parser = EventParser()
         heard, size = False, 0
-        parts = answer.aiter_bytes()
+        parts = response.aiter_bytes()
         try:
             while True:
                 async with asyncio.timeout(QUIET_SECONDS):
@@ -229,14 +229,14 @@ class ChangeFollower:
                 heard = heard or bool(events)
                 if any(event.type == CHANGED for event in events):
                     self._changed()
-                    await asyncio.sleep(SPACING)  # a service that changes without end is read no faster than this
+                    await asyncio.sleep(CHANGE_SPACING)
         except (OutgoingError, TimeoutError) as fault:
             log.debug("the stream of changes of %s broke: %s", self._name, fault)
             return heard
         finally:
-            await answer.aclose()
+            await response.aclose()
 
 
-def _is_stream(answer: StreamedResponse) -> bool:
-    media = answer.headers.get("content-type", "")
-    return answer.status == HTTPStatus.OK and media.startswith("text/event-stream")
+def _is_stream(response: StreamedResponse) -> bool:
+    media = response.headers.get("content-type", "")
+    return response.status == HTTPStatus.OK and media.startswith("text/event-stream")

@@ -1,7 +1,7 @@
-"""What a service's answers mean for a call. Pure.
+"""What a service's responses mean for a call. Pure.
 
-Above: `calling.py`, `work.py`. Below: nothing but the words of calls. A service with our execute endpoint answers with
-`{"success", "status", "result", "error"}`; one that a template reaches answers with the result itself.
+The execute endpoint of a gateway answers with `{"success", "status", "result", "error"}`; one that a template names
+answers with the result itself.
 """
 
 import math
@@ -12,15 +12,15 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.model.behavior import AsyncBehavior, ProgressTracking, at_path
-from jackfield.model.call import NULL, Done, Failed, done
+from jackfield.model.call import NULL, Done, Failed, done, on_one_line
 from jackfield.model.redaction import cut
 from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
 from jackfield.sources.outgoing import OutgoingResponse
 
-_WAITING = frozenset({"pending", "pending_approval", "waiting", "running"})
-_LONGEST = 2_000
+_PENDING = frozenset({"pending", "pending_approval", "waiting", "running"})
+_MAX_TEXT = 2_000
 
 
 class _Executed(Struct):
@@ -34,7 +34,7 @@ class _Executed(Struct):
 
 
 class _Record(Struct):
-    """The part of a call's record that says how it stands."""
+    """The part of a call's record that has its state."""
 
     status: str
     result: Raw = NULL
@@ -46,67 +46,67 @@ class _OneCall(Struct):
 
 
 class _Reference(Struct, omit_defaults=True):
-    """How begun work is found again: a call of another gateway's, or an id that its status tool takes."""
+    """Identifies work that was begun: a call of another gateway, or an id that the status tool takes."""
 
     call: str | None = None
     id: Any = None
 
 
-def executed(answer: OutgoingResponse, *, where: str) -> Done | Failed | Begun:
-    """What the execute endpoint at `where` came to."""
-    if not _is_good(answer.status):
-        return refused(answer, where=where)
+def executed(response: OutgoingResponse, *, where: str) -> Done | Failed | Begun:
+    """The outcome of a call of the execute endpoint at `where`."""
+    if not _is_success(response.status):
+        return refused(response, where=where)
     try:
-        said = msgspec.json.decode(answer.content, type=_Executed)
+        said = msgspec.json.decode(response.content, type=_Executed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = _Executed()
     if said.success is UNSET:
-        return _result_of(answer)
-    if not said.success and said.status in _WAITING and said.call_id:
+        return _outcome_of(response)
+    if not said.success and said.status in _PENDING and said.call_id:
         return Begun(Raw(msgspec.json.encode(_Reference(call=said.call_id))))
     if said.success:
-        return Done(_one_line(said.result))
+        return Done(on_one_line(said.result))
     return _failed(said.error, said.result, otherwise=f"The service at {where} failed and did not say why.")
 
 
-def refused(answer: OutgoingResponse, *, where: str) -> Failed:
-    """A status that is no success: what the service says about it, or what it most likely means."""
+def refused(response: OutgoingResponse, *, where: str) -> Failed:
+    """A failed response: what the service says about it, or what the status most likely means."""
     try:
-        said = msgspec.json.decode(answer.content)
+        said = msgspec.json.decode(response.content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = None
     error = said.get("error") if isinstance(said, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return Failed(_code(error.get("code")), cut(error["message"], _LONGEST))
-    if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        return Failed(_code(error.get("code")), cut(error["message"], _MAX_TEXT))
+    if response.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return Failed(
             "http_error",
-            f"{where} answered {answer.status}: the service has no such endpoint. "
+            f"{where} answered {response.status}: the service has no such endpoint. "
             "Set the source's 'execution' to say how its tools are executed.",
         )
     message = said.get("message") if isinstance(said, dict) else None
     told = message if isinstance(message, str) else error if isinstance(error, str) else ""
-    return Failed("http_error", f"{where} answered {answer.status}{f': {cut(told, _LONGEST)}' if told else '.'}")
+    return Failed("http_error", f"{where} answered {response.status}{f': {cut(told, _MAX_TEXT)}' if told else '.'}")
 
 
-def record_look(answer: OutgoingResponse, *, where: str) -> Look:
-    """How another gateway's call stands, by its record."""
-    if not _is_good(answer.status):
-        return Look(outcome=refused(answer, where=where))
+def record_look(response: OutgoingResponse, *, where: str) -> Look:
+    """The state of another gateway's call, by its record."""
+    if not _is_success(response.status):
+        return Look(outcome=refused(response, where=where))
     try:
-        record = msgspec.json.decode(answer.content, type=_OneCall).call
+        record = msgspec.json.decode(response.content, type=_OneCall).call
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         return Look(outcome=Failed("bad_response", f"{where} answered with no record of a call: {fault}"))
-    if record.status in _WAITING:
+    if record.status in _PENDING:
         return Look()
     if record.status == "completed":
-        return Look(outcome=Done(_one_line(record.result)))
+        return Look(outcome=Done(on_one_line(record.result)))
     said = f"The call at {where} is {record.status}."
     return Look(outcome=_failed(record.error, record.result, otherwise=said))
 
 
 def notice_in(result: Raw) -> LargeResult | None:
-    """What another gateway tells in place of a large result, if this is that."""
+    """The notice that another gateway returns in place of a large result, if this is one."""
     if not bytes(result).startswith(b'{"large_result":true'):
         return None
     try:
@@ -115,16 +115,16 @@ def notice_in(result: Raw) -> LargeResult | None:
         return None
 
 
-def page_in(answer: OutgoingResponse) -> ResultPage | None:
+def page_in(response: OutgoingResponse) -> ResultPage | None:
     """A page of a large result; None: the answer is none."""
     try:
-        return msgspec.json.decode(answer.content, type=ResultPage) if _is_good(answer.status) else None
+        return msgspec.json.decode(response.content, type=ResultPage) if _is_success(response.status) else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def begun_of(result: Raw, behavior: AsyncBehavior, *, tool: str) -> Begun | Failed:
-    """The work that a first answer says was begun."""
+    """The work that a first result says was begun."""
     path = behavior.status_polling.operation_id_field
     found = at_path(msgspec.json.decode(result), path)
     if isinstance(found, (str, int, float)) and not isinstance(found, bool) and found != "":
@@ -146,18 +146,18 @@ def id_in(reference: Raw) -> Any:
 
 
 def look_of(result: Raw, behavior: AsyncBehavior) -> Look:
-    """How work stands, by its status tool's answer. A status that nobody names means that it goes on."""
+    """How work stands, by its status tool's response. A status that nobody names means that it goes on."""
     said = msgspec.json.decode(result)
     conditions = behavior.completion_conditions
-    status = _word(at_path(said, conditions.status_field))
+    status = _text(at_path(said, conditions.status_field))
     if status in conditions.success_values:
         found = at_path(said, conditions.result_field)
         return Look(outcome=Done(result) if found is None else done(found))
     if status in conditions.failure_values:
         told = [at_path(said, path) for path in (conditions.error_field, conditions.error_details_field)]
-        words = ": ".join(text for one in told if one is not None and (text := _word(one)))
+        words = ": ".join(text for one in told if one is not None and (text := _text(one)))
         return Look(
-            outcome=Failed("tool_error", cut(words, _LONGEST) or f"It ended with the status '{status}'.", result)
+            outcome=Failed("tool_error", cut(words, _MAX_TEXT) or f"It ended with the status '{status}'.", result)
         )
     return Look(progress=_progress(said, behavior.progress_tracking))
 
@@ -168,40 +168,40 @@ def _progress(said: Any, tracking: ProgressTracking | None) -> Progress | None:
     share, step = _number(at_path(said, tracking.progress_field)), _number(at_path(said, tracking.current_step_field))
     total = None if share is not None else _number(at_path(said, tracking.total_steps_field))
     words = [at_path(said, path) for path in (tracking.phase_field, tracking.message_field)]
-    message = ": ".join(_word(one) for one in words if one is not None)
+    message = ": ".join(_text(one) for one in words if one is not None)
     left = _number(at_path(said, tracking.estimated_remaining_field))
     if left is not None:
         message = f"{message} ({left:g} s left)".strip()
     amount = share if share is not None else step
     if amount is None and not message:
         return None
-    return Progress(progress=amount or 0.0, total=total, message=cut(message, _LONGEST) or None)
+    return Progress(progress=amount or 0.0, total=total, message=cut(message, _MAX_TEXT) or None)
 
 
 def _failed(error: Any, result: Raw, *, otherwise: str) -> Failed:
-    shown = None if bytes(result) == b"null" else _one_line(result)
+    shown = None if bytes(result) == b"null" else on_one_line(result)
     if isinstance(error, dict):
         message = error.get("message")
-        return Failed(_code(error.get("code")), cut(str(message), _LONGEST) if message else otherwise, shown)
-    return Failed("tool_error", cut(error, _LONGEST) if isinstance(error, str) and error else otherwise, shown)
+        return Failed(_code(error.get("code")), cut(str(message), _MAX_TEXT) if message else otherwise, shown)
+    return Failed("tool_error", cut(error, _MAX_TEXT) if isinstance(error, str) and error else otherwise, shown)
 
 
-def _result_of(answer: OutgoingResponse) -> Done | Failed:
-    outcome = outcome_of(answer)
+def _outcome_of(response: OutgoingResponse) -> Done | Failed:
+    outcome = outcome_of(response)
     assert isinstance(outcome, (Done, Failed))
     return outcome
 
 
-def _is_good(status: int) -> bool:
+def _is_success(status: int) -> bool:
     return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
 
 
 def _code(said: Any) -> str:
-    """A foreign code in a place of ours: a word, or none of ours."""
+    """A foreign error code, if it looks like one."""
     return said if isinstance(said, str) and said.isidentifier() and len(said) <= 64 else "tool_error"  # noqa: PLR2004 - a word's worth
 
 
-def _word(value: Any) -> str:
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -213,9 +213,3 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _one_line(result: Raw) -> Raw:
-    """Results travel in formats where a line break ends the message."""
-    content = bytes(result)
-    return Raw(msgspec.json.format(content, indent=-1)) if b"\n" in content or b"\r" in content else Raw(content)

@@ -1,8 +1,4 @@
-"""The tools of one service that publishes a manifest: `kind = "manifest"`.
-
-Above: the keeper, which keeps what was listed while the service is down and tries again with growing pauses. Below:
-`fetching.py` and `following.py` for the manifest, `calling.py` and `work.py` for its tools.
-"""
+"""The tools of one service that publishes a manifest: `kind = "manifest"`."""
 
 import asyncio
 import logging
@@ -18,18 +14,18 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.model.trace_context import MOST_HOPS
 from jackfield.sources.base import Begun, Invocation, Listing, Look, Surroundings
-from jackfield.sources.manifest import client
+from jackfield.sources.foreign import ListingRules
 from jackfield.sources.manifest.client import ServiceClient
 from jackfield.sources.manifest.feed import ChangeFollower, ManifestFetcher
 from jackfield.sources.manifest.options import ManifestOptions, parse_options
-from jackfield.sources.manifest.parser import ManifestRules
+from jackfield.sources.manifest.responses import begun_of
 
 log = logging.getLogger("jackfield.sources")
 
 CLOSE_SECONDS = 2.0
-"""How long a source that closes waits for cancellations that are on their way."""
-NEARLY_OVER = 0.25
-"""Seconds before its deadline from which a call is left to that."""
+"""How long a source that closes waits for cancellations in progress."""
+DEADLINE_MARGIN = 0.25
+"""Seconds before its deadline from which a call is not cancelled any more: it ends by itself."""
 
 
 def manifest_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "ManifestSource":
@@ -46,28 +42,29 @@ class ManifestSource:
     def __init__(self, name: str, options: ManifestOptions, surroundings: Surroundings) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
-        self._house = surroundings.house
-        rules = ManifestRules(
+        self._options = options
+        self._cluster_id = surroundings.house
+        rules = ListingRules(
             source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
         self._fetcher = ManifestFetcher(
             options, rules, outgoing=surroundings.outgoing, due=partial(surroundings.changed, name)
         )
-        self._follower = ChangeFollower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.call_due)
-        self._peer = ServiceClient(
-            name, options, outgoing=surroundings.outgoing, house=surroundings.house, lost=self._fetcher.call_due
+        self._follower = ChangeFollower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.expire)
+        self._client = ServiceClient(
+            name, options, outgoing=surroundings.outgoing, cluster_id=surroundings.house, lost=self._fetcher.expire
         )
         self._names: frozenset[str] = frozenset()
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._cancelling: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """A service that comes up is asked for everything, past what was known of it before."""
+        """Forget the last manifest: the service may be another than before."""
         self._fetcher.forget()
 
     async def refresh(self) -> Listing:
         manifest = await self._fetcher.fetch()
         self._follower.start()
-        listing = passed_on(manifest.listing, house=self._fetcher.house, ours=self._house())
+        listing = without_loops(manifest.listing, theirs=self._fetcher.cluster_id, ours=self._cluster_id())
         self._names = frozenset(tool.name for tool in listing.tools)
         return listing
 
@@ -77,57 +74,58 @@ class ManifestSource:
     async def execute(self, invocation: Invocation) -> Outcome:
         outcome = await self._run(invocation)
         if isinstance(outcome, Begun):
-            return await client.wait_for(self._peer, invocation, outcome)
+            return await self._client.wait_for(invocation, outcome)
         return outcome
 
     async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
-        return client.begun(await self._run(invocation), invocation)
+        outcome, behavior = await self._run(invocation), invocation.tool.metadata.async_behavior
+        if isinstance(outcome, Done) and behavior is not None:
+            return begun_of(outcome.result, behavior, tool=invocation.tool.name)
+        return outcome
 
     async def _run(self, invocation: Invocation) -> Done | Failed | Begun:
-        """One call at the service. Cancelled here, it is cancelled at another gateway too; with any other service the
-        connection is closed, and that is all that can be said. When its time is over, it is over there by itself.
+        """One call at the service. A cancelled call is cancelled at another gateway too; any other service only sees
+        its connection close.
         """
-        ends = time.monotonic() + invocation.timeout_ms / 1000 - NEARLY_OVER
+        ends = time.monotonic() + invocation.timeout_ms / 1000 - DEADLINE_MARGIN
         try:
-            return await self._peer.run(invocation)
+            return await self._client.run(invocation)
         except asyncio.CancelledError:
-            is_known = self._fetcher.house and not self._peer.is_templated(invocation.tool)
+            is_known = self._fetcher.cluster_id and self._options.template(invocation.tool) is None
             if is_known and time.monotonic() < ends:
-                stopping = asyncio.create_task(self._stop(invocation), name=f"stop {invocation.call_id}")
-                self._stopping.add(stopping)
-                stopping.add_done_callback(self._stopping.discard)
+                cancelling = asyncio.create_task(self._cancel(invocation), name=f"cancel {invocation.call_id}")
+                self._cancelling.add(cancelling)
+                cancelling.add_done_callback(self._cancelling.discard)
             raise
 
-    async def _stop(self, invocation: Invocation) -> None:
+    async def _cancel(self, invocation: Invocation) -> None:
         try:
-            await self._peer.stop(invocation)
+            await self._client.cancel(invocation)
         except JackfieldError as fault:
             log.warning("call %s could not be cancelled at %s: %s", invocation.call_id, self.name, fault)
 
     async def look(self, invocation: Invocation, reference: Raw) -> Look:
-        return await client.look(self._peer, invocation, reference)
+        return await self._client.poll(invocation, reference)
 
     async def halt(self, invocation: Invocation, reference: Raw) -> None:
-        await client.halt(self._peer, invocation, reference)
+        await self._client.stop(invocation, reference)
 
     def begins_once(self, tool: Tool) -> bool:
         """Another gateway knows a call by its id when it is sent again; any other service may not."""
-        return tool.metadata.idempotent or bool(self._fetcher.house)
+        return tool.metadata.idempotent or bool(self._fetcher.cluster_id)
 
     async def close(self) -> None:
-        if self._stopping:
-            await asyncio.wait(self._stopping, timeout=CLOSE_SECONDS)
+        if self._cancelling:
+            await asyncio.wait(self._cancelling, timeout=CLOSE_SECONDS)
         self._fetcher.close()
         await self._follower.close()
 
 
-def passed_on(listing: Listing, *, house: str, ours: str) -> Listing:
-    """The tools with the house that passes them on, without those that are ours or have come too far."""
-    if house and house == ours:
+def without_loops(listing: Listing, *, theirs: str, ours: str) -> Listing:
+    """The tools with the cluster that passes them on, without those that are ours or came over too many hops."""
+    if theirs and theirs == ours:
         raise SourceUnavailable("This is the gateway itself, or one on the same database. Remove the source.")
-    # A service that is no gateway, or hides it, may still pass on what gateways say.
-    tools = [(tool, (house, *tool.via) if house else tool.via) for tool in listing.tools]
-    kept = tuple(
-        msgspec.structs.replace(tool, via=way) for tool, way in tools if ours not in way and len(way) <= MOST_HOPS
-    )
-    return msgspec.structs.replace(listing, tools=kept)
+    # A service that is no gateway, or hides it, may still pass on tools of gateways.
+    hops = [(tool, (theirs, *tool.via) if theirs else tool.via) for tool in listing.tools]
+    kept = [(tool, via) for tool, via in hops if ours not in via and len(via) <= MOST_HOPS]
+    return msgspec.structs.replace(listing, tools=tuple(msgspec.structs.replace(tool, via=via) for tool, via in kept))

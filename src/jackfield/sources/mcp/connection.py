@@ -28,9 +28,9 @@ from jackfield.protocol.mcp import (
     routing_headers,
 )
 from jackfield.sources.base import Elicit, LogNote, Progress
+from jackfield.sources.foreign import MAX_TOOLS
 from jackfield.sources.mcp.handlers import Sample, answer_question, as_progress, log_note
 from jackfield.sources.mcp.handshake import Agreement, agree
-from jackfield.sources.mcp.listing import MAX_TOOLS
 from jackfield.sources.mcp.transport import (
     MAX_MESSAGE,
     ClientTransport,

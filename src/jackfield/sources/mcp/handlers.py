@@ -19,7 +19,7 @@ from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NO
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import ELICIT
 from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress, Surroundings
-from jackfield.sources.hidden import Unremovable, cleaned, cleaned_schema
+from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384

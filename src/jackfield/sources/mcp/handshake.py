@@ -27,7 +27,7 @@ from jackfield.protocol.mcp import (
     VERSION_KEY,
     routing_headers,
 )
-from jackfield.sources.hidden import cleaned
+from jackfield.sources.foreign import cleaned
 from jackfield.sources.mcp.transport import ClientTransport, McpClientError
 
 CLIENT_INFO = {"name": "jackfield", "version": version("jackfield")}

@@ -13,16 +13,17 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError, SourceUnavailable
-from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.call import Done, Failed, Outcome, on_one_line
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import About, Invocation, Listing, Surroundings
+from jackfield.sources.foreign import ListingRules
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
-from jackfield.sources.mcp.listing import ListingRules, McpListing, may_be_repeated, mcp_listing
+from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
 from jackfield.sources.mcp.transport import (
@@ -255,11 +256,11 @@ def outcome_of(answer: Raw) -> Done | Failed:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         return Failed("bad_response", f"The server's answer is not MCP's: {cut(str(fault), _MAX_FAULT)}.")
     if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
-        return Done(_on_one_line(parts.tool_result))
-    has_structured = parts.structured is not UNSET and bytes(parts.structured) != b"null"
+        return Done(on_one_line(parts.tool_result))
+    structured = None if parts.structured is UNSET or bytes(parts.structured) == b"null" else parts.structured
     content = Content(
-        blocks=Raw(b"[]") if parts.content is UNSET else _on_one_line(parts.content),
-        structured=_on_one_line(parts.structured) if has_structured else None,
+        blocks=Raw(b"[]") if parts.content is UNSET else on_one_line(parts.content),
+        structured=None if structured is None else on_one_line(structured),
         meta=without_connection(parts.meta) if parts.meta else None,
     )
     if not bytes(content.blocks).startswith(b"["):
@@ -268,9 +269,3 @@ def outcome_of(answer: Raw) -> Done | Failed:
     if parts.is_error:
         return Failed("tool_error", text_of(content) or "The tool failed without saying why.", result)
     return Done(result)
-
-
-def _on_one_line(json: Raw | UnsetType) -> Raw:
-    """Results travel in formats where a line break ends the message."""
-    data = b"null" if isinstance(json, UnsetType) else bytes(json)
-    return Raw(msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data)

@@ -10,7 +10,7 @@ import re
 import msgspec
 from msgspec import Struct
 
-from jackfield.sources.hidden import cleaned
+from jackfield.sources.foreign import cleaned
 from jackfield.sources.openapi.document import Document, Node
 from jackfield.sources.openapi.options import Credentials
 from jackfield.sources.openapi.parameters import (

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.sources.base import Listing
-from jackfield.sources.hidden import cleaned
+from jackfield.sources.foreign import cleaned
 from jackfield.sources.openapi.arguments import Inputs, free_name, inputs_of
 from jackfield.sources.openapi.document import (
     MAX_DOCUMENT,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.sources.hidden import Unremovable, cleaned_schema
+from jackfield.sources.foreign import Unremovable, cleaned_schema
 from jackfield.sources.openapi.document import MOST_HOPS, Document, Node, Unreadable, Unusable, shown
 
 MAX_SCHEMA = 64 * 1024

@@ -232,8 +232,14 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, part: bytes) -> None:
         self._since_body = 0
-        if self.response is not None:
-            self.response.take(part)
+        response = self.response
+        if response is None or response.is_complete:
+            return  # nobody reads it, or it is a body where there should be none
+        response.parts.append(part)
+        response.size += len(part)
+        if response.size > READ_AHEAD >= response.size - len(part):
+            self.pause(wanted=True)
+        response.more.set()
 
     def on_message_complete(self) -> None:
         if self.response is not None:
@@ -269,9 +275,11 @@ class StreamedResponse:
         """No length is given: the body ends when the connection does."""
         self.is_complete = False
         self._connection: HttpConnection | None = connection
-        self._parts: deque[bytes] = deque()
-        self._size = 0
-        self._more = asyncio.Event()
+        self.parts: deque[bytes] = deque()
+        """Of the body, not read yet."""
+        self.size = 0
+        """Bytes of the parts."""
+        self.more = asyncio.Event()
         self._is_reusable = False
         self._fault: OutgoingError | None = None
 
@@ -295,16 +303,16 @@ class StreamedResponse:
 
     async def _next(self) -> bytes:
         """The next part of the body; empty at its end."""
-        while not self._parts:
+        while not self.parts:
             if self._fault is not None:
                 raise self._fault
             if self.is_complete:
                 return b""
-            self._more.clear()
-            await self._more.wait()
-        part = self._parts.popleft()
-        was, self._size = self._size, self._size - len(part)
-        if was > READ_AHEAD >= self._size and self._connection is not None:
+            self.more.clear()
+            await self.more.wait()
+        part = self.parts.popleft()
+        was, self.size = self.size, self.size - len(part)
+        if was > READ_AHEAD >= self.size and self._connection is not None:
             self._connection.pause(wanted=False)
         return part
 
@@ -325,25 +333,16 @@ class StreamedResponse:
         if connection is not None:
             connection.pool.release(connection, reusable=self.is_complete and self._is_reusable)
 
-    def take(self, part: bytes) -> None:
-        if self.is_complete:
-            return  # a body where there should be none
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > READ_AHEAD >= self._size - len(part) and self._connection is not None:
-            self._connection.pause(wanted=True)
-        self._more.set()
-
     def complete(self, *, reusable: bool) -> None:
         if not self.is_complete:
             self.is_complete, self._is_reusable = True, reusable
-            self._more.set()
+            self.more.set()
 
     def fail(self, fault: OutgoingError) -> None:
         if not self.is_complete:
             self._fault = fault
         self._is_reusable = False
-        self._more.set()
+        self.more.set()
 
 
 def _encoded(method: str, target: Target, headers: Mapping[str, str], content: bytes | None) -> bytes:

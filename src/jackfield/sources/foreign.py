@@ -1,11 +1,20 @@
-"""Characters that a person does not see and a model reads: control, zero-width, direction, tags. Pure.
+"""What every source of foreign tools does with definitions: limits, `allowed_tools`, hidden characters. Pure.
 
-Above: the sources of foreign tools. A description loses them; a schema whose names or values need them cannot be
-offered, since a call with the cleaned name would be another call.
+Hidden are characters that a person does not see and a model reads: control, zero-width, direction, tags. A description
+loses them; a schema whose names or values need them cannot be offered, since a call with the cleaned name would be
+another call.
 """
 
 import re
+from collections.abc import Iterable
+from fnmatch import translate
 from typing import Any
+
+from msgspec import Struct
+
+MAX_TOOLS = 10_000
+MAX_DEFINITION = 256 * 1024
+MAX_NAME = 256
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
@@ -16,8 +25,46 @@ _FOR_READERS = frozenset({"description", "title", "$comment", "examples"})
 """Words of JSON Schema whose values change nothing but what is read."""
 
 
+class ListingRules(Struct, frozen=True, kw_only=True):
+    """What the config says about a server's tools."""
+
+    source: str
+    server: str
+    """Where it is, for people to see."""
+    allowed: tuple[str, ...] | None = None
+    timeout_ms: int | None = None
+
+
+class AllowedTools:
+    """`allowed_tools`: names and globs. None means all."""
+
+    def __init__(self, patterns: Iterable[str] | None) -> None:
+        self._all = patterns is None
+        self._patterns = [(pattern, re.compile(translate(pattern))) for pattern in patterns or ()]
+        self._matched: set[str] = set()
+
+    def permits(self, name: str) -> bool:
+        matching = [pattern for pattern, compiled in self._patterns if pattern == name or compiled.match(name)]
+        self._matched.update(matching)
+        return self._all or bool(matching)
+
+    def unmatched(self) -> list[str]:
+        """The patterns that no tool has matched."""
+        return [pattern for pattern, _ in self._patterns if pattern not in self._matched]
+
+
+class UnusableTool(Exception):
+    """One definition that cannot be offered, as a sentence."""
+
+
 class Unremovable(Exception):
     """A hidden character stands where its removal would change what the schema means."""
+
+
+def shown(value: Any, *, most: int = 100) -> str:
+    """Foreign text in a sentence: quoted, on one line, and short."""
+    text = " ".join(cleaned(value if isinstance(value, str) else repr(value)).split())
+    return f"'{text[:most]}{'…' if len(text) > most else ''}'"
 
 
 def is_hidden_in(text: str) -> bool:
@@ -25,7 +72,7 @@ def is_hidden_in(text: str) -> bool:
 
 
 def has_hidden(value: Any) -> bool:
-    """Whether something hidden is anywhere in this JSON."""
+    """Whether a hidden character is anywhere in this JSON."""
     if isinstance(value, str):
         return is_hidden_in(value)
     if isinstance(value, dict):
