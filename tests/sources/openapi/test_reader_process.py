@@ -39,7 +39,7 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
 async def read(content: bytes, **options: Any) -> OpenApiListing:
     parsed = parse_options({"url": URL, **options}, where="sources.shop")
     lent = credentials_of(parsed.auth, parsed.headers)
-    return await reader_process.offer_from(content, source="shop", options=parsed, credentials=lent)
+    return await reader_process.listing_from(content, source="shop", options=parsed, credentials=lent)
 
 
 @requirement("CON-openapi-formats")

@@ -1,8 +1,7 @@
 """The parameters and the body of an operation as one schema, and where each argument goes in the request. Pure.
 
-Above: `operations.py`. Below: `parameters.py`, which reads them, and `schemas.py`. A JSON or form body that is a plain
-object has its fields among the arguments, files among them; any other body is one argument, `body`. Location two would
-have the same name, the later one's place stands before it (`query_id`, `body_id`).
+A JSON or form body that is a plain object has its fields, files included, among the arguments; any other body is one
+argument, `body`. Where two would have the same name, the later one is prefixed by its location (`query_id`, `body_id`).
 """
 
 import re
@@ -15,7 +14,7 @@ from jackfield.sources.openapi.document import Document, Node
 from jackfield.sources.openapi.options import Credentials
 from jackfield.sources.openapi.parameters import (
     FILE,
-    MOST_PARAMETERS,
+    MAX_PARAMETERS,
     Body,
     Location,
     Media,
@@ -58,7 +57,7 @@ def inputs_of(
 
 
 class _InputBuilder:
-    """The schema as it grows."""
+    """Builds the schema."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -100,7 +99,7 @@ class _InputBuilder:
         self._parts |= dict.fromkeys(fields.parts)
 
     def _add_unread(self, body: Body) -> None:
-        """A body that nobody here reads: one argument, which is text or a file."""
+        """A body that is passed on as it is: one argument, text or a file."""
         is_text = body.media is Media.TEXT
         place = Place(argument="body", where=Location.BODY, name="body", as_file=not is_text)
         said = body.description or f"The body, of type {cleaned(body.content_type)}."
@@ -145,7 +144,7 @@ class _InputBuilder:
             whole = self._schemas.part(whole.parts[0])
         schema = whole.schema
         properties = schema.get("properties")
-        if not isinstance(properties, dict) or not 0 < len(properties) <= MOST_PARAMETERS:
+        if not isinstance(properties, dict) or not 0 < len(properties) <= MAX_PARAMETERS:
             return None
         if schema.get("type", "object") != "object" or schema.keys() - _ABOUT_PROPERTIES:
             return None
@@ -185,7 +184,7 @@ def _field(name: str, body: Body, *, as_file: bool) -> Place:
 
 
 def free_name(name: str, *, taken: Node, otherwise: str) -> str:
-    """A name that models' APIs take for an argument, and that nobody has."""
+    """A free name that models' APIs accept for an argument."""
     plain = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "_"
     if plain not in taken:
         return plain

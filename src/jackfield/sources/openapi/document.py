@@ -1,6 +1,7 @@
-"""An OpenAPI document: read, its version checked, its references followed within it. Pure.
+"""An OpenAPI document: its version, its references, its servers, and Swagger 2.0 converted to OpenAPI 3. Pure.
 
-Above: everything of this room that looks into a document. Below: msgspec, `yaml_text.py`.
+References are followed within the document only. A document may name any server; one that is not on the document's own
+origin is refused unless the config says so, or whoever writes the document could have our credentials sent anywhere.
 """
 
 import re
@@ -18,13 +19,25 @@ from jackfield.sources.outgoing.urls import named_origin, origin_of, parse_url
 
 MAX_DOCUMENT = 32 * 1024 * 1024
 MOST_HOPS = 16
-"""References that may lead from one to the next."""
+"""References in a row."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SWAGGER = ("2.0", "2")
 _VERSION = re.compile(r"3\.\d+(\.|$)")
 _SHOWN = 120
 
 Node = dict[str, Any]
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+_JSON = "application/json"
+_NOT_SCHEMA = frozenset(
+    {"name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema", "x-example"}
+)
+_STYLES = {
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
 
 
 class Unreadable(JackfieldError):
@@ -34,11 +47,11 @@ class Unreadable(JackfieldError):
 
 
 class Unusable(Exception):
-    """One operation cannot be offered; the text stands after "is left out: "."""
+    """One operation cannot be offered. The message follows "is left out: "."""
 
 
 class Document:
-    """A document of OpenAPI 3, or of Swagger 2, whose operations `swagger.py` says in the words of OpenAPI 3."""
+    """A document of OpenAPI 3, or of Swagger 2, whose operations `operation_of` converts."""
 
     def __init__(self, root: Node, *, is_swagger: bool = False) -> None:
         self.root = root
@@ -61,7 +74,7 @@ class Document:
         return found
 
     def resolved(self, node: Any, *, what: str) -> Node:
-        """The object that is meant, past all references."""
+        """The object itself, references resolved."""
         for _ in range(MOST_HOPS):
             if not isinstance(node, dict):
                 raise Unusable(f"its {what} is no object")
@@ -72,7 +85,7 @@ class Document:
 
 
 def read_document(content: bytes) -> Document:
-    """The document in these bytes, JSON or YAML. Raises `Unreadable`; the text stands after the document's name."""
+    """The document in these bytes, JSON or YAML. Raises `Unreadable`; its message follows the document's name."""
     text = content.removeprefix(_BYTE_ORDER_MARK).lstrip()
     root = _json(text) if text[:1] in (b"{", b"[") else _yaml(content)
     if not isinstance(root, dict):
@@ -112,7 +125,7 @@ def _yaml(content: bytes) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Foreign text within a sentence: on one line, short."""
+    """Foreign text in a message: quoted, on one line, short."""
     text = value if isinstance(value, str) else type(value).__name__ if value is not None else "missing"
     line = "".join(character if character.isprintable() else " " for character in text[: _SHOWN + 1])
     return f"'{line}'" if len(line) <= _SHOWN else f"'{line[:_SHOWN]}…'"
@@ -139,11 +152,8 @@ def text_in(node: Node, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-_VARIABLE = re.compile(r"\{([^{}]*)\}")
-
-
 class Base(Struct, frozen=True, kw_only=True):
-    """What an operation's path is put after, without a slash at its end."""
+    """The base url of an operation, without a slash at its end."""
 
     url: str
     named_by: str
@@ -153,7 +163,7 @@ class Base(Struct, frozen=True, kw_only=True):
 
 
 def base_of(servers: list[Any], *, url: str | None, base_url: str | None) -> Base:
-    """Where a document's operations are, that has these servers. Raises `Unreadable`."""
+    """The base url of a document with these servers. Raises `Unreadable`."""
     if base_url is not None:
         return Base(url=base_url.rstrip("/"), named_by=base_url, by_document=False)
     assert url is not None
@@ -205,19 +215,6 @@ def _filled(server: Node) -> str:
 
 def _first_url(servers: list[Any]) -> Any:
     return servers[0].get("url") if isinstance(servers[0], dict) else None
-
-
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
-_JSON = "application/json"
-_NOT_SCHEMA = frozenset(
-    {"name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema", "x-example"}
-)
-_STYLES = {
-    "csv": ("form", False),
-    "ssv": ("spaceDelimited", False),
-    "pipes": ("pipeDelimited", False),
-    "multi": ("form", True),
-}
 
 
 def servers_of(root: Node) -> list[Node]:

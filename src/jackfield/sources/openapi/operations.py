@@ -1,7 +1,6 @@
-"""The operations of a document as tools, and a sentence for each that cannot be one. Pure.
+"""The operations of a document as tools, and a sentence for each that cannot be offered. Pure.
 
-Above: `source.py`. Below: `arguments.py`, `servers.py`. What a document says of its operations is foreign text: hidden
-characters are taken out, and a tool is pinned by what it is and where its request goes.
+Descriptions are foreign text: hidden characters are removed. A tool is pinned by its definition and its target.
 """
 
 import re
@@ -37,6 +36,29 @@ from jackfield.sources.openapi.schemas import MAX_WORK, Schemas
 
 MOST_TAGS = 20
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
+METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+IDEMPOTENT = READING | {"PUT", "DELETE"}
+OVERWRITING = frozenset({"PUT", "PATCH", "DELETE"})
+MAX_TOOLS = 5_000
+MAX_DEFINITIONS = 32 * 1024 * 1024
+"""Bytes that the definitions of all tools may have together."""
+MAX_DESCRIPTION = 2_000
+MAX_LEFT_OUT = 1_000
+"""Faults after which the rest of a document is skipped."""
+MAX_FAULTS = 100
+"""Faults that are reported."""
+MAX_NAMED = 10
+FIELDS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": (
+        "Only these fields of the answer, as dotted paths like 'owner.name'; within lists they mean each entry. "
+        "Everything if left out."
+    ),
+}
+_QUOTED = re.compile(r"'[^']*'")
+_SEGMENTS = re.compile(r"[/\\]|%2[fF]|%5[cC]")
 
 
 class FoundOperation(Struct, frozen=True, kw_only=True):
@@ -57,7 +79,7 @@ class FoundOperation(Struct, frozen=True, kw_only=True):
 
 
 class OperationFilter:
-    """A choice of the config, and which of its globs have fitted something."""
+    """`include` or `exclude` of the config, and which of its globs have matched something."""
 
     def __init__(self, choice: OperationGlobs) -> None:
         self._globs = [
@@ -105,31 +127,6 @@ def found_operation(method: str, path: str, node: Node, item: Node, taken: dict[
     return FoundOperation(name=name, method=method.upper(), path=path, node=node, item=item)
 
 
-METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-IDEMPOTENT = READING | {"PUT", "DELETE"}
-OVERWRITING = frozenset({"PUT", "PATCH", "DELETE"})
-MAX_TOOLS = 5_000
-MAX_DEFINITIONS = 32 * 1024 * 1024
-"""Bytes that the definitions of all tools may have together."""
-LONGEST_DESCRIPTION = 2_000
-MOST_LEFT_OUT = 1_000
-"""Faults after which a document is not read further."""
-MOST_FAULTS = 100
-"""Faults that are told."""
-MOST_NAMED = 10
-FIELDS = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": (
-        "Only these fields of the answer, as dotted paths like 'owner.name'; within lists they mean each entry. "
-        "Everything if left out."
-    ),
-}
-_QUOTED = re.compile(r"'[^']*'")
-_SEGMENTS = re.compile(r"[/\\]|%2[fF]|%5[cC]")
-
-
 class Operation(Struct, frozen=True, kw_only=True):
     """One operation, ready to be called."""
 
@@ -146,7 +143,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 class OpenApiListing(Struct, frozen=True, kw_only=True):
-    """What a document offers."""
+    """A document's tools and the operations behind them."""
 
     listing: Listing = Listing()
     operations: dict[str, Operation] = {}
@@ -155,18 +152,18 @@ class OpenApiListing(Struct, frozen=True, kw_only=True):
 def openapi_listing(
     content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials
 ) -> OpenApiListing:
-    """The tools of a document. Raises `Unreadable`; the text stands after the name of the document."""
+    """The tools of a document. Raises `Unreadable`; its message follows the document's name."""
     try:
         document = read_document(content)
         servers = servers_of(document.root) if document.is_swagger else list_in(document.root, "servers")
         base = base_of(servers, url=options.url, base_url=options.base_url)
-        return _Reading(document, base, source=source, options=options, credentials=credentials).offer()
+        return _Converter(document, base, source=source, options=options, credentials=credentials).listing()
     except RecursionError:
         raise Unreadable("is nested too deep to be read.") from None
 
 
-class _Reading:
-    """One document on its way to tools."""
+class _Converter:
+    """Makes the tools of one document."""
 
     def __init__(
         self, document: Document, base: Base, *, source: str, options: OpenApiOptions, credentials: Credentials
@@ -181,11 +178,11 @@ class _Reading:
         self._exclude = OperationFilter(options.exclude)
         self._faults: list[str] = []
         self._left_out: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        """By kind: what has the fault, and the fault in words."""
+        """By kind: what has the fault, and the fault."""
         self._cut: list[str] = []
         self._room = MAX_DEFINITIONS
 
-    def offer(self) -> OpenApiListing:
+    def listing(self) -> OpenApiListing:
         tools: dict[str, Tool] = {}
         operations: dict[str, Operation] = {}
         for found in self._operations():
@@ -199,15 +196,15 @@ class _Reading:
                 tools[found.name], operations[found.name] = self._tool(found)
             except Unusable as fault:
                 self._leave_out("operation", str(found), fault)
-            if sum(map(len, self._left_out.values())) > MOST_LEFT_OUT:
+            if sum(map(len, self._left_out.values())) > MAX_LEFT_OUT:
                 self._faults.insert(0, "So many operations cannot be used that the rest is not looked at.")
                 break
-        self._faults += self._said_of_left_out()
+        self._faults += self._left_out_faults()
         self._faults += self._unmatched(tools)
         if self._cut:
             self._faults.append(
-                f"Schemas that are too large are left open at their far ends: {', '.join(self._cut[:MOST_NAMED])}"
-                f"{f' and {len(self._cut) - MOST_NAMED:,} more' if len(self._cut) > MOST_NAMED else ''}."
+                f"Schemas that are too large are left open at their far ends: {', '.join(self._cut[:MAX_NAMED])}"
+                f"{f' and {len(self._cut) - MAX_NAMED:,} more' if len(self._cut) > MAX_NAMED else ''}."
             )
         return OpenApiListing(
             listing=Listing(
@@ -219,19 +216,19 @@ class _Reading:
         )
 
     def _leave_out(self, what: str, name: str, fault: Unusable) -> None:
-        """Noted by its kind: the same fault with other names in it is the same kind."""
+        """Faults that differ only in quoted names are of one kind."""
         kind = (what, _QUOTED.sub("'…'", str(fault)))
         self._left_out.setdefault(kind, []).append((name, str(fault)))
 
-    def _said_of_left_out(self) -> Iterator[str]:
+    def _left_out_faults(self) -> Iterator[str]:
         """One line for each kind of fault, with the first of those that have it."""
         for (what, _), found in self._left_out.items():
             (first, said), *others = found
             if not others:
                 yield f"The {what} {first} is left out: {said}."
                 continue
-            names = ", ".join(name for name, _ in others[: MOST_NAMED - 1])
-            more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+            names = ", ".join(name for name, _ in others[: MAX_NAMED - 1])
+            more = f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
             yield f"{len(found):,} {what}s are left out. {first}: {said}. Likewise {names}{more}."
 
     def _operations(self) -> Iterator[FoundOperation]:
@@ -328,7 +325,7 @@ class _Reading:
         }
         for slug in used:
             tag = described.get(slug, {})
-            text = cleaned(text_in(tag, "description"))[:LONGEST_DESCRIPTION]
+            text = cleaned(text_in(tag, "description"))[:MAX_DESCRIPTION]
             yield Category(id=slug, name=cleaned(text_in(tag, "name")) or slug, description=text or None)
 
     def _unmatched(self, tools: dict[str, Tool]) -> list[str]:
@@ -346,7 +343,7 @@ class _Reading:
 
 
 def _check_path(path: str) -> None:
-    """The path stands behind the config's base and may not lead out of it."""
+    """The path is appended to the config's base and may not lead out of it."""
     if not path.startswith("/"):
         raise Unusable("its path does not begin with '/'")
     if "?" in path or "#" in path:
@@ -360,12 +357,12 @@ def _description(found: FoundOperation) -> str:
     whole = "\n\n".join(dict.fromkeys(part for part in (summary, text) if part)) or str(found)
     if found.node.get("deprecated") is True:
         whole = f"Deprecated. {whole}"
-    return whole if len(whole) <= LONGEST_DESCRIPTION else f"{whole[: LONGEST_DESCRIPTION - 1]}…"
+    return whole if len(whole) <= MAX_DESCRIPTION else f"{whole[: MAX_DESCRIPTION - 1]}…"
 
 
 def _shortened(faults: list[str]) -> list[str]:
-    more = len(faults) - MOST_FAULTS
-    return faults if more <= 0 else [*faults[:MOST_FAULTS], f"And {more:,} more of the kind."]
+    more = len(faults) - MAX_FAULTS
+    return faults if more <= 0 else [*faults[:MAX_FAULTS], f"And {more:,} more of the kind."]
 
 
 def _slug(tag: str) -> str:

@@ -1,7 +1,4 @@
-"""What the config says of a service with an OpenAPI document: `[sources.NAME]` with `kind = "openapi"`. Pure.
-
-Above: `source.py`. Below: `document.py`, for its bound.
-"""
+"""The config of an OpenAPI source (`[sources.NAME]` with `kind = "openapi"`), and its credentials. Pure."""
 
 import re
 from base64 import b64encode
@@ -22,6 +19,8 @@ from jackfield.sources.outgoing.urls import parse_url
 
 Seconds = Annotated[float, Meta(gt=0, le=366 * 24 * 3600)]
 Name = Annotated[str, Meta(min_length=1)]
+SHORTEST_HEADER = 8
+"""Most headers of the config are no secrets; shorter values would be found by chance."""
 
 
 class Bearer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="bearer"):
@@ -69,9 +68,9 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     auth: Auth | None = None
     headers: dict[str, str] = {}
     include: OperationGlobs = OperationGlobs()
-    """Operations that fit every key given here; all if none is."""
+    """Operations that match every key given here; all if none is."""
     exclude: OperationGlobs = OperationGlobs()
-    """Operations that fit any key given here are left out."""
+    """Operations that match any key given here are left out."""
     fields: bool = True
     """Whether tools take an argument that says which fields of the answer are wanted."""
     select: dict[str, tuple[Name, ...]] = {}
@@ -97,7 +96,7 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def parse_options(options: dict[str, Any], *, where: str) -> OpenApiOptions:
-    """The options, checked as far as that can be done without asking anybody. Raises `ConfigError`."""
+    """The options, checked without any request. Raises `ConfigError`."""
     parsed = parse_config(options, OpenApiOptions, where=where)
     if (parsed.url is None) == (parsed.file is None):
         raise ConfigError(f"{where} needs either the url of its document or a file. Give exactly one of the two.")
@@ -114,7 +113,7 @@ def parse_options(options: dict[str, Any], *, where: str) -> OpenApiOptions:
 
 
 def matcher(globs: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether one of the globs fits a text."""
+    """Whether one of the globs matches a text."""
     compiled = re.compile("|".join(translate(glob) for glob in globs)) if globs else None
     return lambda text: compiled is not None and compiled.match(text) is not None
 
@@ -150,12 +149,8 @@ def _auth_headers(auth: Auth | None) -> tuple[str, ...]:
     return () if auth is None else ("Authorization",)
 
 
-SHORTEST_HEADER = 8
-"""Most headers of the config are no secrets; shorter values would be found by chance."""
-
-
 class Credentials(Struct, frozen=True, kw_only=True):
-    """Headers and query parameters that are the operator's, whatever a call's arguments say."""
+    """Headers and query parameters that the config sets, whatever a call's arguments say."""
 
     headers: dict[str, str] = {}
     params: tuple[tuple[str, str], ...] = ()
@@ -181,21 +176,21 @@ class Credentials(Struct, frozen=True, kw_only=True):
 
 
 def credentials_of(auth: Auth | None, headers: dict[str, str]) -> Credentials:
-    """What `auth` and `headers` of the config come to."""
+    """The credentials in `auth` and `headers` of the config."""
     match auth:
         case Bearer(token=token):
-            return _lent({**headers, "Authorization": f"Bearer {token}"}, secrets=[token])
+            return _made({**headers, "Authorization": f"Bearer {token}"}, secrets=[token])
         case Basic(user=user, password=password):
             pair = b64encode(f"{user}:{password}".encode()).decode()
-            return _lent({**headers, "Authorization": f"Basic {pair}"}, secrets=[pair, password])
+            return _made({**headers, "Authorization": f"Basic {pair}"}, secrets=[pair, password])
         case ApiKey(name=name, value=value, place="header"):
-            return _lent({**headers, name: value}, secrets=[value])
+            return _made({**headers, name: value}, secrets=[value])
         case ApiKey(name=name, value=value):
-            return _lent(headers, params=((name, value),), secrets=[value])
+            return _made(headers, params=((name, value),), secrets=[value])
         case _:
-            return _lent(headers, secrets=[])
+            return _made(headers, secrets=[])
 
 
-def _lent(headers: dict[str, str], *, params: tuple[tuple[str, str], ...] = (), secrets: list[str]) -> Credentials:
+def _made(headers: dict[str, str], *, params: tuple[tuple[str, str], ...] = (), secrets: list[str]) -> Credentials:
     others = (value for value in headers.values() if len(value) >= SHORTEST_HEADER)
     return Credentials(headers=headers, params=params, secrets=SecretForms((*secrets, *others)))

@@ -1,7 +1,4 @@
-"""What an operation says of its parameters and its body. Pure.
-
-Above: `arguments.py`, which makes one schema of them. Below: `document.py`.
-"""
+"""The parameters and the body of an operation. Pure."""
 
 import re
 from enum import Enum
@@ -12,23 +9,13 @@ from msgspec import Struct
 from jackfield.sources.openapi.document import Document, Node, Unusable, list_in, object_in, shown, text_in
 from jackfield.sources.openapi.options import Credentials
 
-MOST_PARAMETERS = 200
+MAX_PARAMETERS = 200
 NOT_SET_BY_ARGUMENTS = frozenset(
     {
-        "accept",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        "accept", "authorization", "connection", "content-length", "content-type", "cookie", "host",
+        "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
     }
-)
+)  # fmt: skip
 """Headers that OpenAPI leaves to others, or that are about the connection."""
 FILE: Node = {
     "type": "object",
@@ -52,7 +39,7 @@ _MEDIA_NAME = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 
 
 class Location(Enum):
-    """Location an argument goes, in the order in which names are given."""
+    """Where an argument goes; names are given in this order."""
 
     PATH = "path"
     QUERY = "query"
@@ -86,7 +73,7 @@ STYLES = {
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """One argument and what becomes of it."""
+    """Where one argument goes in the request, and how it is written."""
 
     argument: str
     where: Location
@@ -100,7 +87,7 @@ class Place(Struct, frozen=True, kw_only=True):
     """That of a part of its own, where the document says so."""
 
     def pinned(self) -> Node:
-        """What a tool's definition says of it. What came later stands there only where it is used."""
+        """Its part of the tool's definition. Newer fields are there only where they are set, so that old pins hold."""
         made = {
             "argument": self.argument,
             "where": self.where.value,
@@ -156,8 +143,8 @@ def parameters_of(path: str, nodes: tuple[Node, Node], document: Document, crede
     for name in in_path:
         found.setdefault((Location.PATH.value, name), _undeclared(name))
     kept = [one for one in found.values() if _is_for_callers(one.place, in_path, credentials)]
-    if len(kept) > MOST_PARAMETERS:
-        raise Unusable(f"it has more than {MOST_PARAMETERS} parameters")
+    if len(kept) > MAX_PARAMETERS:
+        raise Unusable(f"it has more than {MAX_PARAMETERS} parameters")
     order = list(Location)
     return sorted(kept, key=lambda one: order.index(one.place.where))
 

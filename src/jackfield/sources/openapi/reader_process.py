@@ -55,10 +55,10 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-async def offer_from(
+async def listing_from(
     content: bytes, *, source: str, options: OpenApiOptions, credentials: Credentials
 ) -> OpenApiListing:
-    """What `offer_of` gives, without holding up whoever runs here meanwhile."""
+    """As `openapi_listing`, without blocking the event loop."""
     if len(content) <= (LARGE_JSON if content.lstrip()[:1] in (b"{", b"[") else LARGE_YAML):
         return await asyncio.to_thread(
             openapi_listing, content, source=source, options=options, credentials=credentials
@@ -139,7 +139,7 @@ def _lines(offer: OpenApiListing) -> Iterator[_Line]:
 
 
 def main() -> None:
-    """The other side."""
+    """The child's side."""
     given = sys.stdin.buffer
     task = msgspec.json.decode(given.read(int.from_bytes(given.read(_HEAD))), type=_Task)
     content = given.read()

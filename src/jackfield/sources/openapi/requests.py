@@ -1,7 +1,7 @@
-"""Files among the arguments of a call: how a caller gives one, and how they are sent. Pure.
+"""The request of one call: arguments where the document says, in the style it says; files among them. Pure.
 
-Above: `arguments.py`, `messages.py`. A caller gives a file as an object: its bytes in base64 or its text, and what it
-is called and is, where that matters.
+An argument can change neither the host nor the shape of the path, nor a header or parameter that the config sets. A
+caller gives a file as an object: its bytes in base64 or its text, and its name and media type where they matter.
 """
 
 import base64
@@ -24,6 +24,10 @@ from jackfield.sources.openapi.parameters import FILE, Location, Media, Place
 OCTETS = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(; ?[A-Za-z0-9=\"._-]+)*")
 _IN_QUOTES = {'"': "%22", "\r": "%0D", "\n": "%0A"}
+_SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_MAX_DEPTH = 8
+Pair = tuple[str, str]
+"""A name and a value, both percent-encoded."""
 
 
 class File(Struct, frozen=True, kw_only=True):
@@ -110,14 +114,8 @@ def _type_of(entry: Any, media_type: str | None) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """As forms in browsers write a name: no name can end its line."""
+    """As browsers write a name in a form, so that no name can end its line."""
     return "".join(_IN_QUOTES.get(character, character) for character in text)
-
-
-_SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-_DEEPEST = 8
-Pair = tuple[str, str]
-"""A name and a value, both percent-encoded."""
 
 
 class OpenApiRequest(Struct, frozen=True, kw_only=True):
@@ -142,7 +140,7 @@ def request_of(operation: Operation, arguments: Mapping[str, Any], credentials: 
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in draft.cookies)
     if content is not None:
         headers["Content-Type"] = content_type
-    operators = [(_quoted_of_messages(name), _quoted_of_messages(value)) for name, value in credentials.params]
+    operators = [(_percent_encoded(name), _percent_encoded(value)) for name, value in credentials.params]
     if taken := {name for name, _ in draft.query} & {name for name, _ in operators}:
         # The names within an exploded object are the caller's, and many services go by the first of two.
         raise Unfillable(f"The parameter '{min(taken)}' is set by the gateway's config. Leave it out.")
@@ -207,7 +205,7 @@ class _Draft:
             return _deep(name, value, depth=0)
         if place is not None and place.style and isinstance(value, list):
             return _in_query(place, value)
-        return ((_quoted_of_messages(name), _quoted_of_messages(text)) for text in _texts(value))
+        return ((_percent_encoded(name), _percent_encoded(text)) for text in _texts(value))
 
     def _in_parts(self, name: str, value: Any) -> list[Part]:
         place = self._places.get(name)
@@ -226,42 +224,40 @@ def _in_path(place: Place, value: Any) -> str:
     texts = [text_of(inner) for inner in (value.values() if pairs is not None else _listed(value))]
     for text in texts or [""]:
         check_segments(place.argument, text)
-    quoted = [_quoted_of_messages(text) for text in texts]
+    quoted = [_percent_encoded(text) for text in texts]
     joint = {"simple": ",", "label": "." if place.explode else ",", "matrix": ";" if place.explode else ","}[
         place.style
     ]
     if pairs is not None:
         link = "=" if place.explode else ","
-        quoted = [
-            f"{_quoted_of_messages(str(name))}{link}{text}" for (name, _), text in zip(pairs, quoted, strict=True)
-        ]
+        quoted = [f"{_percent_encoded(str(name))}{link}{text}" for (name, _), text in zip(pairs, quoted, strict=True)]
     elif place.style == "matrix" and place.explode:
-        quoted = [f"{_quoted_of_messages(place.name)}={text}" for text in quoted]
+        quoted = [f"{_percent_encoded(place.name)}={text}" for text in quoted]
     written = joint.join(quoted)
     if place.style == "label":
         return f".{written}"
     if place.style == "matrix":
-        return f";{written}" if place.explode else f";{_quoted_of_messages(place.name)}={written}"
+        return f";{written}" if place.explode else f";{_percent_encoded(place.name)}={written}"
     return written
 
 
 def _in_query(place: Place, value: Any) -> Iterator[Pair]:
     """Also for cookies, whose style is the same. Null is not sent."""
-    name = _quoted_of_messages(place.name)
+    name = _percent_encoded(place.name)
     if value is None:
         return
     if place.as_json:
-        yield name, _quoted_of_messages(_json(value))
+        yield name, _percent_encoded(_json(value))
     elif isinstance(value, dict):
         yield from _object_in_query(place, name, value)
     elif isinstance(value, list):
-        texts = [_quoted_of_messages(text_of(inner)) for inner in value if inner is not None]
+        texts = [_percent_encoded(text_of(inner)) for inner in value if inner is not None]
         if place.explode and place.style == "form":
             yield from ((name, text) for text in texts)
         elif texts:
             yield name, _SEPARATORS.get(place.style, ",").join(texts)
     else:
-        yield name, _quoted_of_messages(text_of(value))
+        yield name, _percent_encoded(text_of(value))
 
 
 def _object_in_query(place: Place, name: str, value: dict[str, Any]) -> Iterator[Pair]:
@@ -269,26 +265,22 @@ def _object_in_query(place: Place, name: str, value: dict[str, Any]) -> Iterator
         yield from _deep(place.name, value, depth=0)
     elif place.style == "form" and place.explode:
         yield from (
-            (_quoted_of_messages(key), _quoted_of_messages(text))
-            for key, inner in value.items()
-            for text in _texts(inner)
+            (_percent_encoded(key), _percent_encoded(text)) for key, inner in value.items() for text in _texts(inner)
         )
     else:
         flat = [
-            part
-            for key, inner in value.items()
-            for part in (_quoted_of_messages(key), _quoted_of_messages(text_of(inner)))
+            part for key, inner in value.items() for part in (_percent_encoded(key), _percent_encoded(text_of(inner)))
         ]
         yield name, _SEPARATORS[place.style].join(flat)
 
 
 def _deep(name: str, value: Any, *, depth: int) -> Iterator[Pair]:
     """`filter[owner][name]=x`"""
-    if isinstance(value, dict) and depth < _DEEPEST:
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
             yield from _deep(f"{name}[{key}]", inner, depth=depth + 1)
     else:
-        yield from ((_quoted_of_messages(name), _quoted_of_messages(text)) for text in _texts(value))
+        yield from ((_percent_encoded(name), _percent_encoded(text)) for text in _texts(value))
 
 
 def _in_header(place: Place, value: Any) -> str:
@@ -319,5 +311,5 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _quoted_of_messages(text: str) -> str:
+def _percent_encoded(text: str) -> str:
     return quote(text, safe="")

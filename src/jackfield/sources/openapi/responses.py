@@ -1,7 +1,4 @@
-"""What an answer means for the call: its JSON, trimmed to what was asked for, or a failure in its words. Pure.
-
-Above: `source.py`. Below: `http.py`, which reads JSON for every kind of HTTP tool.
-"""
+"""The outcome of a call: the response's JSON, trimmed to the fields that were asked for, or its failure. Pure."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -17,8 +14,8 @@ from jackfield.model.redaction import CUT, cut
 from jackfield.sources.http import json_outcome, phrase_of
 from jackfield.sources.outgoing import OutgoingResponse
 
-LONGEST_MESSAGE = 500
-MOST_PATHS = 200
+MAX_MESSAGE = 500
+MAX_PATHS = 200
 _MESSAGE_KEYS = ("message", "detail", "error_description", "title", "error", "errors", "reason", "description")
 _PAGE = "text/html"
 """What comes from a login or an error page; no service answers an operation with it."""
@@ -28,7 +25,7 @@ _TEXTUAL = ("text/", "application/xml", "application/yaml", "application/x-yaml"
 
 
 def outcome_of(answer: OutgoingResponse, *, fields: Sequence[str] = ()) -> Done | Failed:
-    """The outcome of a call that was answered so, trimmed to `fields` if there are any."""
+    """The outcome of a call with this response, trimmed to `fields` if there are any."""
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return _failure(answer)
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -63,7 +60,7 @@ def only(value: Any, fields: Iterable[str]) -> Any:
 
     A path goes through lists, so that `items.id` is the id of each item, and `id` works on a list of objects.
     """
-    return _part(value, [tuple(field.split(".")) for field in list(fields)[:MOST_PATHS]])
+    return _part(value, [tuple(field.split(".")) for field in list(fields)[:MAX_PATHS]])
 
 
 def _part(value: Any, paths: list[tuple[str, ...]]) -> Any:
@@ -100,7 +97,7 @@ def _said(content: bytes) -> str:
 
 
 def _beginning(content: bytes) -> str:
-    most = LONGEST_MESSAGE * 8
+    most = MAX_MESSAGE * 8
     return content[:most].decode("utf-8", "replace") + (CUT if len(content) > most else "")
 
 
@@ -118,4 +115,4 @@ def _message_in(value: Any, *, depth: int) -> str:
 
 
 def _line(text: str) -> str:
-    return cut(" ".join(text.split()), LONGEST_MESSAGE)
+    return cut(" ".join(text.split()), MAX_MESSAGE)

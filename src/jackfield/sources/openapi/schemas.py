@@ -1,10 +1,9 @@
-"""Schemas of a document as JSON Schema that stands alone: what they refer to comes along under `$defs`. Pure.
+"""Schemas of a document as self-contained JSON Schema: what they refer to is added under `$defs`. Pure.
 
-Above: `arguments.py`. Below: `document.py`. Nothing is expanded: a part that many operations refer to, or that refers
-to itself, is converted once and shared. What OpenAPI 3.0 says otherwise (`nullable`, `exclusiveMinimum: true`) is said
-in JSON Schema's words, what is not about the value (`xml`, `discriminator`, `example`, `x-…`) is dropped, and so are
-`readOnly` properties, since all this describes what is sent. A schema that grows past `MAX_SCHEMA` is left open at its
-far ends: the service checks what it gets anyway.
+References are not expanded: a part that many operations refer to, or that refers to itself, is converted once and
+shared. OpenAPI 3.0's own keywords (`nullable`, `exclusiveMinimum: true`) are translated; what is not about the value
+(`xml`, `discriminator`, `example`, `x-…`) is dropped, and so are `readOnly` properties, since this describes what is
+sent. A schema that grows past `MAX_SCHEMA` is left open at its far ends: the service checks what it gets anyway.
 """
 
 import hashlib
@@ -21,62 +20,29 @@ from jackfield.sources.openapi.document import MOST_HOPS, Document, Node, Unread
 
 MAX_SCHEMA = 64 * 1024
 """Bytes of what one operation's schema brings along. More than that helps no model."""
-MOST_NODES = MAX_SCHEMA // 8
+MAX_NODES = MAX_SCHEMA // 8
 """Values in a schema, past which it is not looked at further: it would have more than `MAX_SCHEMA` bytes."""
 MAX_WORK = 16 * 1024 * 1024
 """Bytes of schemas that one document may make us write."""
-DEEPEST = 100
+MAX_DEPTH = 100
 LEFT_OPEN = {"description": "Not described further here, because the whole would be too large."}
 
 _ONES = frozenset(
     {
-        "items",
-        "additionalProperties",
-        "not",
-        "contains",
-        "propertyNames",
-        "if",
-        "then",
-        "else",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "additionalItems",
+        "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems",
+        "unevaluatedProperties", "additionalItems",
     }
-)
+)  # fmt: skip
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _PLAIN = frozenset(
     {
-        "type",
-        "enum",
-        "const",
-        "title",
-        "description",
-        "default",
-        "examples",
-        "deprecated",
-        "format",
-        "pattern",
-        "multipleOf",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "minContains",
-        "maxContains",
-        "minProperties",
-        "maxProperties",
-        "required",
-        "dependentRequired",
-        "contentEncoding",
-        "contentMediaType",
+        "type", "enum", "const", "title", "description", "default", "examples", "deprecated", "format", "pattern",
+        "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+        "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties",
+        "required", "dependentRequired", "contentEncoding", "contentMediaType",
     }
-)
+)  # fmt: skip
 _STEP = 8
 """What it costs to bring one part along, as bytes written."""
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")
@@ -87,7 +53,7 @@ _DEFINITIONS = "#/$defs/"
 
 
 class Converted(Struct, frozen=True):
-    """A schema in our words, and the parts that it refers to."""
+    """A converted schema, and the parts that it refers to."""
 
     schema: Node
     parts: tuple[str, ...] = ()
@@ -105,7 +71,7 @@ class _TooLarge(Exception):
 
 
 LARGE = _Part(LEFT_OPEN, (), MAX_SCHEMA + 1)
-"""What stands for every part that is too large."""
+"""Takes the place of every part that is too large."""
 
 
 class Schemas:
@@ -134,7 +100,7 @@ class Schemas:
         return Converted(part.schema, part.parts)
 
     def meant(self, schema: Node) -> Node:
-        """What a converted schema comes to, past references. Raises `Unusable`."""
+        """A converted schema with its reference resolved. Raises `Unusable`."""
         for _ in range(MOST_HOPS):
             reference = self._references.get(schema.get("$ref", "").removeprefix(_DEFINITIONS))
             if reference is None:
@@ -212,11 +178,11 @@ class Schemas:
 
 
 class _Conversion:
-    """One schema on its way into our words."""
+    """Converts one schema."""
 
     def __init__(self, name_of: Callable[[str], str]) -> None:
         self._name_of = name_of
-        self._left = MOST_NODES
+        self._left = MAX_NODES
         self.parts: dict[str, None] = {}
         """In the order of appearance."""
 
@@ -225,8 +191,8 @@ class _Conversion:
             return {} if node else {"not": {}}
         if not isinstance(node, dict):
             raise Unusable("a schema of it is no object")
-        if depth > DEEPEST:
-            raise Unusable(f"its schema is nested more than {DEEPEST} levels deep")
+        if depth > MAX_DEPTH:
+            raise Unusable(f"its schema is nested more than {MAX_DEPTH} levels deep")
         self._count(1)
         if "$ref" in node:
             return self._reference(node)
@@ -288,7 +254,7 @@ def _without_unsent(node: Node, made: Node) -> Node:
 
 
 def _in_json_schema(node: Node, made: Node) -> Node:
-    """OpenAPI 3.0's own words in those of JSON Schema."""
+    """OpenAPI 3.0's own keywords as those of JSON Schema."""
     for word, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(made.get(word), bool):
             is_exclusive = made.pop(word)

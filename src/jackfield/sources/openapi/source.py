@@ -1,8 +1,7 @@
 """The operations of one service as tools: `kind = "openapi"`.
 
-Above: the keeper. Below: the guarded client, and the pure parts of this room. The document is read again every
-`cache_ttl` seconds, by its ETag where it has one. While it cannot be read, or is no good, the last good one goes on
-being served, and the listing says so; only a source that never had a good one is down.
+The document is fetched again every `cache_ttl` seconds, with its ETag where it has one. While it cannot be read, the
+last good one is used and the listing says so; only a source that never had a good one is down.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from jackfield.sources.http import Unfillable, timed_out
 from jackfield.sources.openapi.document import Unreadable
 from jackfield.sources.openapi.operations import OpenApiListing, Operation
 from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options
-from jackfield.sources.openapi.reader_process import offer_from
+from jackfield.sources.openapi.reader_process import listing_from
 from jackfield.sources.openapi.requests import OpenApiRequest, request_of
 from jackfield.sources.openapi.responses import outcome_of
 from jackfield.sources.outgoing import (
@@ -37,8 +36,8 @@ from jackfield.sources.outgoing import (
 from jackfield.sources.outgoing.urls import named_origin
 
 READ_SECONDS = 20.0
-LOOK_SECONDS = 2.0
-"""How often a document in a file is looked at."""
+CHECK_SECONDS = 2.0
+"""How often a document in a file is checked for changes."""
 OK, NOT_MODIFIED = 200, 304
 
 
@@ -48,7 +47,7 @@ def openapi_source(name: str, options: dict[str, Any], surroundings: Surrounding
 
 
 class _Stamp(Struct, frozen=True):
-    """What tells one version of a document from another."""
+    """Identifies a version of a document."""
 
     etag: str | None = None
     modified: str | None = None
@@ -67,12 +66,12 @@ class OpenApiSource:
         self._options = options
         self._outgoing: Outgoing = surroundings.outgoing
         self._file = None if options.file is None else surroundings.folder / Path(options.file).expanduser()
-        self._ask_for_refresh = partial(surroundings.changed, name)
+        self._request_refresh = partial(surroundings.changed, name)
         self._credentials = credentials_of(options.auth, options.headers)
-        self._offer: OpenApiListing | None = None
+        self._listed: OpenApiListing | None = None
         """The last good one."""
         self._stamp = _Stamp()
-        self._looked = _Stamp()
+        self._checked = _Stamp()
         self._following: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -81,24 +80,24 @@ class OpenApiSource:
 
     async def refresh(self) -> Listing:
         try:
-            self._offer = await self._read()
+            self._listed = await self._read()
         except (Unreadable, OutgoingError, OSError) as fault:
             said = self._credentials.text(self._sentence(fault))
-            if self._offer is None:
+            if self._listed is None:
                 raise Unreadable(said) from None
             stale = f"{said} Its tools are served as they were last read."
-            return msgspec.structs.replace(self._offer.listing, faults=(stale, *self._offer.listing.faults))
-        return self._offer.listing
+            return msgspec.structs.replace(self._listed.listing, faults=(stale, *self._listed.listing.faults))
+        return self._listed.listing
 
     def can_execute(self, tool: Tool) -> bool:
-        return tool.source == self.name and self._offer is not None and tool.name in self._offer.operations
+        return tool.source == self.name and self._listed is not None and tool.name in self._listed.operations
 
     async def execute(self, invocation: Invocation) -> Outcome:
-        operation = None if self._offer is None else self._offer.operations.get(invocation.tool.name)
+        operation = None if self._listed is None else self._listed.operations.get(invocation.tool.name)
         if operation is None:
             return Failed("tool_not_found", f"'{self.name}' has no operation '{invocation.tool.name}' any more.")
         if not _is_same(invocation.tool.definition, operation.definition):
-            # Read anew a moment ago, and not in the catalog yet: nobody has seen what this would do now.
+            # Refreshed a moment ago and not in the catalog yet: nobody has seen the new definition.
             return Failed("definition_changed", f"'{invocation.tool.name}' has just changed. List the tools anew.")
         try:
             request = request_of(operation, invocation.arguments, self._credentials)
@@ -117,7 +116,7 @@ class OpenApiSource:
             await asyncio.wait([following])
 
     async def _ask(self, operation: Operation, request: OpenApiRequest, invocation: Invocation) -> OutgoingResponse:
-        """Send it; once more after a failure of transport, if nothing was sent or sending twice does no harm."""
+        """Send it; once more after a transport failure, if nothing was sent or the tool is idempotent."""
         end = time.monotonic() + invocation.timeout_ms / 1000
         try:
             return await self._send(operation, request, end)
@@ -139,10 +138,12 @@ class OpenApiSource:
 
     async def _read(self) -> OpenApiListing:
         content, stamp = await (self._fetch() if self._file is None else self._load(self._file))
-        self._looked = stamp
-        if content is None and self._offer is not None:
-            return self._offer
-        offer = await offer_from(content or b"", source=self.name, options=self._options, credentials=self._credentials)
+        self._checked = stamp
+        if content is None and self._listed is not None:
+            return self._listed
+        offer = await listing_from(
+            content or b"", source=self.name, options=self._options, credentials=self._credentials
+        )
         self._stamp = stamp
         return offer
 
@@ -150,14 +151,14 @@ class OpenApiSource:
         """The document at the url; no bytes where it is the one that we have."""
         url = self._options.url
         assert url is not None
-        known = self._stamp if self._offer is not None else _Stamp()
+        known = self._stamp if self._listed is not None else _Stamp()
         conditions = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
-        lent = self._credentials if self._is_theirs(url) else credentials_of(None, {})
+        sent = self._credentials if self._is_theirs(url) else credentials_of(None, {})
         answer = await self._outgoing.request(
             "GET",
             url,
-            headers={**lent.headers, **{name: value for name, value in conditions.items() if value is not None}},
-            params=lent.params,
+            headers={**sent.headers, **{name: value for name, value in conditions.items() if value is not None}},
+            params=sent.params,
             timeout=READ_SECONDS,
             max_bytes=self._options.max_document,
             named_by=url,
@@ -170,23 +171,23 @@ class OpenApiSource:
 
     async def _load(self, file: Path) -> tuple[bytes | None, _Stamp]:
         stamp = await asyncio.to_thread(_stamp_of, file)
-        if stamp == self._stamp and self._offer is not None:
+        if stamp == self._stamp and self._listed is not None:
             return None, stamp
         return await asyncio.to_thread(_bytes_of, file, self._options.max_document), stamp
 
     def _is_theirs(self, url: str) -> bool:
-        """Whether the credentials are for who has the document."""
+        """Whether the credentials may be sent to the document's url."""
         return self._options.base_url is None or named_origin(self._options.base_url) == named_origin(url)
 
     async def _follow(self) -> None:
-        """Ask to be read again when it is time."""
+        """Request a refresh when it is time."""
         while True:
-            await asyncio.sleep(self._options.cache_ttl if self._file is None else LOOK_SECONDS)
+            await asyncio.sleep(self._options.cache_ttl if self._file is None else CHECK_SECONDS)
             if self._file is not None:
                 with contextlib.suppress(OSError):
-                    if await asyncio.to_thread(_stamp_of, self._file) == self._looked:
+                    if await asyncio.to_thread(_stamp_of, self._file) == self._checked:
                         continue
-            self._ask_for_refresh()
+            self._request_refresh()
 
     def _sentence(self, fault: Exception) -> str:
         document = f"The OpenAPI document {self._options.document!r} of '{self.name}'"

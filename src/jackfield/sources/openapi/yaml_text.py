@@ -1,7 +1,7 @@
 """YAML as the JSON values that it means, for documents of OpenAPI. Pure.
 
-Above: `document.py`. Below: PyYAML's parser, which gives events; libyaml's where it was built with it. What a plain
-word means is YAML 1.2's core schema, as OpenAPI asks for: `no` and `2026-01-31` are text, keys are text. Aliases share
+Built from the events of PyYAML's parser (libyaml's where it was built with it). Plain words follow YAML 1.2's core
+schema, as OpenAPI demands: `no` and `2026-01-31` are text, keys are text. Aliases share
 what they name; what a document would come to with all of them written out is bounded by its own length, so that a few
 lines cannot stand for more than memory holds, and an alias within what it names is refused.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-DEEPEST = 200
+MAX_DEPTH = 200
 LEAST = 1_000_000
 """Values that any document may come to, however short."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -91,8 +91,8 @@ class _Building:
     def _begin(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             raise BadYaml("a key of it is no text")
-        if len(self._open) >= DEEPEST:
-            raise BadYaml(f"it is nested more than {DEEPEST} levels deep")
+        if len(self._open) >= MAX_DEPTH:
+            raise BadYaml(f"it is nested more than {MAX_DEPTH} levels deep")
         if anchor is not None:
             self._anchors[anchor] = None
         self._open.append(_Open(value=value, anchor=anchor))
