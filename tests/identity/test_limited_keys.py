@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from jackfield.agents.cycle_transactions import inbox_page
-from jackfield.agents.own_servers import source_name
+from jackfield.agents.types import source_name
 from jackfield.spaces import transactions as space_tx
 from tests.harness.api import error_of
 from tests.harness.in_process import in_process_gateway

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jackfield.agents import own_servers
+from jackfield.agents import mcp_servers
 from jackfield.agents import scheduler as cycles
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.api import MOST_PAYLOAD
@@ -173,7 +173,7 @@ calls = [
 async def test_an_agent_that_sleeps_lets_its_own_servers_go_and_finds_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_servers, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(mcp_servers, "AGENT_IDLE_SECONDS", 0.05)
     with http_server(tmp_path / "own") as server:
         config = f"""
 [agents.ada]

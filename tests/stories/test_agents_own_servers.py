@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.agents import own_servers
+from jackfield.agents import mcp_servers
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus
 from tests.requirement import requirement
@@ -46,7 +46,7 @@ def describe(folder: Path, text: str) -> None:
 @pytest.fixture(autouse=True)
 def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection is let go as soon as nobody uses it, so that each cycle lists anew."""
-    monkeypatch.setattr(own_servers, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(mcp_servers, "AGENT_IDLE_SECONDS", 0.01)
 
 
 async def lived(place: AgentsGateway, number: int) -> set[str]:
@@ -106,7 +106,9 @@ async def test_an_own_server_takes_overrides_and_its_calls_go_by_their_proper_na
         assert spec.description == "Speaks."
         [call] = (await asked(place, "GET", "/api/v1/calls?status=pending_approval"))["calls"]
         assert (call["tool"], call["source"], call["agent"]) == ("say", "talk@ada", "ada")
-        monkeypatch.setattr(own_servers, "IDLE_SECONDS", 60)  # it is connected anew, for as long as the call takes
+        monkeypatch.setattr(
+            mcp_servers, "AGENT_IDLE_SECONDS", 60
+        )  # it is connected anew, for as long as the call takes
         await asked(place, "POST", f"/api/v1/calls/{call['id']}/approve")
 
         async def over() -> Call | None:

@@ -8,9 +8,8 @@ Above: the handlers of agents, spaces and calls. Below: the store and the catalo
 from collections.abc import Iterable
 from functools import partial
 
-from jackfield.agents.own_servers import servers_of, source_name
 from jackfield.agents.registry import AgentRegistry
-from jackfield.agents.types import Agent
+from jackfield.agents.types import Agent, servers_of, source_name
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import compiled
 from jackfield.errors import Forbidden

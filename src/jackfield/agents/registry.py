@@ -13,8 +13,7 @@ import msgspec
 
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import abandon, cycles_of_agent
-from jackfield.agents.own_servers import servers_of
-from jackfield.agents.types import Agent
+from jackfield.agents.types import Agent, servers_of
 from jackfield.errors import AgentNotFound, BadRequest, ConfigError, Conflict
 from jackfield.model.agent_state import KeptAgent
 from jackfield.settings.types import AgentSettings, check_agent_id

@@ -16,8 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from jackfield.agents.own_servers import servers_of, source_name
-from jackfield.agents.types import Agent
+from jackfield.agents.types import Agent, servers_of, source_name
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from jackfield.agents.own_servers import OwnServers, servers_of
-from jackfield.agents.types import Agent
+from jackfield.agents.mcp_servers import McpServers
+from jackfield.agents.types import Agent, servers_of
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -21,7 +21,6 @@ from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.responses.approvals import Approvals
 from jackfield.responses.engine import Engine, Rooms
-from jackfield.runs.servers import RequestServers
 from jackfield.sessions.agent import Rooms as SessionRooms
 from jackfield.sessions.registry import Sessions
 from jackfield.sessions.terms import terms_of
@@ -107,6 +106,35 @@ def configured_agents(settings: Settings) -> dict[str, AgentSettings]:
     return settings.agents
 
 
+def mcp_servers_of(
+    panel: SourceRegistry,
+    catalog: Catalog,
+    surroundings: Surroundings,
+    *,
+    find_agent: Callable[[str], Agent | None],
+    on_listing: Callable[[], None],
+) -> McpServers:
+    """The MCP servers of requests and of single agents."""
+
+    def for_request(name: str, tool: McpTool) -> Source:
+        headers = dict(tool.headers or {})
+        if tool.authorization is not None:
+            headers["Authorization"] = f"Bearer {tool.authorization}"
+        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
+
+    def for_agent(name: str, options: McpOptions, is_configured: bool) -> Source:  # noqa: FBT001 - the factory's shape
+        return McpSource(name, options, surroundings, from_config=is_configured, owner=name)
+
+    return McpServers(
+        sources=panel,
+        catalog=catalog,
+        make_for_request=for_request,
+        make_for_agent=for_agent,
+        find_agent=find_agent,
+        on_listing=on_listing,
+    )
+
+
 def engine_of(
     models: Models,
     catalog: Catalog,
@@ -114,45 +142,21 @@ def engine_of(
     answers: Answers,
     *,
     store: Store,
-    panel: SourceRegistry,
-    surroundings: Surroundings,
+    servers: McpServers,
     settings: ResponsesSettings,
 ) -> Engine:
     """What carries Responses requests out."""
-
-    def server_of(name: str, tool: McpTool) -> Source:
-        headers = dict(tool.headers or {})
-        if tool.authorization is not None:
-            headers["Authorization"] = f"Bearer {tool.authorization}"
-        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
-
     return Engine(
         Rooms(
             models=models,
             catalog=catalog,
             pipeline=pipeline,
             store=store,
-            servers=RequestServers(panel=panel, catalog=catalog, make=server_of),
+            servers=servers,
             approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
             settings=settings,
         )
     )
-
-
-def own_servers_of(
-    panel: SourceRegistry,
-    catalog: Catalog,
-    surroundings: Surroundings,
-    *,
-    find: Callable[[str], Agent | None],
-    on_listing: Callable[[], None],
-) -> OwnServers:
-    """The servers that belong to one agent each."""
-
-    def server_of(name: str, options: McpOptions, trusted: bool) -> McpSource:  # noqa: FBT001 - `OwnServers` calls it so
-        return McpSource(name, options, surroundings, from_config=trusted, owner=name)
-
-    return OwnServers(panel=panel, catalog=catalog, make=server_of, find=find, on_listing=on_listing)
 
 
 def sessions_of(
@@ -163,14 +167,14 @@ def sessions_of(
     answers: Answers,
     *,
     store: Store,
-    own: OwnServers,
+    servers: McpServers,
     worker_host: WorkerHost,
     redact: Callable[[str], str],
     keyring: Keyring,
     gateway_id: str,
 ) -> Sessions:
     """Sandboxed agents with the callers that lend them tools."""
-    rooms = SessionRooms(models=models, catalog=catalog, pipeline=pipeline, store=store, own_tools=own.of)
+    rooms = SessionRooms(models=models, catalog=catalog, pipeline=pipeline, store=store, own_tools=servers.of_agent)
     terms = terms_of(settings, worker_host=worker_host, redact=redact)
     return Sessions(terms, rooms=rooms, answers=answers, keyring=keyring, gateway_id=gateway_id)
 

@@ -41,9 +41,9 @@ from jackfield.gateway.building import (
     configured_sources,
     engine_of,
     hidden_from_sandboxes,
+    mcp_servers_of,
     models_of,
     mute_agents,
-    own_servers_of,
     public_settings,
     sessions_of,
 )
@@ -51,6 +51,7 @@ from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.llm.models import answer_to
+from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.settings import Settings
@@ -126,11 +127,10 @@ class Gateway:
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
         surroundings = self._surroundings()
-        self.builtins = BuiltinSource(AgentTools(self.catalog).builtin_handlers)
-        self._sources = [self.builtins, *configured_sources(settings, surroundings), *self.shelf.sources]
+        configured = configured_sources(settings, surroundings)
         self._services = ServiceDiscovery(settings, panel=self.panel, surroundings=surroundings)
-        own_servers = own_servers_of(
-            self.panel, self.catalog, surroundings, find=self.agents.get, on_listing=self.pinning.look
+        self.mcp_servers = mcp_servers_of(
+            self.panel, self.catalog, surroundings, find_agent=self.agents.get, on_listing=self.pinning.look
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings)
@@ -142,7 +142,7 @@ class Gateway:
             redactor=redactor,
             offer=self.servers.announce,
             find_principal=self.principal_named,
-            connect_source=own_servers.bring_back,
+            connect_source=self.mcp_servers.reconnect,
         )
         self._remote_calls = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
         self._operations = Operations(
@@ -167,8 +167,7 @@ class Gateway:
             self.pipeline,
             self.answers,
             store=self.store,
-            panel=self.panel,
-            surroundings=surroundings,
+            servers=self.mcp_servers,
             settings=settings.responses,
         )
         runner = CycleRunner(
@@ -177,7 +176,7 @@ class Gateway:
             catalog=self.catalog,
             pipeline=self.pipeline,
             live=self.spaces.live,
-            own_tools=own_servers.of,
+            own_tools=self.mcp_servers.of_agent,
         )
         self.scheduler = AgentScheduler(runner, agents=self.agents, store=self.store, gateway_id=self.id)
         self.sessions = sessions_of(
@@ -187,12 +186,15 @@ class Gateway:
             self.pipeline,
             self.answers,
             store=self.store,
-            own=own_servers,
+            servers=self.mcp_servers,
             worker_host=self.worker_host,
             redact=redactor.text,
             keyring=self.keyring,
             gateway_id=self.id,
         )
+        self.session_tools = SessionTools(self.sessions)
+        handlers = AgentTools(self.catalog).builtin_handlers | self.session_tools.builtin_handlers
+        self._sources = [BuiltinSource(handlers), *configured, *self.shelf.sources]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -267,7 +269,7 @@ class Gateway:
             await self.pinning.catch_up()
         self.catalog.close()
         self.servers.close()
-        await self.engine.close()
+        await self.mcp_servers.close()
         await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
         self.checking.close()
         await self.worker_host.close()

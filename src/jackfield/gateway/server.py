@@ -31,7 +31,6 @@ from jackfield.http.hosts import Hosts
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.methods import McpServer
-from jackfield.mcp.session_tools import SessionTools
 from jackfield.responses.run import Engine
 from jackfield.responses.service import ResponseService
 from jackfield.settings import ServerSettings, Settings
@@ -66,13 +65,11 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         public_reader=settings.discovery.reader,
         is_live_session=gateway.sessions.is_live,
     )
-    session_tools = SessionTools(gateway.sessions)
-    gateway.builtins.add(session_tools.builtin_handlers)
     mcp_server = McpServer(
         catalog=gateway.catalog,
         pipeline=gateway.pipeline,
         sources=gateway.panel,
-        session_tools=session_tools,
+        session_tools=gateway.session_tools,
         scenario=settings.scenario,
         url=settings.url,
     )

@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from jackfield.agents.mcp_servers import McpServers
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
@@ -31,7 +32,6 @@ from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Limits, RunPlan
-from jackfield.runs.servers import RequestServers
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
@@ -46,7 +46,7 @@ class Rooms(Struct, frozen=True, kw_only=True):
     catalog: Catalog
     pipeline: Pipeline
     store: Store
-    servers: RequestServers
+    servers: McpServers
     approvals: Approvals
     settings: ResponsesSettings
 
@@ -56,10 +56,6 @@ class Engine:
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-
-    async def close(self) -> None:
-        """Leave the servers that requests brought along."""
-        await self._rooms.servers.close()
 
     async def respond(
         self,
@@ -125,7 +121,7 @@ class Engine:
         async with AsyncExitStack() as stack:
             for tool in request.tools:
                 if isinstance(tool, McpTool) and tool.server_url is not None:
-                    reached = await stack.enter_async_context(self._rooms.servers.reach(tool, principal=principal))
+                    reached = await stack.enter_async_context(self._rooms.servers.of_request(tool, principal=principal))
                     servers.append(
                         OfferedServer(
                             label=tool.server_label,

@@ -25,10 +25,6 @@ class BuiltinSource:
         self.max_concurrency: int | None = None
         self._handlers = dict(handlers)
 
-    def add(self, handlers: Mapping[str, Handler]) -> None:
-        """Execute these as well."""
-        self._handlers |= handlers
-
     async def open(self) -> None:
         """Nothing to do."""
 

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from jackfield.agents import mcp_servers as servers
+from jackfield.agents.mcp_servers import McpServers
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.model.call import Outcome, done
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.runs import servers
-from jackfield.runs.servers import RequestServers
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.supervisor import SourceRegistry
 
@@ -65,16 +65,26 @@ class Place:
             raise ConfigError("The url is not right.")
         return FarServer(name, self)
 
+    def make_for_agent(self, name: str, *_: object) -> Any:
+        return FarServer(name, self)
+
 
 class Scene:
     def __init__(self) -> None:
         self.place = Place()
         self.panel = SourceRegistry(on_listing=lambda: None)
         self.catalog = Catalog()
-        self.servers = RequestServers(panel=self.panel, catalog=self.catalog, make=self.place.make)
+        self.servers = McpServers(
+            sources=self.panel,
+            catalog=self.catalog,
+            make_for_request=self.place.make,
+            make_for_agent=self.place.make_for_agent,
+            find_agent=lambda _: None,
+            on_listing=lambda: None,
+        )
 
-    async def reach_once(self, url: str, who: Principal = ALICE) -> servers.Reached:
-        async with self.servers.reach(named(url), principal=who) as reached:
+    async def reach_once(self, url: str, who: Principal = ALICE) -> servers.RequestServer:
+        async with self.servers.of_request(named(url), principal=who) as reached:
             return reached
 
 
@@ -93,7 +103,7 @@ def named(url: str, **fields: Any) -> McpTool:
 async def test_keys_and_credentials_do_not_share_a_connection(scene: Scene) -> None:
     async with AsyncExitStack() as stack:
         for who, fields in ((ALICE, {}), (ALICE, {}), (BOB, {}), (ALICE, {"authorization": "x"})):
-            await stack.enter_async_context(scene.servers.reach(named("https://far", **fields), principal=who))
+            await stack.enter_async_context(scene.servers.of_request(named("https://far", **fields), principal=who))
         assert len(scene.place.open) == 3
 
 
@@ -112,7 +122,7 @@ async def test_servers_that_nobody_uses_give_way_the_longest_unused_first(scene:
     for number in range(servers.MOST_OF_A_KEY):
         await scene.reach_once(f"https://far/{number}")
     await scene.reach_once("https://far/0")
-    first, second = (servers._name_of(named(f"https://far/{number}"), ALICE) for number in (0, 1))
+    first, second = (servers.request_source_name(named(f"https://far/{number}"), ALICE) for number in (0, 1))
     await scene.reach_once("https://far/one-more")
     names = {server.name for server in scene.place.open}
     assert first in names
@@ -126,7 +136,7 @@ async def test_one_key_cannot_take_the_room_of_all_others(scene: Scene) -> None:
     async with AsyncExitStack() as stack:
         for number in range(servers.MOST_OF_A_KEY):
             tool = named(f"https://far/{number}")
-            await stack.enter_async_context(scene.servers.reach(tool, principal=ALICE))
+            await stack.enter_async_context(scene.servers.of_request(tool, principal=ALICE))
         with pytest.raises(BadRequest, match="in use by requests of this key"):
             await scene.reach_once("https://far/one-more")
         assert (await scene.reach_once("https://far/one-more", BOB)).error is None
@@ -135,16 +145,16 @@ async def test_one_key_cannot_take_the_room_of_all_others(scene: Scene) -> None:
 async def test_a_url_that_cannot_be_used_takes_no_room(scene: Scene) -> None:
     with pytest.raises(BadRequest, match="The url is not right"):
         await scene.reach_once("bad")
-    assert not scene.servers._kept
+    assert not scene.servers._connections
 
 
 async def test_a_server_that_is_asked_for_while_it_is_given_up_is_there(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "KEPT_SECONDS", 0)
+    monkeypatch.setattr(servers, "REQUEST_IDLE_SECONDS", 0)
     for _ in range(20):
-        async with asyncio.timeout(1), scene.servers.reach(named("https://far"), principal=ALICE) as reached:
+        async with asyncio.timeout(1), scene.servers.of_request(named("https://far"), principal=ALICE) as reached:
             assert reached.error is None
             await asyncio.sleep(0)
-            _, listing = await scene.panel.lent(servers._name_of(named("https://far"), ALICE), within=1)
+            _, listing = await scene.panel.lent(servers.request_source_name(named("https://far"), ALICE), within=1)
             assert listing.tools
