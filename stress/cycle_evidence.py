@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import InboxEvent, cycles_of_agent, get_consciousness, inbox_page, read_journal
+from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, CallStatus, Failed
-from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store, open_store
 from stress.report import Report

@@ -11,7 +11,8 @@ import pytest
 from jackfield.calls import transactions as call_tx
 from jackfield.gateway import routes, server
 from jackfield.sources import kinds
-from jackfield.store import memory, statements
+from jackfield.store import statements
+from jackfield.store.opening import MemoryStore
 from tests.harness.in_process import client_of, in_process_gateway, make_gateway
 from tests.store.calls import a_pending_call
 
@@ -59,7 +60,7 @@ async def test_a_durable_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = statements._queries
     monkeypatch.setattr(statements, "_queries", lambda name: queries(name) + (f"\n{sql}\n" if name == "calls" else ""))
     postpone = run(block("python", "# src/jackfield/calls/transactions.py"))["postpone"]
-    store = memory.MemoryStore()
+    store = MemoryStore()
     await store.open()
     call = a_pending_call()
     before = (await store.write(partial(call_tx.start_call, call))).call

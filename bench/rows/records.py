@@ -21,8 +21,8 @@ from jackfield.calls.rows import identity_values, outcome_values
 from jackfield.calls.transactions import final_status
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
+from jackfield.store.inserts import WORDS
 from jackfield.store.sqlite import SETUP, SqliteStore
-from jackfield.store.sqlite_words import WORDS
 from jackfield.store.statements import load_statements
 
 ARGUMENTS = Raw(msgspec.json.encode(ECHO))

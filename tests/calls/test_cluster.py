@@ -26,7 +26,7 @@ from jackfield.calls.events import (
 )
 from jackfield.model.call import Call, CallStatus, Failed, done
 from jackfield.sources.base import Progress
-from jackfield.store.memory import MemoryStore
+from jackfield.store.opening import MemoryStore
 from jackfield.store.scripts import Script
 from tests.requirement import requirement
 from tests.store.calls import a_call, a_call_for_approval, a_waiting_call

@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from jackfield.agents.cycle_transactions import StepCall, abandon, commit, open_cycle
 from jackfield.calls import transactions as call_tx
+from jackfield.model.agent_state import Cycle
 from jackfield.model.call import Call, CallStatus, Done, Failed, done
-from jackfield.model.cycle import Cycle
 from jackfield.model.space import SpaceMessage, call_message_id
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.rows import HIDDEN_ERROR

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from jackfield.llm.base import Delta, Model, ModelRequest, StepEnd
 from jackfield.llm.openai import OpenAIModel
-from jackfield.llm.options import OpenAIOptions
+from jackfield.llm.types import Delta, Model, ModelRequest, OpenAIOptions, StepEnd
 from jackfield.model.items import InputText, Message
 from jackfield.sources.outgoing import Outgoing
 from tests.sources.upstream import Received, Upstream, reply

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from jackfield.llm.base import ModelFailed, ModelRequest
-from jackfield.llm.chat_request import chat_body, chat_messages
-from jackfield.llm.results import NO_RESULT, NOT_APPROVED_YET
+from jackfield.llm.chat_request import NO_RESULT, NOT_APPROVED_YET, chat_body, chat_messages
+from jackfield.llm.types import ModelFailed, ModelRequest
 from jackfield.model.items import (
     FunctionCall,
     FunctionCallOutput,

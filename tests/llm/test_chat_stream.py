@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.llm.base import CallArguments, CallBegun, Delta, ReasoningDelta, StepEnd, TextDelta
 from jackfield.llm.chat_stream import MAX_LINE, BrokenStream, ChatStream
+from jackfield.llm.types import CallArguments, CallBegun, Delta, ReasoningDelta, StepEnd, TextDelta
 from tests.llm.chat_server import DONE, END, ROLE, USAGE, call, chunk, event, events, text
 
 LONG = (

@@ -1,7 +1,7 @@
 """What is said of a provider's fault, and what is kept out of it."""
 
-from jackfield.llm.failures import Failures
-from jackfield.llm.options import OpenAIOptions
+from jackfield.llm.retries import Failures
+from jackfield.llm.types import OpenAIOptions
 
 
 def test_a_providers_words_lose_the_key_and_the_configs_headers() -> None:

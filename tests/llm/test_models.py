@@ -12,8 +12,8 @@ import pytest
 from jackfield.errors import ConfigError
 from jackfield.llm import ModelNotFound, Models, ScriptedCall, ScriptedFailure, ScriptedModel, Turn, When
 from jackfield.llm.openai import OpenAIModel
-from jackfield.llm.options import OpenAIOptions, ScriptedOptions
 from jackfield.llm.script import Script
+from jackfield.llm.types import OpenAIOptions, ScriptedOptions
 from jackfield.settings import load_settings
 from jackfield.sources.outgoing import Outgoing
 from tests.llm.chat_server import FINE, ChatServer, step

@@ -6,15 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from jackfield.llm.base import (
-    CallArguments,
-    CallBegun,
-    ModelFailed,
-    ReasoningDelta,
-    RefusalDelta,
-    StepEnd,
-    TextDelta,
-)
+from jackfield.llm.types import CallArguments, CallBegun, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.items import InputTokens, OutputTokens, Usage
 from jackfield.model.tool import ToolDefinition
 from jackfield.sources.outgoing import Outgoing

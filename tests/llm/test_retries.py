@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jackfield.llm.base import ModelFailed
 from jackfield.llm.retries import Breaker, RetryPolicy, retry_after
+from jackfield.llm.types import ModelFailed
 from tests.requirement import requirement
 
 DOWN = ModelFailed("It is down.", status=503)

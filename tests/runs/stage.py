@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jackfield.llm.base import CallArguments, CallBegun, Delta, Model, ModelFailed, ModelRequest, StepEnd, TextDelta
+from jackfield.llm.types import CallArguments, CallBegun, Delta, Model, ModelFailed, ModelRequest, StepEnd, TextDelta
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, Message, Usage
 from jackfield.runs import events

@@ -10,8 +10,8 @@ import pytest
 
 from jackfield.calls import transactions as call_tx
 from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
-from jackfield.llm.base import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.llm.chat_request import chat_messages
+from jackfield.llm.types import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.call import CallStatus, Failed, Outcome, done
 from jackfield.model.items import (
     FunctionCall,

@@ -10,9 +10,8 @@ from msgspec import Raw
 from jackfield.agents.context import AgentContext, PastCycle, with_cycle
 from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.agents.inbox import inbox_message
-from jackfield.llm.base import ModelRequest
-from jackfield.llm.chat_request import chat_messages
-from jackfield.llm.results import has_tool_images
+from jackfield.llm.chat_request import chat_messages, has_tool_images
+from jackfield.llm.types import ModelRequest
 from jackfield.model.items import FunctionCallOutput, InputImage, InputText, Message, ToolImage, text_of
 from jackfield.runs.outputs import LARGEST_IMAGE, MOST_IMAGES, NOTHING, Reading, read_result
 from tests.requirement import requirement

@@ -14,7 +14,7 @@ from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import BadRequest, Forbidden, NotFound, Refused
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
-from jackfield.llm.base import Model
+from jackfield.llm.types import Model
 from jackfield.model.call import CallStatus, Outcome, done
 from jackfield.model.items import (
     FunctionCall,

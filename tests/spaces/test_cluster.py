@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from jackfield.model.space import LiveStream
-from jackfield.spaces import feed, sharing
+from jackfield.spaces import cluster, feed
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.frames import MessageFailed, MessageStreaming
@@ -209,7 +209,7 @@ async def test_rows_are_written_seldom_and_are_gone_in_the_end(
     rooms: tuple[SpaceService, SpaceService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharing, "LINGER", 0.05)
+    monkeypatch.setattr(cluster, "LINGER", 0.05)
     here, _ = rooms
     written: list[LiveStream] = []
     plain = stores[0].write
@@ -233,5 +233,5 @@ async def test_rows_are_written_seldom_and_are_gone_in_the_end(
         return not await stores[1].read(partial(space_tx.live_in, "lobby"))
 
     await eventually_async(nothing_live)
-    assert len(written) <= 3 + seconds / sharing.PAUSE
+    assert len(written) <= 3 + seconds / cluster.PAUSE
     assert (written[-1].state, written[-1].text) == ("done", "".join(f"{number} " for number in range(200)))

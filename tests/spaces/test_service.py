@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 
 from jackfield.model.space import SpaceEvent
-from jackfield.spaces import live, subscription
+from jackfield.spaces import feed, live
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
-from jackfield.store.memory import MemoryStore
+from jackfield.store.opening import MemoryStore
 from tests.requirement import requirement
 from tests.spaces.follower import Follower, begin, following, say
 from tests.store.intercepting import intercept
@@ -136,7 +136,7 @@ async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, room: Sp
 async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
     store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription, "MOST_FRAMES", 10)
+    monkeypatch.setattr(feed, "MOST_FRAMES", 10)
     slow, got = room.follow("lobby"), Follower()
     got.take(await anext(slow))
     async with following(room) as quick:

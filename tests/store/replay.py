@@ -25,7 +25,8 @@ from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
 from jackfield.model.space import call_message_id
 from jackfield.spaces import transactions as space_tx
-from jackfield.store import Store, open_store, postgres_server, scripts, sqlite_words
+from jackfield.store import Store, open_store, postgres_server, scripts
+from jackfield.store.inserts import WORDS
 from jackfield.store.scripts import Row as StoredRow
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
@@ -162,7 +163,7 @@ def _ids(calls: Sequence[Call]) -> set[str]:
 def a_bench(urls: Sequence[str], folder: Path) -> Iterator[Bench]:
     """Open a store for each url, on a clock of the test's own."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        for words in (sqlite_words.WORDS, postgres_server.WORDS):
+        for words in (WORDS, postgres_server.WORDS):
             patch.setitem(words, "clock_ms()", CLOCK)
         stores = [open_store(url, folder=folder, data=folder) for url in urls]
         for store in stores:

@@ -8,7 +8,7 @@ import pytest
 
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import CallStatus, done
-from jackfield.store import listening
+from jackfield.store import bus
 from jackfield.store.postgres import PostgresStore
 from tests.store.calls import a_waiting_call
 from tests.store.shared_postgres import listening_pids
@@ -105,7 +105,7 @@ async def test_a_topic_too_long_to_be_told_wakes_all(store: PostgresStore, other
 async def test_more_than_can_be_remembered_while_cut_off_wakes_all(
     store: PostgresStore, other: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "BACKLOG", 3)
+    monkeypatch.setattr(bus, "BACKLOG", 3)
     with other.bus.listen("call_of_nobody") as anything:
         store._listener.tell(f"call_{number}" for number in range(4))
         async with asyncio.timeout(5):
@@ -161,7 +161,7 @@ async def test_a_store_that_closes_tells_what_is_untold(postgres_url: str, other
 async def test_what_cannot_be_told_now_is_told_later_and_the_newest_of_it_at_least(
     store: PostgresStore, other: PostgresStore, outside: "Connection", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "BACKLOG", 3)
+    monkeypatch.setattr(bus, "BACKLOG", 3)
     own = store._listener._connection
     assert own is not None
     there = Hearing(other, last="news_4")
@@ -173,9 +173,9 @@ async def test_what_cannot_be_told_now_is_told_later_and_the_newest_of_it_at_lea
 
 def test_topics_are_packed_tightly_and_none_is_left_out() -> None:
     topics = [f"call_{number:04}_{'ü' * (number % 50)}" for number in range(2_000)]
-    payloads = listening.pack(topics)
+    payloads = bus.pack(topics)
     assert "\n".join(payloads).split("\n") == topics
     sizes = [len(payload.encode()) for payload in payloads]
     assert max(sizes) < 8_000
     assert min(sizes[:-1]) > 7_500
-    assert listening.pack([]) == []
+    assert bus.pack([]) == []

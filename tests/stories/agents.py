@@ -24,10 +24,10 @@ from jackfield.agents.cycle_transactions import (
     read_journal,
 )
 from jackfield.gateway.gateway import Gateway
-from jackfield.llm.base import ModelRequest
 from jackfield.llm.scripted import ScriptedModel
+from jackfield.llm.types import ModelRequest
+from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call
-from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.items import FunctionCall, FunctionCallOutput, Message, text_of
 from jackfield.settings import load_settings
 from jackfield.spaces import transactions as space_tx

@@ -13,8 +13,8 @@ import pytest
 from jackfield.agents import scheduler as cycles
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import open_cycle, push_event, take_over
+from jackfield.model.agent_state import CycleStatus
 from jackfield.model.call import Done
-from jackfield.model.cycle import CycleStatus
 from jackfield.model.ids import new_id
 from jackfield.store import open_store
 from tests.harness.process import RunningGateway, free_port, start_gateway

@@ -16,8 +16,8 @@ from jackfield.agents.context import tokens_of
 from jackfield.agents.cycle_transactions import cycles_of_agent, push_event
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.gateway.gateway import Gateway
+from jackfield.model.agent_state import CycleStatus
 from jackfield.model.call import Call, CallStatus, Delivery
-from jackfield.model.cycle import CycleStatus
 from jackfield.model.items import Message, text_of
 from jackfield.model.space import Sender
 from jackfield.settings import Settings

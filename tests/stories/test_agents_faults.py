@@ -13,8 +13,7 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.api import MOST_PAYLOAD
 from jackfield.agents.builtin_tools import MOST_KEPT
 from jackfield.agents.cycle_transactions import get_consciousness, get_cycle
-from jackfield.model.agent_state import GoalDraft, PlanDraft
-from jackfield.model.cycle import CycleStatus
+from jackfield.model.agent_state import CycleStatus, GoalDraft, PlanDraft
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.api import MAX_EXCHANGES
 from jackfield.store import scripts

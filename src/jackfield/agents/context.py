@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from jackfield.llm.results import output_text
+from jackfield.llm.chat_request import output_text
 from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, ToolImage, text_of
 from jackfield.model.space import Member, Space

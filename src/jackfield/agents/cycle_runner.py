@@ -37,9 +37,9 @@ from jackfield.agents.types import Agent
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.waiting import slot_of
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.llm.base import ModelRequest
 from jackfield.llm.models import Models, default_model
-from jackfield.model.cycle import Cycle
+from jackfield.llm.types import ModelRequest
+from jackfield.model.agent_state import Cycle
 from jackfield.model.items import Item, Message, text_of
 from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from, identity_values, outcome_values
+from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, Done, Failed
-from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.space import SYSTEM
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, json_list, one, wake

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from jackfield.agents.types import Agent
-from jackfield.model.cycle import Cycle
+from jackfield.model.agent_state import Cycle
 from jackfield.model.items import McpCall
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events

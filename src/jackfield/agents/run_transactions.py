@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from jackfield.agents.cycle_transactions import cycle_from, cycles_in
-from jackfield.model.cycle import Cycle
+from jackfield.model.agent_state import Cycle
 from jackfield.store.scripts import Script, json_list, run
 
 AFTER_ALL = "g"

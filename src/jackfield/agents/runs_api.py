@@ -28,8 +28,8 @@ from jackfield.http.response import Response, json_response
 from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
+from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.cycle import Cycle, CycleStatus
 from jackfield.model.principal import Principal
 from jackfield.model.times import Time, iso_time
 from jackfield.spaces.permissions import agents_of

@@ -12,8 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents.cycle_transactions import Journal, abandon, cycle_from, read_journal
-from jackfield.model.agent_state import AgentOrigin, Goal, GoalDraft, KeptAgent, Memory, Plan, PlanDraft, UnknownIds
-from jackfield.model.cycle import Cycle
+from jackfield.model.agent_state import (
+    AgentOrigin,
+    Cycle,
+    Goal,
+    GoalDraft,
+    KeptAgent,
+    Memory,
+    Plan,
+    PlanDraft,
+    UnknownIds,
+)
 from jackfield.model.ids import new_id
 from jackfield.model.space import Member, Space
 from jackfield.model.times import iso_time

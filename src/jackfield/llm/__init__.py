@@ -7,7 +7,10 @@ written dialogue: `script.py` the file, `scene.py` what it sees. May import: mod
 or where requests go; the way out is handed in.
 """
 
-from jackfield.llm.base import (
+from jackfield.llm.models import ModelNotFound, Models
+from jackfield.llm.script import ScriptedCall, ScriptedFailure, Turn, When
+from jackfield.llm.scripted import ScriptedModel
+from jackfield.llm.types import (
     CallArguments,
     CallBegun,
     Delta,
@@ -20,9 +23,6 @@ from jackfield.llm.base import (
     StepEnd,
     TextDelta,
 )
-from jackfield.llm.models import ModelNotFound, Models
-from jackfield.llm.script import ScriptedCall, ScriptedFailure, Turn, When
-from jackfield.llm.scripted import ScriptedModel
 
 __all__ = [
     "CallArguments",

@@ -4,13 +4,13 @@ Above: `openai.py`. Below: the items of `model/items.py`. The body only grows at
 so a server's prompt cache keeps what it has.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
-from jackfield.llm.base import ModelFailed, ModelRequest
-from jackfield.llm.options import ToolImages
-from jackfield.llm.results import NO_RESULT, NOT_APPROVED_YET, mcp_text, output_media, output_text, rejection_text
+from jackfield.llm.types import ModelFailed, ModelRequest, ToolImages
 from jackfield.model.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -29,6 +29,52 @@ from jackfield.model.items import (
     text_of,
 )
 from jackfield.model.tool import ToolDefinition
+
+NO_RESULT = "This call has no result: it was not run, or its result was not kept."
+NOT_APPROVED_YET = "This call has not run: it waits for a person's approval."
+
+
+def output_text(item: FunctionCallOutput) -> str:
+    """The words of what a client's function gave back."""
+    if isinstance(item.output, str):
+        return item.output
+    return "\n".join(part.text for part in item.output if not isinstance(part, InputImage | InputFile))
+
+
+def output_media(item: FunctionCallOutput) -> tuple[InputImage | InputFile, ...]:
+    """Its images and files."""
+    if isinstance(item.output, str):
+        return ()
+    return tuple(part for part in item.output if isinstance(part, InputImage | InputFile))
+
+
+def has_tool_images(items: Sequence[Item]) -> bool:
+    """Whether any result in a conversation has images or files, wherever it is told."""
+    return any(
+        output_media(item)
+        if isinstance(item, FunctionCallOutput)
+        else isinstance(item, Message) and any(isinstance(part, ToolImage) for part in item.content)
+        for item in items
+    )
+
+
+def mcp_text(item: McpCall) -> str:
+    if item.output or item.error is None:
+        return NO_RESULT if item.output is None else item.output
+    words = getattr(item.error, "message", None)
+    return f"Error: {words if words is not None else _block_text(getattr(item.error, 'content', ''))}"
+
+
+def rejection_text(answer: McpApprovalResponse) -> str:
+    return "A person did not allow this call." + (f" Reason: {answer.reason}" if answer.reason else "")
+
+
+def _block_text(content: Any) -> str:
+    """The words of MCP content blocks, or of whatever else a tool said when it failed."""
+    if isinstance(content, list | tuple):
+        return "\n".join(_block_text(block) for block in content)
+    return str(content.get("text", content)) if isinstance(content, dict) else str(content)
+
 
 Json = dict[str, Any]
 NOT_SHOWN = "(The images of this result cannot be shown to you: say so if you need them.)"
@@ -247,3 +293,22 @@ def _response_format(text_format: Json | None) -> Json | None:
         return {"type": text_format["type"]}
     schema = {key: text_format[key] for key in ("name", "description", "schema", "strict") if text_format.get(key)}
     return {"type": "json_schema", "json_schema": schema}
+
+
+BYTES_PER_TOKEN = 4
+"""Of JSON in UTF-8. English and code are near it; other scripts take fewer bytes a token, so the count is too high."""
+TOKENS_PER_IMAGE = 1_000
+"""Whatever its size: providers count between 85 and 1,600."""
+
+
+def estimated_tokens(request: ModelRequest) -> int:
+    """The same for every model; at least 1."""
+    body = chat_body(request, model="")
+    images = 0
+    for message in body["messages"]:
+        if isinstance(message["content"], list):
+            parts: list[dict[str, Any]] = [part for part in message["content"] if part["type"] != "image_url"]
+            images += len(message["content"]) - len(parts)
+            message["content"] = parts
+    size = len(msgspec.json.encode(body["messages"])) + len(msgspec.json.encode(body.get("tools", "")))
+    return max(1, -(-size // BYTES_PER_TOKEN)) + images * TOKENS_PER_IMAGE

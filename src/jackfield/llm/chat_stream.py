@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from jackfield.llm.base import (
+from jackfield.llm.types import (
     CallArguments,
     CallBegun,
     Delta,

@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from jackfield.errors import BadRequest, ConfigError, NotFound
-from jackfield.llm.base import Model, ModelRequest, RefusalDelta, TextDelta
-from jackfield.llm.openai import OpenAIModel
-from jackfield.llm.options import OpenAIOptions, ScriptedOptions
+from jackfield.llm.openai import OpenAIModel, Send
 from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
-from jackfield.llm.wire import Send
+from jackfield.llm.types import Model, ModelRequest, OpenAIOptions, RefusalDelta, ScriptedOptions, TextDelta
 from jackfield.model.items import Item
 from jackfield.model.words import nearest
 from jackfield.settings.parsing import parse_config

@@ -8,21 +8,93 @@ its stream of typed chunks takes several times the CPU of all that is done here.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from jackfield.errors import JackfieldError
-from jackfield.llm.base import Delta, ModelFailed, ModelRequest
-from jackfield.llm.chat_request import chat_body
+from jackfield.llm.chat_request import chat_body, has_tool_images
 from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
-from jackfield.llm.failures import Failures, is_about_images
-from jackfield.llm.options import OpenAIOptions
-from jackfield.llm.results import has_tool_images
-from jackfield.llm.retries import Breaker, RetryPolicy
-from jackfield.llm.wire import Answer, Patience, Send
+from jackfield.llm.retries import Breaker, Failures, RetryPolicy, is_about_images
+from jackfield.llm.types import Delta, ModelFailed, ModelRequest, OpenAIOptions
+
+T = TypeVar("T")
+
+
+class HttpAnswer(Protocol):
+    """An answer whose body is still to be read."""
+
+    status: int
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Send(Protocol):
+    """Sends one request. `named_by` is the url in the operator's config that asks for it."""
+
+    async def __call__(
+        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None, named_by: str | None
+    ) -> HttpAnswer: ...
+
+
+class Patience:
+    """`asyncio.timeout` for a wait that recurs: one timer for a whole stream, not one for each of its pieces."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._waiting: asyncio.Task[object] | None = None
+        self._is_lost = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def next(self, pieces: AsyncGenerator[T, None] | AsyncIterator[T]) -> T | None:
+        """The next piece, None at the end. Raises `TimeoutError` if it takes longer than `seconds`."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
+        self._since, self._waiting, self._is_lost = self._loop.time(), task, False
+        if self._timer is None:
+            self._timer = self._loop.call_later(self.seconds, self._look)
+        try:
+            return await anext(pieces, None)
+        except asyncio.CancelledError:
+            if self._is_lost and task.uncancel() <= cancelled_before:
+                raise TimeoutError from None
+            raise
+        finally:
+            self._waiting = None
+
+    def shorten(self, seconds: float) -> None:
+        """From now on, wait no longer than this."""
+        if seconds < self.seconds:
+            self.seconds = seconds
+            self.end()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiting is None:
+            return  # the reader is busy elsewhere; its next wait sets the timer again
+        left = self._since + self.seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._is_lost = True
+            self._waiting.cancel()
+
 
 log = logging.getLogger("jackfield.llm")
 
@@ -125,7 +197,7 @@ class OpenAIModel:
         finally:
             await answer.close()
 
-    async def _send(self, body: bytes) -> Answer:
+    async def _send(self, body: bytes) -> HttpAnswer:
         try:
             async with asyncio.timeout(self._options.timeout):
                 answer = await self._way_out(
@@ -144,7 +216,7 @@ class OpenAIModel:
 class _Answer:
     """The server's answer as it comes in, with every fault in our words."""
 
-    def __init__(self, response: Answer, failures: Failures, *, silence: float) -> None:
+    def __init__(self, response: HttpAnswer, failures: Failures, *, silence: float) -> None:
         self._response = response
         self._pieces: AsyncIterator[bytes] = response.aiter_bytes()
         self._failures = failures
@@ -224,7 +296,7 @@ def _headers(options: OpenAIOptions) -> dict[str, str]:
     return headers | {name.lower(): value for name, value in options.headers.items()}
 
 
-async def _beginning_of(answer: Answer) -> bytes:
+async def _beginning_of(answer: HttpAnswer) -> bytes:
     """Enough of an error's body to quote it."""
     said = b""
     try:
@@ -246,6 +318,6 @@ def _encoded(request: ModelRequest, options: OpenAIOptions) -> bytes:
     return msgspec.json.encode(body | options.body)
 
 
-def _is_plain_json(response: Answer) -> bool:
+def _is_plain_json(response: HttpAnswer) -> bool:
     """A server that does not stream, though asked to."""
     return response.headers.get("content-type", "").startswith("application/json")

@@ -12,7 +12,19 @@ from uuid import uuid4
 
 import msgspec
 
-from jackfield.llm.base import (
+from jackfield.llm.script import (
+    Blanks,
+    Scene,
+    Script,
+    ScriptedCall,
+    ScriptedFailure,
+    Turn,
+    Words,
+    counted,
+    offered,
+    scene_of,
+)
+from jackfield.llm.types import (
     CallArguments,
     CallBegun,
     Delta,
@@ -23,8 +35,6 @@ from jackfield.llm.base import (
     StepEnd,
     TextDelta,
 )
-from jackfield.llm.scene import Blanks, Scene, counted, offered, scene_of
-from jackfield.llm.script import Script, ScriptedCall, ScriptedFailure, Turn, Words
 from jackfield.model.items import Usage
 
 KEPT_REQUESTS = 20

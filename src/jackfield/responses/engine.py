@@ -17,9 +17,9 @@ from jackfield.calls.permissions import may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import BadRequest, Forbidden
-from jackfield.llm.base import Model, ModelRequest
-from jackfield.llm.counting import estimated_tokens
+from jackfield.llm.chat_request import estimated_tokens
 from jackfield.llm.models import Models
+from jackfield.llm.types import Model, ModelRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpListTools

@@ -11,8 +11,8 @@ from contextlib import aclosing
 
 import msgspec
 
-from jackfield.llm.base import ModelFailed, ModelRequest
 from jackfield.llm.retries import is_passing
+from jackfield.llm.types import ModelFailed, ModelRequest
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, Usage
 from jackfield.model.words import counted
 from jackfield.runs import events

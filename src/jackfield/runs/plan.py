@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from jackfield.llm.base import Model, ModelRequest
+from jackfield.llm.types import Model, ModelRequest
 from jackfield.model.items import Item
 from jackfield.model.principal import Principal
 from jackfield.runs.tools import ToolTable

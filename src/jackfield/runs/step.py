@@ -10,7 +10,16 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from jackfield.llm import base as llm
+from jackfield.llm.types import (
+    CallArguments,
+    CallBegun,
+    Delta,
+    Finish,
+    ReasoningDelta,
+    RefusalDelta,
+    StepEnd,
+    TextDelta,
+)
 from jackfield.model.ids import new_id
 from jackfield.model.items import (
     ClientCall,
@@ -85,7 +94,7 @@ class StepAccumulator:
         self.said: list[Item] = []
         """Messages and reasoning, as they are done."""
         self.calls: list[ToolCallDraft] = []
-        self.finish: llm.Finish = "stop"
+        self.finish: Finish = "stop"
         self.usage: Usage | None = None
         self.has_begun = False
         self._by_index: dict[int, ToolCallDraft] = {}
@@ -94,21 +103,21 @@ class StepAccumulator:
         self._open_item: Message | Reasoning | None = None
         self._parts: list[str] = []
 
-    def take(self, delta: llm.Delta) -> None:
+    def take(self, delta: Delta) -> None:
         """One delta of the model."""
         self.has_begun = True
         match delta:
-            case llm.TextDelta(text=text):
+            case TextDelta(text=text):
                 self._say("text", text)
-            case llm.RefusalDelta(text=text):
+            case RefusalDelta(text=text):
                 self._say("refusal", text)
-            case llm.ReasoningDelta(text=text):
+            case ReasoningDelta(text=text):
                 self._say("reasoning", text)
-            case llm.CallBegun(index=index, call_id=call_id, name=name):
+            case CallBegun(index=index, call_id=call_id, name=name):
                 self._begin_call(index, call_id, name)
-            case llm.CallArguments(index=index, delta=text):
+            case CallArguments(index=index, delta=text):
                 self._more_arguments(self._by_index[index], text)
-            case llm.StepEnd(finish=finish, usage=usage):
+            case StepEnd(finish=finish, usage=usage):
                 self.finish, self.usage = finish, usage
                 self.close(status="incomplete" if finish in ("length", "content_filter") else "completed")
 

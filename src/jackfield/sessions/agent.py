@@ -20,8 +20,8 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
 from jackfield.errors import Refused, Unavailable
-from jackfield.llm.base import ModelRequest
 from jackfield.llm.models import Models
+from jackfield.llm.types import ModelRequest
 from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN

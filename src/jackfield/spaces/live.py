@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
+from jackfield.spaces.cluster import Sharing
 from jackfield.spaces.drafts import Flight, Kind
 from jackfield.spaces.frames import Passing, passing
-from jackfield.spaces.sharing import Sharing
 
 PAUSE = 0.05
 """Seconds between two frames of one stream."""

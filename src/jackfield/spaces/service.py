@@ -8,10 +8,10 @@ from functools import partial
 
 from jackfield.model.space import SpaceEvent
 from jackfield.spaces import transactions as space_tx
+from jackfield.spaces.cluster import Sharing
 from jackfield.spaces.feed import PAGE, Feed
 from jackfield.spaces.frames import connected, durable, passing
 from jackfield.spaces.live import Live
-from jackfield.spaces.sharing import Sharing
 from jackfield.store.base import Store
 
 

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.errors import BadRequest, Conflict
+from jackfield.model.agent_state import Cycle
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.cycle import Cycle
 from jackfield.model.ids import new_id
 from jackfield.model.space import (
     LIVE_TOPIC,

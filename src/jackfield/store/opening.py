@@ -1,15 +1,36 @@
 """From a url in the config to a store. A new kind of database is one line here."""
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from jackfield.errors import ConfigError
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Store
-from jackfield.store.memory import MemoryStore
 from jackfield.store.postgres import PostgresStore
-from jackfield.store.sqlite import SqliteStore
+from jackfield.store.scripts import Script
+from jackfield.store.sqlite import SqliteStore, migrate
+
+T = TypeVar("T")
+
+
+class MemoryStore(SqliteStore):
+    """Gone when it is closed."""
+
+    def __init__(self, *, large_result: int = LARGE_RESULT) -> None:
+        super().__init__(Path(":memory:"), large_result=large_result)
+
+    def _prepare(self) -> sqlite3.Connection:
+        connection = self._connect()
+        migrate(connection, "in memory")
+        return connection
+
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        # A memory database belongs to its one connection, so reads take their turn among the writes.
+        return await self.write(script)
+
 
 DEFAULT_FILE = "jackfield.db"
 

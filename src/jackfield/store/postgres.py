@@ -23,7 +23,7 @@ import asyncpg
 from jackfield.errors import NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Reply, Store
-from jackfield.store.listening import Listener
+from jackfield.store.bus import Listener
 from jackfield.store.postgres_batches import Begun, CommitLost, Job, Scripts, drop
 from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
 from jackfield.store.scripts import Script

@@ -28,9 +28,8 @@ from msgspec import Struct
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Reply, Store
-from jackfield.store.inserts import MOST, insert_all, insert_together
+from jackfield.store.inserts import MOST, WORDS, insert_all, insert_together
 from jackfield.store.scripts import WAKE, InsertScript, Row, Script
-from jackfield.store.sqlite_words import WORDS
 from jackfield.store.statements import Statement, load_migrations, load_statements, make_statement
 
 log = logging.getLogger("jackfield.store")

@@ -8,15 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.model.behavior import (
-    AsyncBehavior,
-    Backoff,
-    CompletionConditions,
-    ProgressTracking,
-    StatusPolling,
-    at_path,
-)
 from jackfield.model.call import Done, Failed
+from jackfield.model.tool import AsyncBehavior, Backoff, CompletionConditions, ProgressTracking, StatusPolling, at_path
 from jackfield.sources.base import Begun, Look
 from jackfield.sources.manifest.responses import begun_of, id_in, look_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from jackfield.model.behavior import AsyncBehavior, ProgressTracking, at_path
 from jackfield.model.call import NULL, Done, Failed, done, on_one_line
 from jackfield.model.redaction import cut
+from jackfield.model.tool import AsyncBehavior, ProgressTracking, at_path
 from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
