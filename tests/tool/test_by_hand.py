@@ -75,7 +75,7 @@ def test_without_requests_worker_main_returns(tmp_path: Path) -> None:
 def test_a_parent_that_knows_no_ids_cannot_be_called_back(tmp_path: Path) -> None:
     (answer,), _ = run(tmp_path, {"function": "ask"})
 
-    assert answer["error"] == "ToolError: 'other' cannot be called: who started this worker knows no calls back."
+    assert answer["error"] == "ToolError: 'other' cannot be called: the parent of this worker does not support it."
 
 
 def test_a_script_speaks_on_stdin_and_stdout_itself(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_progress_that_is_no_number_fails_its_call_and_never_reaches_the_gateway
     worker: WorkerProcess, value: str, kind: str
 ) -> None:
     call = worker.begin("progress_of_no_use", value=value)
-    said = f"TypeError: Progress is told in numbers, not as a {kind}; words go into message."
+    said = f"TypeError: Progress must be a number, not a {kind}; put text into message."
     answer = worker.receive()
     assert answer.pop("trace").rstrip().endswith(said)
     assert answer == {"id": call, "result": None, "error": said, "code": "tool_error"}
@@ -321,7 +321,7 @@ def test_calling_tools_outside_of_a_call_or_after_it_is_refused(worker: WorkerPr
         "RuntimeError: call_tool('nobody') works only while a call runs, in its own tasks and threads."
     )
     assert worker.call("ask_after_the_end")["error"] == (
-        "ToolError: The call that asks for 'late' is over, so nobody may call it."
+        "ToolError: The call that asks for 'late' is over, so it cannot be called."
     )
     assert worker.call("ask_what_json_cannot_hold")["error"] == "TypeError: an object is no JSON value"
     assert worker.call("report_after_the_end") == {"result": "quiet", "error": None}

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -93,5 +92,5 @@ def settings_of(kind: str, **more: Any) -> SandboxSettings:
     return SandboxSettings(kind=kind, **more)  # type: ignore[arg-type]
 
 
-KINDS = ["bubblewrap", "namespaces"] if shutil.which("bwrap") else ["namespaces"]
-"""All that this machine has; in the order in which they are chosen."""
+KINDS = ["bubblewrap", "namespaces"]
+"""In the order in which they are chosen. `Booth.need` skips what this machine lacks."""

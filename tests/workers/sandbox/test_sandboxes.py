@@ -10,15 +10,22 @@ import pytest
 from jackfield.settings.types import SandboxSettings
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import cure_for
-from tests.workers.sandbox.inside import KINDS, PYTHON, Booth, settings_of
+from tests.workers.sandbox.inside import PYTHON, Booth, settings_of
 
 ECHO = ("sh", "-c", 'echo "$@"', "runtime")
 
 
 async def test_bubblewrap_is_used_where_it_is_installed_and_our_own_where_it_is_not(booth: Booth) -> None:
     await booth.need("namespaces")
-    assert await booth.sandboxes.choose(SandboxSettings()) == KINDS[0]
-    assert (await booth.plan(SandboxSettings(), "pass")).kind == KINDS[0]
+    wanted = "bubblewrap" if await booth.sandboxes.fault(settings_of("bubblewrap")) is None else "namespaces"
+    assert await booth.sandboxes.choose(SandboxSettings()) == wanted
+    assert (await booth.plan(SandboxSettings(), "pass")).kind == wanted
+
+
+async def test_without_bubblewrap_our_own_is_used(booth: Booth, monkeypatch: pytest.MonkeyPatch) -> None:
+    await booth.need("namespaces")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert await booth.sandboxes.choose(SandboxSettings()) == "namespaces"
 
 
 async def test_a_bubblewrap_that_does_not_work_is_not_used(booth: Booth, monkeypatch: pytest.MonkeyPatch) -> None:

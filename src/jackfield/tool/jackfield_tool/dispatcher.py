@@ -85,9 +85,9 @@ class Dispatcher:
     def call_tool(self, call: RunningCall, name: str, kwargs: dict[str, Any]) -> Any:
         """Ask the gateway to call another tool on behalf of this call."""
         if call.answered:
-            raise ToolError(f"The call that asks for '{name}' is over, so nobody may call it.", code="call_over")
+            raise ToolError(f"The call that asks for '{name}' is over, so it cannot be called.", code="call_over")
         if call.head == "{":
-            raise ToolError(f"'{name}' cannot be called: who started this worker knows no calls back.", code="no_way")
+            raise ToolError(f"'{name}' cannot be called: the parent of this worker does not support it.", code="no_way")
         number = next(self._numbers)
         asked = f'{call.head}"call":{number},"tool":{json_string(name)},"kwargs":{to_json(kwargs)}}}\n'.encode()
         reply: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -328,7 +328,7 @@ def _nested_too_deeply(line: bytes) -> bytes:
 
 def _finite(value: Any) -> float | None:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"Progress is told in numbers, not as {with_article(value)}; words go into message.")
+        raise TypeError(f"Progress must be a number, not {with_article(value)}; put text into message.")
     try:
         amount = float(value)
     except OverflowError:

@@ -1,10 +1,11 @@
-"""System calls that Python does not wrap: namespaces, mounts, capabilities. Each raises `OSError`.
+"""System calls that Python does not wrap: prctl, namespaces, mounts, capabilities. Each raises `OSError`.
 
-Above: `namespaces.py`, `monitor.py`. Below: the C library; Linux only.
+Above: the other modules here. Below: the C library; Linux only.
 """
 
 import errno
 import os
+import signal
 import sys
 from typing import Any
 
@@ -35,8 +36,11 @@ ATTR_NODEV = 4
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION = 0x20080522
 _SYS_MOUNT_SETATTR = 442
@@ -46,6 +50,24 @@ _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 
 _libc: Any = ctypes.CDLL(None, use_errno=True) if ctypes and sys.platform == "linux" else None
+IS_AVAILABLE = _libc is not None
+
+
+def become_subreaper() -> None:
+    """From now on this process, not init, inherits the orphans among its descendants."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """From now on the kernel kills this process when its parent dies."""
+    if IS_AVAILABLE:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def set_process_name(name: str) -> None:
+    """This process's name in `ps` and `top`; 15 characters at most."""
+    if IS_AVAILABLE:
+        _call("prctl", _PR_SET_NAME, name.encode())
 
 
 def unshare(flags: int) -> None:

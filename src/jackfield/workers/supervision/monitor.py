@@ -27,12 +27,9 @@ from .processes import (
     POLL_SECONDS,
     REPORT_ANYWAY,
     Poller,
-    become_subreaper,
     descendants,
-    die_with_parent,
     ended_children,
     exact,
-    set_process_name,
     signal_all,
     signal_group,
 )
@@ -88,9 +85,9 @@ class Monitor:
         os.setsid()
         signal.set_wakeup_fd(-1)
         close_all_but({0, 1, 2, self._channel.fileno(), self._lifeline, *fds})
-        set_process_name("jf-monitor")
+        kernel.set_process_name("jf-monitor")
         if self._exact:
-            become_subreaper()
+            kernel.become_subreaper()
         self._poller = Poller()
 
     def _none_left(self) -> bool:
@@ -208,7 +205,7 @@ def _exec(start: Start, *, fds: list[int], parent: int, error_pipe: int) -> NoRe
     try:
         os.setsid()
         _reset_signals()
-        die_with_parent()
+        kernel.die_with_parent()
         if os.getppid() != parent:
             os._exit(COULD_NOT_RUN)  # the parent died before its death could signal us
         for number, fd in enumerate(fds):

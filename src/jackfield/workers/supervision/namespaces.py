@@ -20,7 +20,6 @@ from typing import NoReturn
 
 from . import kernel
 from .messages import Mount, Namespaces
-from .processes import die_with_parent, set_process_name
 
 HOST_NAME = "sandbox"
 USER_FOR_ROOT = 1000
@@ -65,7 +64,7 @@ def enter_namespaces(wanted: Namespaces, *, error_pipe: int) -> None:
         os.close(status_write)
         _hold(init, status_read=status_read, error_pipe=error_pipe)
     os.close(status_read)
-    die_with_parent()
+    kernel.die_with_parent()
     _build_root(wanted)
     _set_up_machine(network=wanted["network"])
     with _step("giving its capabilities away"):
@@ -89,7 +88,7 @@ def _unshare(*, network: bool) -> None:
             os.setgroups([])
     others = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
     kernel.unshare(kernel.CLONE_NEWUSER | others | kernel.CLONE_NEWCGROUP | (0 if network else kernel.CLONE_NEWNET))
-    die_with_parent()  # new credentials may have cancelled it
+    kernel.die_with_parent()  # new credentials may have cancelled it
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"{user or USER_FOR_ROOT} {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"{group or USER_FOR_ROOT} {group} 1", encoding="ascii")
@@ -108,7 +107,7 @@ def _hold(init: int, *, status_read: int, error_pipe: int) -> NoReturn:
     """Wait for the end and exit as the program did. SIGTERM is left to the program; only SIGKILL ends this earlier."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    set_process_name("jf-sandbox")
+    kernel.set_process_name("jf-sandbox")
     _close(0, 1, 2, error_pipe)
     with suppress(OSError):
         kernel.drop_capabilities()

@@ -9,20 +9,13 @@ Above: `monitor.py`, `zygote.py`, `supervisor.py`. Below: prctl(2), /proc.
 import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-try:
-    import ctypes
-except ImportError:  # some interpreters are built without it
-    ctypes = None  # type: ignore[assignment]
+from .kernel import IS_AVAILABLE
 
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-PR_SET_CHILD_SUBREAPER = 36
 PROC = Path("/proc")
 HAS_CHILDREN_FILES = (PROC / "thread-self/children").exists()
 """Some kernels are built without them."""
@@ -34,30 +27,10 @@ GIVE_UP = 10.0
 """Seconds after which no more descendants are looked for."""
 POLL_SECONDS = 0.01
 
-_prctl: Callable[..., int] | None = ctypes.CDLL(None).prctl if ctypes and sys.platform == "linux" else None
-
 
 def exact() -> bool:
     """Whether every descendant of a subreaper can be found here."""
-    return _prctl is not None and (PROC / "self/stat").exists()
-
-
-def become_subreaper() -> None:
-    """From now on this process, not init, inherits the orphans among its descendants."""
-    if _prctl is None or _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError("This system has no subreaper.")
-
-
-def die_with_parent() -> None:
-    """From now on the kernel kills this process when its parent dies."""
-    if _prctl is not None:
-        _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-
-
-def set_process_name(name: str) -> None:
-    """This process's name in `ps` and `top`; 15 characters at most."""
-    if _prctl is not None:
-        _prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+    return IS_AVAILABLE and (PROC / "self/stat").exists()
 
 
 def descendants(root: int) -> list[int]:

@@ -15,6 +15,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
+from . import kernel
 from .messages import MessageReader, Order, StatusReport, encode
 from .monitor import Monitor
 from .processes import (
@@ -23,11 +24,9 @@ from .processes import (
     POLL_SECONDS,
     REPORT_ANYWAY,
     Poller,
-    become_subreaper,
     descendants,
     ended_children,
     scan_for_children_of,
-    set_process_name,
     signal_all,
     signal_group,
 )
@@ -44,9 +43,9 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.chdir("/")
-    set_process_name("jf-supervisor")
+    kernel.set_process_name("jf-supervisor")
     if mode == "exact":
-        become_subreaper()
+        kernel.become_subreaper()
     gc.freeze()
     Zygote(socket.socket(fileno=int(gateway)), lifeline=int(lifeline), exact=mode == "exact").serve()
 
