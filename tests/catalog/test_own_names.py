@@ -206,7 +206,7 @@ async def test_no_tool_server_takes_the_place_of_a_source_of_the_operators(tmp_p
 
 @requirement("SAFE-metrics-bounded")
 async def test_a_key_declares_a_bounded_number_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jackfield.sources.stored.MOST_DECLARED", 2)
+    monkeypatch.setattr("jackfield.catalog.stored_tools.MOST_DECLARED", 2)
     config = CONFIG + '[auth.keys.crm]\nkey = "crm-key"\nscopes = ["worker:*"]\n'
     async with foreign_source_gateway(tmp_path, ForeignSource(add="Adds."), config=config) as api:
         for name, status in (("one", 200), ("two", 200), ("three", 409), ("two", 200)):

@@ -65,8 +65,3 @@ def may_have_act(principal: Principal, agent: Agent, catalog: Catalog) -> bool:
         return False
     entries = catalog.view(agent.principal).entries
     return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
-
-
-def permissions_of(request: Request) -> AgentPermissions:
-    gateway = request.gateway
-    return AgentPermissions(gateway.agents, gateway.catalog, gateway.store)

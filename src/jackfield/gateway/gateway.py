@@ -32,6 +32,7 @@ from jackfield.calls.tool_servers import ToolServers
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.catalog.stored_tools import StoredTools
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
 from jackfield.errors import Unavailable
 from jackfield.gateway.building import (
@@ -59,7 +60,6 @@ from jackfield.sources.base import Surroundings
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.services import ServiceDiscovery
-from jackfield.sources.stored import StoredTools
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
 from jackfield.sources.transactions import TOOLS_TOPIC
 from jackfield.spaces.service import SpaceService

@@ -12,12 +12,10 @@ from jackfield.agents.permissions import AgentPermissions
 from jackfield.calls import answers_api, execute_api, tool_server_api
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
-from jackfield.catalog import pins_api, preferences_api
+from jackfield.catalog import pins_api, preferences_api, sources_api, stored_api
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
-from jackfield.gateway.routes_sources import SOURCE_ROUTES
-from jackfield.gateway.routes_stored import SHELF_DOORS
 from jackfield.http.openapi import openapi_document
 from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
@@ -62,7 +60,7 @@ def all_routes(
         # The first match counts, so the busiest is the first.
         *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
         *catalog_api.routes(catalog, cluster=gateway.cluster, preferences=preferences, pins=pins),
-        *SHELF_DOORS,
+        *stored_api.routes(gateway.shelf, catalog, list_again=gateway.list_kept_tools),
         *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
         *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),
@@ -71,7 +69,13 @@ def all_routes(
         *runs.routes(store=store, events=pipeline.events, find_response=response_service.find),
         *sessions.routes(gateway.sessions),
         *spaces.routes(gateway.spaces, store=store, rights=rights),
-        *SOURCE_ROUTES,
+        *sources_api.routes(
+            catalog,
+            gateway.shelf,
+            configured={source.name for source in settings.sources},
+            source_registry=gateway.panel,
+            statuses=gateway.source_statuses,
+        ),
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
         *health.routes(gateway, authenticator),

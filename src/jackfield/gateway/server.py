@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import FrameType
 
 import msgspec
 import uvicorn
@@ -88,7 +88,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         mcp_server=mcp_server,
         response_service=response_service,
     )
-    app = App(
+    return App(
         routes,
         all_sockets(gateway, response_service),
         authenticator=authenticator,
@@ -98,8 +98,6 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engin
         sanitizer=Sanitizer.of(settings),
         max_body=settings.server.max_body,
     )
-    app.reception = SimpleNamespace(gateway=gateway)
-    return app
 
 
 def serve(settings: Settings) -> int:

@@ -6,7 +6,7 @@ response carries are added here. Pure ASGI: nothing is wrapped twice on the way 
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -73,7 +73,6 @@ class App:
         self._streams = streams
         self._sanitizer = sanitizer
         self._max_body = max_body
-        self.reception: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -147,7 +146,6 @@ class App:
             sanitizer=self._sanitizer,
             max_body=self._max_body,
         )
-        request.reception = self.reception
         if scope["path"] not in UNGUARDED:
             self._hosts.check_host(request.headers.get(b"host"))
         self._hosts.check_origin(request.headers.get(b"origin"))

@@ -5,7 +5,7 @@ Above: every handler. Below: the ASGI scope.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -45,7 +45,7 @@ _JOINED_BY = {b"cookie": b"; "}
 class Request:
     """One request. `principal` is `NOBODY` on a route that is open to all."""
 
-    __slots__ = ("_hosts", "headers", "max_body", "principal", "receive", "reception", "sanitizer", "scope", "streams")
+    __slots__ = ("_hosts", "headers", "max_body", "principal", "receive", "sanitizer", "scope", "streams")
 
     def __init__(
         self, scope: Scope, receive: Receive, *, hosts: Hosts, streams: Streams, sanitizer: Sanitizer, max_body: int
@@ -60,12 +60,7 @@ class Request:
         """Takes the operator's secrets out of what is sent."""
         self.max_body = max_body
         """Bytes that a body may have."""
-        self.reception: Any = None
         self._hosts = hosts
-
-    @property
-    def gateway(self) -> Any:
-        return self.reception.gateway
 
     @property
     def address(self) -> str:

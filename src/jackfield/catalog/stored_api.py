@@ -1,0 +1,182 @@
+"""Tools that come over the API: made by an administrator, or declared by the tool server that answers them.
+
+Above: `routes.py`. Below: the shelf, which keeps them in the store. What is answered here is what the catalog shows.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.records import ToolEntry
+from jackfield.catalog.stored_tools import OWN_SOURCES, StoredTools
+from jackfield.errors import Conflict
+from jackfield.http.bodies import BodyReader, read_object
+from jackfield.http.permissions import SERVES
+from jackfield.http.request import Request
+from jackfield.http.response import EmptyResponse, Response, json_response
+from jackfield.http.routing import ResponseSpec, Route
+from jackfield.identity.keys import ADMIN
+from jackfield.model.principal import Scope
+from jackfield.settings import ToolSettings
+
+_SHELF = frozenset(OWN_SOURCES)
+
+
+def _camel_case(name: str, *, says: str, optional: str = "") -> type[Struct]:
+    """`ToolSettings` as the seed spells it, for the API's document; the shelf reads both spellings."""
+    fields = [
+        (field.name, field.type, UNSET if field.name == optional else field.default)
+        for field in msgspec.structs.fields(ToolSettings)
+    ]
+    described = {"__doc__": says}
+    return msgspec.defstruct(
+        name, fields, namespace=described, rename="camel", kw_only=True, forbid_unknown_fields=True
+    )
+
+
+ToolBody = _camel_case("ToolBody", says="Seed 003's tool config. Keys in snake_case are taken too.")
+ToolChange = _camel_case("ToolChange", says="The whole definition anew; the path has the name.", optional="name")
+DeclaredTool = _camel_case("DeclaredTool", says="A tool that its declarer answers.", optional="execution_type")
+ToolsDeclared = msgspec.defstruct("ToolsDeclared", [("tools", list[DeclaredTool])], forbid_unknown_fields=True)  # type: ignore[valid-type]
+
+
+class DeclareBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All tools of one tool server, each in seed 003's shape; all are external."""
+
+    tools: list[dict[str, Any]]
+
+
+class OneTool(Struct, frozen=True, kw_only=True):
+    """A tool in its envelope."""
+
+    tool: ToolEntry
+
+
+class Declared(Struct, frozen=True, kw_only=True):
+    """What the catalog shows of this source now."""
+
+    source: str
+    tools: list[ToolEntry]
+    count: int
+
+
+class _OneTool(Struct, frozen=True, kw_only=True):
+    tool: Raw
+
+
+class _Declared(Struct, frozen=True, kw_only=True):
+    source: str
+    tools: list[Raw]
+    count: int
+
+
+_declaration = BodyReader(DeclareBody)
+
+
+class StoredToolApi:
+    """Handlers that make, change and declare tools."""
+
+    def __init__(
+        self, stored_tools: StoredTools, catalog: Catalog, *, list_again: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._stored_tools = stored_tools
+        self._catalog = catalog
+        self._list_again = list_again
+        """Has the catalog show the stored tools as they are now."""
+
+    async def create_tool(self, request: Request) -> Response:
+        """Keep a new tool."""
+        name = await self._stored_tools.create(await read_object(request), principal=request.principal)
+        return json_response(await self._shown(name), status=201)
+
+    async def replace_tool(self, request: Request) -> Response:
+        """Give a kept tool another definition."""
+        raw = await read_object(request)
+        name = await self._stored_tools.replace(self._kept_name(request), raw, principal=request.principal)
+        return json_response(await self._shown(name))
+
+    async def delete_tool(self, request: Request) -> Response:
+        """Forget a kept tool. Calls of it that wait can still be answered."""
+        await self._stored_tools.delete(self._kept_name(request))
+        await self._list_again()
+        return EmptyResponse(204)
+
+    async def declare_tools(self, request: Request) -> Response:
+        """A tool server's tools, replacing all that it declared before."""
+        body = await _declaration.read(request)
+        source = request.part("name")
+        await self._stored_tools.declare(source, body.tools, principal=request.principal)
+        await self._list_again()
+        tools = [Raw(entry.manifest) for entry in self._entries({source})]
+        return json_response(_Declared(source=source, tools=tools, count=len(tools)))
+
+    async def _shown(self, name: str) -> _OneTool:
+        await self._list_again()
+        for entry in self._entries(_SHELF):
+            if entry.tool.name == name:
+                return _OneTool(tool=Raw(entry.manifest))
+        raise Conflict(f"Tool '{name}' is kept, but the catalog leaves it out. GET /readyz says why.")
+
+    def _kept_name(self, request: Request) -> str:
+        """The tool in the path by the name it was made with; it may be shown under another."""
+        name = request.part("name")
+        entry = None if self._stored_tools.keeps(name) else self._catalog.entry(name)
+        return entry.tool.name if entry is not None and entry.tool.source in _SHELF else name
+
+    def _entries(self, sources: Collection[str]) -> list[Entry]:
+        return [entry for entry in self._catalog.view(ADMIN).entries if entry.tool.source in sources]
+
+
+def routes(stored_tools: StoredTools, catalog: Catalog, *, list_again: Callable[[], Awaitable[None]]) -> list[Route]:
+    """Every route of stored tools."""
+    api = StoredToolApi(stored_tools, catalog, list_again=list_again)
+    return [
+        Route(
+            method="POST",
+            path="/api/v1/tools",
+            handler=api.create_tool,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="Make a tool",
+            body=ToolBody,
+            answers={201: ResponseSpec(says="The tool as the catalog shows it", type=OneTool)},
+            refusals=(409,),
+        ),
+        Route(
+            method="PUT",
+            path="/api/v1/tools/{name}",
+            path_takes_slashes=True,
+            handler=api.replace_tool,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="Change a tool that was made here",
+            body=ToolChange,
+            answers={200: ResponseSpec(says="The tool as the catalog shows it", type=OneTool)},
+            refusals=(404, 409),
+        ),
+        Route(
+            method="DELETE",
+            path="/api/v1/tools/{name}",
+            path_takes_slashes=True,
+            handler=api.delete_tool,
+            needs=Scope.ADMIN,
+            group="Tools",
+            summary="Forget a tool that was made here",
+            answers={204: ResponseSpec(says="It is gone")},
+            refusals=(404,),
+        ),
+        Route(
+            method="PUT",
+            path="/api/v1/sources/{name}/tools",
+            handler=api.declare_tools,
+            needs=SERVES,
+            group="Tools",
+            summary="Declare the tools of a tool server, replacing all that it declared before",
+            body=ToolsDeclared,
+            answers={200: ResponseSpec(says="What the catalog shows of them", type=Declared)},
+            refusals=(404, 409),
+        ),
+    ]
