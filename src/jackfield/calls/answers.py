@@ -13,7 +13,7 @@ import msgspec
 
 from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.executor import Executor, now_ms, still_there
+from jackfield.calls.executor import Executor, still_there
 from jackfield.calls.messages import changed, rejected, submitted_error
 from jackfield.calls.permissions import in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
@@ -126,12 +126,12 @@ class Answers:
         if arguments is not None:
             arguments = await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
-        runs_here = not entry.tool.answered_by_others
+        runs_here = not entry.answered_by_others
         moved = await self._store.write(
             partial(call_tx.approve, call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal))
         )
         approved = _moved(moved, call_id)
-        self._executor.events.tell(events.APPROVED, approved, at=now_ms())
+        self._executor.events.tell(events.APPROVED, approved)
         if runs_here:
             return await self._begin(approved, entry)
         self._offer(approved)
@@ -172,7 +172,7 @@ class Answers:
         extended = _moved(moved, call_id)
         if not (begins and attempt):
             told = self._redactor.progress(progress)
-            self._executor.events.tell(events.PROGRESS, extended, at=now_ms(), progress=told)
+            self._executor.events.tell(events.PROGRESS, extended, progress=told)
         return extended
 
     async def run_unclaimed(self) -> int:
@@ -251,7 +251,7 @@ class Answers:
     def _settled(self, moved: Moved, call_id: str) -> Call:
         call = _moved(moved, call_id)
         self._executor.counters.count(call)
-        self._executor.events.tell(events.SETTLED, call, at=now_ms())
+        self._executor.events.tell(events.SETTLED, call)
         return call
 
 

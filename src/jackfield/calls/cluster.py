@@ -18,8 +18,7 @@ from functools import partial
 import msgspec
 
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.events import BACKLOG, ORDER, SETTLED, CallEvents
-from jackfield.calls.executor import now_ms
+from jackfield.calls.events import BACKLOG, ORDER, SETTLED, CallEvents, now_ms
 from jackfield.model.call import Call, CallStatus
 from jackfield.store import Store
 

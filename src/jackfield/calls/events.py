@@ -5,6 +5,7 @@ which tells what happens at other gateways on the same database.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -83,13 +84,19 @@ class CallEvents:
                 self._shown.clear()
 
     def tell(
-        self, kind: str, call: Call, *, at: int, progress: Progress | None = None, log: LogNote | None = None
+        self,
+        kind: str,
+        call: Call,
+        *,
+        at: int | None = None,
+        progress: Progress | None = None,
+        log: LogNote | None = None,
     ) -> None:
-        """Something happened here."""
+        """Something happened here; now, unless `at` says when."""
         if self._tell_others is not None and kind in ORDER:
             self._tell_others(topic_of(kind, call))
         if self._followers:
-            self._show(kind, call, at=at, progress=progress, log=log)
+            self._show(kind, call, at=now_ms() if at is None else at, progress=progress, log=log)
 
     def echo(self, kind: str, call: Call, *, at: int) -> None:
         """Something happened at another gateway. What is older than what was shown of the call is left out."""
@@ -160,3 +167,7 @@ def _put(queue: Queue, event: CallEvent | None) -> None:
 async def _drain(queue: Queue) -> AsyncIterator[CallEvent]:
     while (event := await queue.get()) is not None:
         yield event
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

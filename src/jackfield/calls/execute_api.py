@@ -114,7 +114,7 @@ class ExecuteApi:
         call = await self._pipeline.call(wanted, call_id=call_id)
         answer = execute_answer(call)
         headers = ((b"x-call-id", call.id.encode()),)
-        response = raw_json_response(encode(answer), status=_status_of(answer), headers=headers)
+        response = raw_json_response(encode(answer), status=200 if answer.status.is_final else 202, headers=headers)
         return response if call.waiter is None else self._owed(response, call, call_id)
 
     async def execute_by_scenario(self, request: Request) -> Response:
@@ -142,7 +142,8 @@ class ExecuteApi:
             error=None if answer.error is None else answer.error.message,
             execution_time_ms=answer.execution_time_ms,
         )
-        return self._owed(raw_json_response(encode(told), status=_status_of(answer)), call, call_id)
+        response = raw_json_response(encode(told), status=200 if answer.status.is_final else 202)
+        return self._owed(response, call, call_id)
 
     def _owed(self, response: BytesResponse, call: Call, call_id: str) -> Response:
         """The response; the store learns whether it arrived, where it must."""
@@ -174,10 +175,6 @@ def wants_events(accept: bytes | None) -> bool:
         return False
     stream, json = (accept.find(media) for media in (b"text/event-stream", b"application/json"))
     return stream >= 0 and not 0 <= json < stream
-
-
-def _status_of(answer: ExecuteAnswer) -> int:
-    return 200 if answer.status.is_final else 202
 
 
 def _checked_key(header: bytes) -> str:

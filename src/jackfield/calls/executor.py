@@ -6,7 +6,6 @@ A call is settled once: by its own executor, or before it by somebody who cancel
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
@@ -89,7 +88,7 @@ class Executor:
             running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
         self._running[call.id] = running
         self.counters.running += 1
-        self.events.tell(events.STARTED, call, at=now_ms())
+        self.events.tell(events.STARTED, call)
         return running
 
     async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
@@ -113,7 +112,7 @@ class Executor:
 
     def tell_over(self, call: Call) -> None:
         """A call that was over when it was put on record, such as a built-in tool's in a step."""
-        self.events.tell(events.STARTED, call, at=now_ms())
+        self.events.tell(events.STARTED, call)
         self._tell_settled(call)
 
     async def execute_unrecorded(
@@ -215,7 +214,7 @@ class Executor:
         if running.trace:
             self._keep_trace(running)
         try:
-            settled = await self._written(running, outcome)
+            settled = await self._write(running, outcome)
         except Exception as fault:
             self._give_up(running, fault)
             raise
@@ -223,7 +222,7 @@ class Executor:
         if running.span is not None:
             running.span.settled(settled)
         self.counters.count(settled)
-        self.events.tell(events.SETTLED, settled, at=now_ms())
+        self.events.tell(events.SETTLED, settled)
         return settled
 
     def _keep_trace(self, running: Running) -> None:
@@ -235,21 +234,6 @@ class Executor:
             self._store.write(partial(call_tx.keep_trace, running.call.id, trace)).add_done_callback(_was_kept)
         except Unavailable as fault:
             log.warning("the traceback of %s could not be kept: %s", running.call, fault)
-
-    async def _written(self, running: Running, outcome: Done | Failed) -> Call:
-        """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
-        for pause in STORE_PAUSES:
-            try:
-                return await self._write_once(running, outcome)
-            except NotReady:
-                raise  # the store is closed, and will not come back
-            except Unavailable as fault:
-                log.warning(
-                    "the outcome of %s could not be written; tried again in %g s: %s", running.call, pause, fault
-                )
-            await asyncio.sleep(pause)
-            await self._look_at_row(running)
-        return await self._write_once(running, outcome)
 
     async def _look_at_row(self, running: Running) -> None:
         """After a write of which nobody knows whether it happened: is the row there?"""
@@ -263,6 +247,21 @@ class Executor:
         """Put a running call on record, unless it is."""
         script = partial(call_tx.start_call, running.call, age_ms=int(running.age_ms))
         await running.write(partial(self._store.write, script))
+
+    async def _write(self, running: Running, outcome: Done | Failed, *, tries: int = 0) -> Call:
+        """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
+        try:
+            return await self._write_once(running, outcome)
+        except NotReady:
+            raise  # the store is closed, and will not come back
+        except Unavailable as fault:
+            if tries == len(STORE_PAUSES):
+                raise
+            pause = STORE_PAUSES[tries]
+            log.warning("the outcome of %s could not be written; tried again in %g s: %s", running.call, pause, fault)
+        await asyncio.sleep(pause)
+        await self._look_at_row(running)
+        return await self._write(running, outcome, tries=tries + 1)
 
     async def _write_once(self, running: Running, outcome: Done | Failed) -> Call:
         call, duration = running.call, running.age_ms
@@ -306,7 +305,7 @@ class Executor:
             running.stop()
         else:
             self.counters.count(settled)
-            self.events.tell(events.SETTLED, settled, at=now_ms())
+            self.events.tell(events.SETTLED, settled)
         return settled
 
     def stop(self, call_id: str) -> None:
@@ -369,7 +368,7 @@ class Executor:
 
     def _tell_settled(self, call: Call) -> None:
         self.counters.count(call)
-        self.events.tell(events.SETTLED, call, at=now_ms())
+        self.events.tell(events.SETTLED, call)
 
     async def close(self, *, grace: float) -> None:
         """Let the running calls end, and after `grace` seconds stop and settle the rest.
@@ -450,22 +449,22 @@ class Executor:
     def _tell_of_question(self, call: Call) -> None:
         """Tell how a question is, or the call that waits for its answer."""
         if call.status is CallStatus.RUNNING:
-            self.events.tell(events.STARTED, call, at=now_ms())
+            self.events.tell(events.STARTED, call)
             return
         self.counters.count(call)
-        self.events.tell(events.SETTLED if call.status.is_final else events.PENDING, call, at=now_ms())
+        self.events.tell(events.SETTLED if call.status.is_final else events.PENDING, call)
 
     def _note(self, call: Call, is_sensitive: bool, note: LogNote) -> None:  # noqa: FBT001 - by `partial`
         if self.events.is_followed(call.id) and not is_sensitive:
             kept = msgspec.structs.replace(note, message=self._redactor.text(note.message))
-            self.events.tell(events.LOG, call, at=now_ms(), log=kept)
+            self.events.tell(events.LOG, call, log=kept)
 
     def _report(self, call: Call, is_sensitive: bool, progress: Progress) -> None:  # noqa: FBT001 - by `partial`
         if is_sensitive:
             progress = msgspec.structs.replace(progress, message=None)
         if progress.message is not None:
             progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
-        self.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
+        self.events.tell(events.PROGRESS, call, progress=self._redactor.progress(progress))
 
 
 def _result_of(running: Running) -> Outcome | InTransaction:
@@ -502,7 +501,3 @@ def still_there(call: Call | None, call_id: str) -> Call:
     if call is None:
         raise CallNotFound(f"There is no call '{call_id}'.", param="id")
     return call
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

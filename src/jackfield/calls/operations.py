@@ -20,7 +20,7 @@ from msgspec import Raw
 from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.executor import Executor, now_ms
+from jackfield.calls.executor import Executor
 from jackfield.calls.messages import changed, interrupted
 from jackfield.calls.operation_transactions import Operation
 from jackfield.calls.redaction import Redactor
@@ -299,7 +299,7 @@ class Operations:
         )
         if moved.moved and moved.call is not None:
             self._executor.counters.count(moved.call)
-            self._executor.events.tell(events.SETTLED, moved.call, at=now_ms())
+            self._executor.events.tell(events.SETTLED, moved.call)
         elif moved.call is not None and moved.call.status is CallStatus.CANCELLED:
             await self._end(operation, moved.call)
             return
@@ -324,7 +324,7 @@ class Operations:
     def _tell(self, call: Call, tool: Tool, progress: Progress) -> None:
         if tool.metadata.sensitive_output:
             progress = msgspec.structs.replace(progress, message=None)
-        self._executor.events.tell(events.PROGRESS, call, at=now_ms(), progress=self._redactor.progress(progress))
+        self._executor.events.tell(events.PROGRESS, call, progress=self._redactor.progress(progress))
 
 
 def begin_ms(call: Call, tool: Tool) -> int:

@@ -5,8 +5,7 @@ store remembers. `Pipeline.call` is the whole story; the methods after it are it
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
-from jackfield.calls.executor import Executor, now_ms
+from jackfield.calls.executor import Executor
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over
 from jackfield.calls.rows import whole_result
 from jackfield.calls.running import Running
@@ -79,8 +78,12 @@ class Pipeline:
             return await self._executor.execute_unrecorded(
                 call, prepared.entry, prepared.request.arguments, principal=request.principal
             )
-        with self._owing(call):
+        try:
             return await (self._execute(prepared) if call.status is CallStatus.RUNNING else self._hand_over(prepared))
+        except BaseException:
+            if call.waiter is not None:  # an HTTP caller is owed the outcome, and this gateway lives on
+                self._broken_off.add(call.id)
+            raise
 
     async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
         """Find, validate and decide: all that comes before the row. A refusal raises."""
@@ -88,10 +91,13 @@ class Pipeline:
         arguments = await self._catalog.require_arguments(entry, request.arguments)
         if arguments is not request.arguments:
             request = msgspec.structs.replace(request, arguments=arguments)
-        await self._check_run(request)
-        shown = await self._shown(entry, request)
-        decision = self._decide(entry, request)
-        call = msgspec.structs.replace(self._new_call(entry, request, call_id), shown=shown)
+        if request.run_id is not None:
+            await self._check_run(request, request.run_id)
+        agent, shown = _agent_of(entry, request), None
+        if entry.tool.visible and request.space_id is not None:
+            shown = await self._shown(entry, request.space_id, agent)
+        decision = self._decide(entry, request, agent)
+        call = self._new_call(entry, request, call_id, agent=agent, shown=shown)
         match decision:
             case Deny(error):
                 raise error
@@ -99,7 +105,7 @@ class Pipeline:
                 return Prepared(request=request, entry=entry, call=call, refusal=outcome)
             case Ask():
                 return Prepared(request=request, entry=entry, call=asked_first(call))
-            case Allow() if entry.tool.answered_by_others:
+            case Allow() if entry.answered_by_others:
                 return Prepared(request=request, entry=entry, call=handed_over(call, is_async=entry.tool.is_async))
             case Allow():
                 return Prepared(request=request, entry=entry, call=call)
@@ -136,45 +142,50 @@ class Pipeline:
         view = self._catalog.view(request.principal)
         return view.get(request.tool) if request.within is None else _reachable(view, request.tool, request.within)
 
-    async def _check_run(self, request: CallRequest) -> None:
-        if request.run_id is None or request.depth or request.begins_run:
+    async def _check_run(self, request: CallRequest, run_id: str) -> None:
+        if request.depth or request.begins_run:
             return
-        owner = await self._store.read(partial(call_tx.principal_of_run, request.run_id))
+        owner = await self._store.read(partial(call_tx.principal_of_run, run_id))
         if owner is None:
-            raise RunNotFound(f"There is no run '{request.run_id}'. Leave run_id out to begin one.", param="run_id")
+            raise RunNotFound(f"There is no run '{run_id}'. Leave run_id out to begin one.", param="run_id")
         if owner != request.principal.name and not request.principal.is_admin:
-            raise Forbidden(f"Run '{request.run_id}' belongs to another key.", param="run_id")
+            raise Forbidden(f"Run '{run_id}' belongs to another key.", param="run_id")
 
-    async def _shown(self, entry: Entry, request: CallRequest) -> str | None:
-        """How a visible call appears in its space. A space that is not kept here shows it nowhere."""
-        if not entry.tool.visible or request.space_id is None:
+    async def _shown(self, entry: Entry, space_id: str, agent: str | None) -> str | None:
+        """How a visible call appears in its space. A space that is not stored here shows it nowhere."""
+        if await self._store.read(partial(space_tx.get_space, space_id)) is None:
             return None
-        if await self._store.read(partial(space_tx.get_space, request.space_id)) is None:
-            return None
-        agent = _agent_of(entry, request)
-        if agent is not None and await self._store.read(partial(space_tx.get_member, request.space_id, agent)) is None:
-            raise Forbidden(f"Agent '{agent}' is not a member of space '{request.space_id}'. Add it there first.")
+        if agent is not None and await self._store.read(partial(space_tx.get_member, space_id, agent)) is None:
+            raise Forbidden(f"Agent '{agent}' is not a member of space '{space_id}'. Add it there first.")
         return "without_result" if entry.tool.metadata.sensitive_output else "whole"
 
-    def _decide(self, entry: Entry, request: CallRequest) -> Allow | Ask | Deny | Refuse:
-        tool_id, limit = f"{entry.tool.source}:{entry.tool.name}", entry.tool.metadata.rate_limit_per_minute
-        wanted = self._preferences.effective(entry, principal=request.principal.name, chat_id=request.chat_id)
+    def _decide(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
+        principal, limit = request.principal, entry.tool.metadata.rate_limit_per_minute
+        wanted = self._preferences.effective(entry, principal=principal.name, chat_id=request.chat_id)
+        is_limited = limit is not None or principal.budget is not None
+        retry_after, affordable_after = self._limits(entry, principal) if is_limited else (0.0, 0.0)
         decision = decide(
             entry,
-            principal=request.principal,
-            agent=_agent_of(entry, request),
+            principal=principal,
+            agent=agent,
             space_id=request.space_id,
             enabled=wanted.enabled,
             requires_approval=wanted.requires_approval or request.asks_first,
-            retry_after=self._limiter.wait(tool_id, limit),
-            affordable_after=self._budgets.wait(request.principal, points_of(entry.tool.metadata.cost_estimate)),
+            retry_after=retry_after,
+            affordable_after=affordable_after,
             is_own=request.is_own,
             needs=request.needs,
         )
-        if isinstance(decision, (Allow, Ask)):
-            self._limiter.admit(tool_id, limit)
-            self._budgets.spend(request.principal, points_of(entry.tool.metadata.cost_estimate))
+        if is_limited and isinstance(decision, (Allow, Ask)):
+            self._limiter.admit(_tool_id(entry), limit)
+            self._budgets.spend(principal, points_of(entry.tool.metadata.cost_estimate))
         return decision
+
+    def _limits(self, entry: Entry, principal: Principal) -> tuple[float, float]:
+        """Seconds until the tool may be called again, and until the key can afford it."""
+        metadata = entry.tool.metadata
+        retry_after = self._limiter.wait(_tool_id(entry), metadata.rate_limit_per_minute)
+        return retry_after, self._budgets.wait(principal, points_of(metadata.cost_estimate))
 
     def offered(
         self, entries: Sequence[Entry], *, principal: Principal, chat_id: str | None = None
@@ -186,9 +197,10 @@ class Pipeline:
         """Whether a person has to allow this principal's calls of the tool."""
         return self._preferences.effective(entry, principal=principal.name, chat_id=chat_id).requires_approval
 
-    def _new_call(self, entry: Entry, request: CallRequest, call_id: str | None) -> Call:
+    def _new_call(
+        self, entry: Entry, request: CallRequest, call_id: str | None, *, agent: str | None, shown: str | None
+    ) -> Call:
         tool = entry.tool
-        agent = _agent_of(entry, request)
         return Call(
             id=call_id or new_id("call"),
             run_id=_run_of(request.principal) or request.run_id or new_id("run"),
@@ -205,8 +217,9 @@ class Pipeline:
             attempt=1,
             owner=self._gateway_id,
             waiter=self._gateway_id if request.through_door and agent is not None else None,
-            timeout_ms=min(tool.deadline_ms, request.within_ms or tool.deadline_ms),
-            expires_in_ms=tool.pending_ms,
+            timeout_ms=min(entry.deadline_ms, request.within_ms or entry.deadline_ms),
+            expires_in_ms=entry.pending_ms,
+            shown=shown,
         )
 
     async def _ask(self, prepared: Prepared) -> Call:
@@ -260,20 +273,19 @@ class Pipeline:
         """Tell that a call waits for somebody."""
         if call.source == CALLER and self.ask_caller is not None:
             self.ask_caller(call)
-        self._executor.events.tell(events.PENDING, call, at=now_ms())
+        self._executor.events.tell(events.PENDING, call)
         self._executor.counters.count(call)
 
     def _waits_alone(self, moved: Moved) -> None:
         """Tell that a call waits on, if its caller does not any more."""
         if moved.moved and moved.call is not None:
-            self._executor.events.tell(events.PENDING, moved.call, at=now_ms())
+            self._executor.events.tell(events.PENDING, moved.call)
 
     async def _execute(self, prepared: Prepared) -> Call:
         call, request = prepared.call, prepared.request
-        claim = claim_of(request)
-        is_bare = claim is None and call.agent is None
+        is_bare = request.idempotency_key is None and call.agent is None
         if not is_bare:
-            started = await self._store.write(partial(call_tx.start_call, call, claim=claim))
+            started = await self._store.write(partial(call_tx.start_call, call, claim=claim_of(request)))
             if not started.fresh:
                 return await self._earlier(started.call, same_body=started.same_body)
         running = self._admit(call, request, recorded=not is_bare)
@@ -341,16 +353,6 @@ class Pipeline:
         if call is None or call.status.is_final or call.delivery is Delivery.INBOX:
             self._broken_off.discard(call_id)
 
-    @contextmanager
-    def _owing(self, call: Call) -> Iterator[None]:
-        """An HTTP caller is to get the outcome. If that breaks off here, no death of a gateway would give it away."""
-        try:
-            yield
-        except BaseException:
-            if call.waiter is not None:
-                self._broken_off.add(call.id)
-            raise
-
     async def call_from(
         self, name: str, arguments: dict[str, object], *, parent: Invocation, within: tuple[str, ...] | None = None
     ) -> Outcome:
@@ -400,6 +402,10 @@ def _agent_of(entry: Entry, request: CallRequest) -> str | None:
     if entry.tool.source == BUILTIN:
         return request.agent
     return acting_agent(request.principal, request.agent)
+
+
+def _tool_id(entry: Entry) -> str:
+    return f"{entry.tool.source}:{entry.tool.name}"
 
 
 def _reachable(view: View, name: str, within: tuple[str, ...]) -> Entry:

@@ -12,7 +12,7 @@ from functools import partial
 from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
-from jackfield.calls.executor import Executor, now_ms
+from jackfield.calls.executor import Executor
 from jackfield.calls.messages import expired, timed_out
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.tool_servers import ToolServers
@@ -111,6 +111,6 @@ class Sweeper:
     def _tell(self, call: Call) -> None:
         if call.status.is_final:
             self._executor.counters.count(call)
-            self._executor.events.tell(events.SETTLED, call, at=now_ms())
+            self._executor.events.tell(events.SETTLED, call)
         else:
-            self._executor.events.tell(events.PENDING, call, at=now_ms())
+            self._executor.events.tell(events.PENDING, call)

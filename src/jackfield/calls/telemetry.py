@@ -91,7 +91,8 @@ def continue_trace_context(headers: Mapping[bytes, bytes], *, cluster_id: str, t
     A call that was here before is refused, and one that has come through too many gateways, so that gateways of
     gateways never ask each other in circles.
     """
-    continue_trace(headers)
+    if b"traceparent" in headers:
+        continue_trace(headers)
     if (said := headers.get(_VIA)) is not None:
         via.set(_hops(said, cluster_id=cluster_id, tool=tool))
     left = headers.get(_TIMEOUT)

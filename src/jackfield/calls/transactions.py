@@ -129,7 +129,7 @@ class SettledCall(InsertScript[Call]):
         values |= {"status": final_status(outcome).value, "age_ms": self._age_ms, "duration_ms": self._duration_ms}
         rows = yield "insert_settled_call", values
         yield from keep_large(large)
-        settled = self._settled(outcome, rows[0]["finished_at"])
+        settled = self.written(rows[0]["finished_at"], outcome)
         if settled.shown:
             yield from space_tx.show_call(settled, status="running")
             yield from space_tx.show_outcome(settled)
@@ -166,17 +166,16 @@ class SettledCall(InsertScript[Call]):
             self._age_ms,
         )
 
-    def written(self, finished_at: int) -> Call:
-        return self._settled(self._outcome, finished_at)
-
-    def _settled(self, outcome: Done | Failed, finished_at: int) -> Call:
+    def written(self, finished_at: int, stored: Done | Failed | None = None) -> Call:
         """The call as its row has it, without reading it back."""
+        outcome = stored or self._outcome
+        failed = outcome if isinstance(outcome, Failed) else None
         return msgspec.structs.replace(
             self._call,
-            status=final_status(outcome),
+            status=CallStatus.COMPLETED if failed is None else CallStatus.FAILED,
             delivery=Delivery.INLINE,
             result=outcome.result,
-            error=CallError(outcome.code, outcome.message) if isinstance(outcome, Failed) else None,
+            error=failed and CallError(failed.code, failed.message),
             attempt=1,
             created_at=finished_at - self._age_ms,
             finished_at=finished_at,

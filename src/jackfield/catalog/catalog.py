@@ -323,9 +323,10 @@ class Catalog:
 
         What its schema demands and has a default for is filled in, and so on record.
         """
-        faults = await self.check_arguments(entry, arguments)
+        schema = entry.tool.input_schema
+        faults = await self.checking.faults(entry.version, schema, arguments, whole=ARGUMENTS)
         if faults:
-            filled = with_defaults(entry.tool.input_schema, arguments)
+            filled = with_defaults(schema, arguments)
             if filled is not arguments and not await self.check_arguments(entry, filled):
                 return filled
             raise InvalidArguments(

@@ -58,6 +58,10 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Its JSON in seed 004's shape."""
     mcp_name: str
     """How `/mcp` lists it: the public name, but for the `-` of its owner's spelling."""
+    deadline_ms: int
+    pending_ms: int
+    answered_by_others: bool
+    """The tool's, computed once."""
 
 
 class Checked(Struct, frozen=True, kw_only=True):
@@ -301,6 +305,9 @@ def _entry(name: str, tool: Tool, before: Entry | None, *, prefix: str | None = 
         version=version,
         manifest=tool_json(name, tool, version),
         mcp_name=mcp_name(name, source=tool.source, spelled=f"{prefix or ''}{tool.name}"),
+        deadline_ms=tool.deadline_ms,
+        pending_ms=tool.pending_ms,
+        answered_by_others=tool.answered_by_others,
     )
 
 

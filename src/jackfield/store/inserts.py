@@ -33,11 +33,16 @@ Values = tuple[object, ...]
 
 @cache
 def _statements(kind: Kind) -> tuple[list[str], str]:
-    """An INSERT for each number of rows, and what asks when one was finished; the connection keeps them prepared."""
+    """An INSERT for each number of rows, and what asks when one was finished; the connection keeps them prepared.
+
+    One row is answered at once. Many are not: their answers would be fetched under the interpreter's lock.
+    """
     row = f"({', '.join('?' * (len(kind.columns) - 2))}, {_CLOCK} - ?, {_CLOCK})"
     head = f"INSERT INTO {kind.table} ({', '.join(kind.columns)}) VALUES "  # noqa: S608 - our own column names
     finished = f"SELECT finished_at FROM {kind.table} WHERE id = ?"  # noqa: S608 - as above
-    return [head + ", ".join([row] * size) for size in range(MOST + 1)], finished
+    inserts = [head + ", ".join([row] * size) for size in range(MOST + 1)]
+    inserts[1] += " RETURNING finished_at"
+    return inserts, finished
 
 
 def insert_together(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Values]) -> int:
@@ -47,7 +52,9 @@ def insert_together(connection: sqlite3.Connection, kind: Kind, rows: Sequence[V
     """
     statements, finished = _statements(kind)
     values = tuple(chain.from_iterable(rows))
-    connection.execute(statements[len(rows)], values)
+    written = connection.execute(statements[len(rows)], values).fetchall()
+    if written:
+        return int(written[0][0])
     return int(connection.execute(finished, values[:1]).fetchone()[0])
 
 

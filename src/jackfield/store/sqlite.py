@@ -36,8 +36,6 @@ log = logging.getLogger("jackfield.store")
 
 T = TypeVar("T")
 QUEUE_LIMIT = 10_000
-FEW = 4
-"""Fewer inserts than this in a batch are not worth a statement of their own."""
 BATCH_LIMIT = 1_000
 READERS = 2
 LOG_KEPT_SECONDS = 10.0
@@ -237,7 +235,7 @@ def run_script(
 
 def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
     """One transaction for the batch; with savepoints if any of it raised, so that only that one fails."""
-    kind = _kind_of(batch) if FEW <= len(batch) <= MOST else None
+    kind = _kind_of(batch) if len(batch) <= MOST else None
     if kind is not None:
         quick = _commit_inserts(connection, kind, batch)
         if quick is not None:
@@ -276,7 +274,7 @@ def _commit_inserts(
 def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
     inserts = [job for job in batch if job.row is not None]
     kind = _kind_of(inserts)
-    if len(inserts) < FEW or kind is None:
+    if kind is None:
         return [(job, run_script(connection, job.script, known, topics=job.topics), None) for job in batch]
     finished = iter(insert_all(connection, kind, [job.row for job in inserts if job.row is not None]))
     return [
