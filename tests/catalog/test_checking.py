@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from jackfield.catalog import checking as module
-from jackfield.catalog.checking import Checking, helper_process
-from jackfield.catalog.weight import MOST_HERE, is_heavy, states_of, weight_of
+from jackfield.catalog.checking import MOST_HERE, Checking, helper_process, is_heavy, states_of, weight_of
 from jackfield.protocol.schemas import RESULT, ArgumentChecker, fault_in
 from jackfield.workers.helper import HelperProcess
 from jackfield.workers.supervisor import Supervisor

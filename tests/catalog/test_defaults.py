@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.catalog.defaults import DEEPEST, MOST_LOOKS, with_defaults
+from jackfield.catalog.checking import DEEPEST, MOST_LOOKS, with_defaults
 from tests.requirement import requirement
 
 THING = {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}, "required": ["n"]}

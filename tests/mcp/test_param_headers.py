@@ -70,7 +70,16 @@ def test_the_headers_that_are_sent_are_those_that_are_wanted(schema: dict[str, A
 
 def refused(schema: dict[str, Any], arguments: dict[str, Any], headers: dict[str, str]) -> bool:
     tool = Tool(source="s", name="t", input_schema=schema)
-    entry = Entry(name="t", tool=tool, version=repr(schema), manifest=b"", mcp_name="t")
+    entry = Entry(
+        name="t",
+        tool=tool,
+        version=repr(schema),
+        manifest=b"",
+        mcp_name="t",
+        deadline_ms=30_000,
+        pending_ms=0,
+        answered_by_others=False,
+    )
     raw = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
     try:
         check_param_headers(entry, arguments, raw)

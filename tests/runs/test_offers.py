@@ -23,7 +23,16 @@ from tests.requirement import requirement
 
 
 def entry(name: str, *, source: str = "local", **fields: Any) -> Entry:
-    return Entry(name=name, tool=Tool(source=source, name=name, **fields), version="v", manifest=b"{}", mcp_name=name)
+    return Entry(
+        name=name,
+        tool=Tool(source=source, name=name, **fields),
+        version="v",
+        manifest=b"{}",
+        mcp_name=name,
+        deadline_ms=30_000,
+        pending_ms=0,
+        answered_by_others=False,
+    )
 
 
 def asked(**fields: Any) -> McpTool:

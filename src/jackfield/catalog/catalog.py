@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, difference, seen_by
-from jackfield.catalog.checking import Checking
-from jackfield.catalog.defaults import with_defaults
+from jackfield.catalog.checking import Checking, with_defaults
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import Identity, KeptNames, Notice

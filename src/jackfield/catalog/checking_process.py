@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from jackfield.catalog.checking import CheckAnswer, CheckQuestion
-from jackfield.catalog.weight import Weight, nodes_in, weight_of
+from jackfield.catalog.checking import CheckAnswer, CheckQuestion, Weight, nodes_in, weight_of
 from jackfield.protocol.schemas import ArgumentChecker, fault_in
 
 MOST_KEPT = 128
