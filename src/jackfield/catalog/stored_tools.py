@@ -21,9 +21,9 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
 from jackfield.sources import transactions as tool_tx
-from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
-from jackfield.sources.http import HttpSource
+from jackfield.sources.base import Source
 from jackfield.sources.outgoing import Outgoing
+from jackfield.sources.stored import DeclaredSource, StoredSources
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 
@@ -44,22 +44,18 @@ class StoredTools:
         self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
         self._store = store
         self._panel = panel
-        self._outgoing = outgoing
-        try:
-            self.http = HttpSource(self._listed_by("http", {}), outgoing)
-            self.internal = InternalSource(self._listed_by("internal", {}))
-        except ConfigError as fault:
-            raise ConfigError(f"{settings.path}: {fault}") from None
-        self.external = OthersSource("external", self._listed_by("external", {}))
-        self.space = SpaceSource("space", self._listed_by("space", {}))
-        self._declared: dict[str, OthersSource] = {}
+        self._declared: dict[str, DeclaredSource] = {}
         self._passed_over: set[str] = set()
         self._kept: dict[str, ToolSettings] = {}
+        try:
+            self._sources = StoredSources(self._listed_by, outgoing)
+        except ConfigError as fault:
+            raise ConfigError(f"{settings.path}: {fault}") from None
         self._loading = asyncio.Lock()
 
     @property
-    def sources(self) -> tuple[HttpSource, InternalSource, OthersSource, SpaceSource]:
-        return self.http, self.internal, self.external, self.space
+    def sources(self) -> tuple[Source, ...]:
+        return self._sources.all
 
     @property
     def declared(self) -> frozenset[str]:
@@ -79,9 +75,7 @@ class StoredTools:
         texts = await self._store.read(tool_tx.stored_tools)
         self._kept = {name: tool for name, text in texts.items() for tool in _read([msgspec.json.decode(text)], name)}
         # Their urls are not the operator's words, so they may not reach private addresses.
-        self.http.replace(self._listed_by("http", self._kept), foreign=frozenset(self._kept))
-        for source in (self.internal, self.external, self.space):
-            source.replace(self._listed_by(source.name, self._kept))
+        self._sources.replace(self._listed_by, foreign=frozenset(self._kept))
         for name in OWN_SOURCES:
             self._panel.request_refresh(name)
         for declaration in await self._store.read(tool_tx.declarations):
@@ -170,7 +164,7 @@ class StoredTools:
 
     async def _put(self, tool: ToolSettings, raw: Mapping[str, Any], principal: Principal, *, replace: bool) -> bool:
         try:
-            HttpSource(tools_of([tool], "http"), self._outgoing)  # a url that cannot be used is refused now
+            self._sources.require_usable(tools_of([tool], "http"))  # a url that cannot be used is refused now
         except ConfigError as fault:
             raise BadRequest(fault.message, param="execution") from None
         text = msgspec.json.encode(raw).decode()
@@ -203,8 +197,8 @@ class StoredTools:
             source.replace(listed)
             self._panel.request_refresh(name)
 
-    def _listed_by(self, source: str, kept: Mapping[str, ToolSettings]) -> tuple[Tool, ...]:
-        return tools_of([*self._configured.values(), *kept.values()], source)
+    def _listed_by(self, source: str) -> tuple[Tool, ...]:
+        return tools_of([*self._configured.values(), *self._kept.values()], source)
 
 
 def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:
