@@ -14,9 +14,8 @@ from jackfield.errors import AlreadyResolved
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
 from jackfield.model.call import done
-from jackfield.sessions.caller_tools import CallerTool, Declared
-from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
-from jackfield.sessions.session import Session
+from jackfield.sessions.caller_tools import CallerDeclaration, CallerTool
+from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
 from jackfield.settings import load_settings
 from stress.report import Report, progress_of
 
@@ -36,7 +35,7 @@ async def answer_in_any_order(url: str, folder: Path, *, seed: int, gateways: in
     settings = load_settings(folder, environment={"JACKFIELD_DATA": str(folder / "d")}, overrides={"store": url})
     progress = progress_of(report, rounds)
     async with Gateway(settings) as gateway:
-        declared = Declared(caller_id="ant", tools=(CallerTool(name="echo"),))
+        declared = CallerDeclaration(caller_id="ant", tools=(CallerTool(name="echo"),))
         session = await gateway.sessions.open(ADMIN, agent="helper", declared=declared)
         with session.presence.stream():
             reader, writer = await asyncio.open_unix_connection(str(session.socket), limit=2**20)
@@ -52,7 +51,7 @@ async def answer_in_any_order(url: str, folder: Path, *, seed: int, gateways: in
 
 async def _round(
     gateway: Gateway,
-    session: Session,
+    session: AgentSession,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     *,
@@ -78,7 +77,7 @@ async def _round(
         await _answer_again(gateway, session, event, report)
 
 
-async def _requests(session: Session, after: int) -> list[SessionEvent]:
+async def _requests(session: AgentSession, after: int) -> list[SessionEvent]:
     found: list[SessionEvent] = []
     async for event in session.ring.follow(after):
         if event.type == CALLER_TOOL_REQUEST:
@@ -88,13 +87,13 @@ async def _requests(session: Session, after: int) -> list[SessionEvent]:
     raise AssertionError("the session ended")
 
 
-async def _answer(gateway: Gateway, session: Session, event: SessionEvent, report: Report) -> None:
+async def _answer(gateway: Gateway, session: AgentSession, event: SessionEvent, report: Report) -> None:
     arguments: Any = json.loads(bytes(event.arguments))  # type: ignore[arg-type]
     call = await gateway.sessions.answer(session, str(event.request_id), done(arguments), principal=ADMIN)
     report.expect(call.status.value == "completed", f"{call.id} is {call.status.value}")
 
 
-async def _answer_again(gateway: Gateway, session: Session, event: SessionEvent, report: Report) -> None:
+async def _answer_again(gateway: Gateway, session: AgentSession, event: SessionEvent, report: Report) -> None:
     try:
         await gateway.sessions.answer(session, str(event.request_id), done("again"), principal=ADMIN)
     except AlreadyResolved:

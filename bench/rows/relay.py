@@ -13,9 +13,8 @@ from bench.inprocess import runner
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN
 from jackfield.model.call import done
-from jackfield.sessions.caller_tools import CallerTool, Declared
-from jackfield.sessions.events import CALLER_TOOL_REQUEST
-from jackfield.sessions.session import Session
+from jackfield.sessions.caller_tools import CallerDeclaration, CallerTool
+from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession
 from jackfield.settings import load_settings
 
 TURNS = 300
@@ -65,18 +64,18 @@ async def _relayed(folder: Path, store: str) -> Sample:
 
 
 @asynccontextmanager
-async def _a_session(folder: Path, store: str) -> AsyncIterator[tuple[Gateway, Session]]:
+async def _a_session(folder: Path, store: str) -> AsyncIterator[tuple[Gateway, AgentSession]]:
     project = folder / "relay"
     project.mkdir(exist_ok=True)
     (project / "jackfield.toml").write_text(CONFIG, encoding="utf-8")
     (project / "script.toml").write_text('[otherwise]\nsay = "yes"\n', encoding="utf-8")
     settings = load_settings(project, environment={"JACKFIELD_DATA": str(folder / "d")}, overrides={"store": store})
     async with Gateway(settings) as gateway:
-        declared = Declared(caller_id="ant", tools=(CallerTool(name="say", input_schema=SCHEMA),))
+        declared = CallerDeclaration(caller_id="ant", tools=(CallerTool(name="say", input_schema=SCHEMA),))
         yield gateway, await gateway.sessions.open(ADMIN, agent="helper", declared=declared)
 
 
-async def _answer_all(gateway: Gateway, session: Session) -> None:
+async def _answer_all(gateway: Gateway, session: AgentSession) -> None:
     with session.presence.stream():
         async for event in session.ring.follow(-1):
             if event.type == CALLER_TOOL_REQUEST:

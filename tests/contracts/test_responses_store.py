@@ -10,7 +10,7 @@ import pytest
 from jackfield.gateway.retention import prune
 from jackfield.model.ids import new_id
 from jackfield.responses import transactions as response_tx
-from jackfield.responses.transactions import EventChunk, KeptResponse, Turn, stop_topic
+from jackfield.responses.transactions import ConversationTurn, EventChunk, StoredResponse, stop_topic
 from jackfield.store import Store
 from tests.contracts.stores import KINDS, a_store
 from tests.requirement import requirement
@@ -24,8 +24,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
-def a_response(response_id: str | None = None, *, previous: str | None = None, owner: str = HERE) -> KeptResponse:
-    return KeptResponse(
+def a_response(response_id: str | None = None, *, previous: str | None = None, owner: str = HERE) -> StoredResponse:
+    return StoredResponse(
         id=response_id or new_id("resp"),
         principal="ada",
         status="in_progress",
@@ -37,7 +37,7 @@ def a_response(response_id: str | None = None, *, previous: str | None = None, o
     )
 
 
-async def settle(store: Store, response: KeptResponse, *, output: str = '["told"]') -> bool:
+async def settle(store: Store, response: StoredResponse, *, output: str = '["told"]') -> bool:
     return await store.write(
         partial(response_tx.settle_response, response.id, status="completed", resource='{"done": 1}', output=output)
     )
@@ -60,12 +60,12 @@ async def test_a_response_is_found_by_an_item_of_its_own_key(store: Store) -> No
     await store.write(partial(response_tx.add_response, response))
     await settle(store, response, output=f'[{{"type":"message","id":"{item}"}}]')
 
-    async def found(item_id: str, *, principal: str = "ada") -> Turn | None:
+    async def found(item_id: str, *, principal: str = "ada") -> ConversationTurn | None:
         return await store.read(
             partial(response_tx.response_with_item, item_id, principal=principal, within_ms=600_000)
         )
 
-    assert await found(item) == Turn(response.id, None, '["said"]', f'[{{"type":"message","id":"{item}"}}]')
+    assert await found(item) == ConversationTurn(response.id, None, '["said"]', f'[{{"type":"message","id":"{item}"}}]')
     assert await found(item, principal="bob") is None
     assert await found(new_id("msg")) is None
     assert await found("%") is None
@@ -103,9 +103,9 @@ async def test_a_conversation_is_all_turns_from_the_first(store: Store) -> None:
     await settle(store, first)
 
     assert await store.read(partial(response_tx.conversation, third.id)) == [
-        Turn(first.id, None, '["said"]', '["told"]'),
-        Turn(second.id, first.id, '["said"]', "[]"),
-        Turn(third.id, second.id, '["said"]', "[]"),
+        ConversationTurn(first.id, None, '["said"]', '["told"]'),
+        ConversationTurn(second.id, first.id, '["said"]', "[]"),
+        ConversationTurn(third.id, second.id, '["said"]', "[]"),
     ]
 
 
@@ -119,7 +119,7 @@ async def test_a_conversation_with_a_deleted_turn_shows_where_it_breaks(store: S
 
     assert await store.read(partial(response_tx.get_response, first.id)) is None
     assert await store.read(partial(response_tx.conversation, second.id)) == [
-        Turn(second.id, first.id, '["said"]', "[]")
+        ConversationTurn(second.id, first.id, '["said"]', "[]")
     ]
     assert await store.write(partial(response_tx.delete_response, first.id)) is False
 

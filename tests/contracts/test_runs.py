@@ -10,7 +10,7 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import Cycle, CycleRecord, abandon, commit, open_cycle, push_event, take_step
 from jackfield.model.ids import new_id
 from jackfield.responses import transactions as response_tx
-from jackfield.responses.transactions import KeptResponse
+from jackfield.responses.transactions import StoredResponse
 from jackfield.store import Store
 from jackfield.store.scripts import RUN_TOPIC
 
@@ -27,7 +27,7 @@ async def a_cycle(store: Store, agent: str) -> Cycle:
 
 
 async def a_response(store: Store, principal: str) -> str:
-    response = KeptResponse(
+    response = StoredResponse(
         id=new_id("resp"),
         principal=principal,
         status="completed",

@@ -7,19 +7,21 @@ from typing import Any
 
 from msgspec import Raw
 
-from jackfield.mcp.pushing import Push, Pushing
+from jackfield.mcp.sessions import Push, SessionPush
 from jackfield.model.principal import Principal
-from jackfield.sessions.presence import Presence
-from jackfield.sessions.session import Limits, OpenRequest, Session
+from jackfield.sessions.caller_tools import CallerPresence
+from jackfield.sessions.session import AgentSession, OpenRequest, SessionLimits
 
 
-def a_session() -> Session:
+def a_session() -> AgentSession:
     owner = Principal(name="ant", scopes=frozenset({"call"}))
-    presence = Presence(grace=0, on_change=lambda: None)
-    return Session("ses", owner=owner, agent="a", kind="agent", token="t", presence=presence, limits=Limits())
+    presence = CallerPresence(grace=0, on_change=lambda: None)
+    return AgentSession(
+        "ses", owner=owner, agent="a", kind="agent", token="t", presence=presence, limits=SessionLimits()
+    )
 
 
-def request(session: Session, name: str) -> None:
+def request(session: AgentSession, name: str) -> None:
     timer = asyncio.get_running_loop().call_later(60, lambda: None)
     session.requests[name] = OpenRequest(call_id=name, tool="say", timer=timer)
     session.ring.add("caller_tool_request", request_id=name, tool="say", arguments=Raw(b"{}"))
@@ -34,7 +36,7 @@ async def next_of(outbox: "asyncio.Queue[Push]", *, sends: bool = True) -> dict[
 
 
 async def test_a_request_that_was_on_its_way_when_the_stream_broke_is_told_on_the_next_and_no_other_twice() -> None:
-    session, pushing = a_session(), Pushing(lambda: None)
+    session, pushing = a_session(), SessionPush(lambda: None)
     pushing.bind(session)
     async with pushing.stream() as outbox:
         request(session, "first")
@@ -50,7 +52,7 @@ async def test_a_request_that_was_on_its_way_when_the_stream_broke_is_told_on_th
 
 
 async def test_what_was_settled_meanwhile_or_purged_is_left_out_and_the_rest_still_comes() -> None:
-    session, pushing = a_session(), Pushing(lambda: None)
+    session, pushing = a_session(), SessionPush(lambda: None)
     async with pushing.stream() as outbox:
         pushing.bind(session)
         request(session, "first")
@@ -67,7 +69,7 @@ async def test_what_was_settled_meanwhile_or_purged_is_left_out_and_the_rest_sti
 
 async def test_other_events_are_told_to_who_asked_for_them() -> None:
     level: list[str] = []
-    session, pushing = a_session(), Pushing(lambda: level[0] if level else None)
+    session, pushing = a_session(), SessionPush(lambda: level[0] if level else None)
     pushing.bind(session)
     async with pushing.stream() as outbox:
         session.ring.add("message", text="unheard")

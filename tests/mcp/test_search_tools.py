@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from mcp.types import ToolListChangedNotification
 
-from jackfield.mcp.search_tools import HEADER, search_above
+from jackfield.mcp.tools_list import HEADER, search_above
 from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.mcp.test_live import stream_stands
 

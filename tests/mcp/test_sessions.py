@@ -1,11 +1,11 @@
-"""Sessions are bounded, forgotten when nobody uses them, and never while somebody does."""
+"""McpSessions are bounded, forgotten when nobody uses them, and never while somebody does."""
 
 import pytest
 
 from jackfield.catalog.changes import Follower
 from jackfield.catalog.view import Visibility
 from jackfield.errors import Unavailable
-from jackfield.mcp.sessions import IDLE_SECONDS, MAX_FOUND, Session, Sessions
+from jackfield.mcp.sessions import IDLE_SECONDS, MAX_FOUND, McpSession, McpSessions
 from jackfield.model.principal import Principal
 
 ADA = Principal(name="ada", scopes=frozenset({"call"}))
@@ -20,12 +20,12 @@ class Clock:
         return self.now
 
 
-def opened(sessions: Sessions, principal: Principal = ADA) -> Session:
+def opened(sessions: McpSessions, principal: Principal = ADA) -> McpSession:
     return sessions.open(principal, revision="2025-11-25", capabilities={})
 
 
 def test_a_session_is_found_by_its_own_key_only() -> None:
-    sessions = Sessions()
+    sessions = McpSessions()
     session = opened(sessions)
     assert sessions.find(session.id, ADA) is session
     assert sessions.find(session.id, BOB) is None
@@ -35,7 +35,7 @@ def test_a_session_is_found_by_its_own_key_only() -> None:
 
 def test_a_session_that_nobody_uses_is_forgotten_and_use_keeps_it() -> None:
     clock = Clock()
-    sessions = Sessions(clock=clock)
+    sessions = McpSessions(clock=clock)
     idle, used = opened(sessions), opened(sessions)
     clock.now += IDLE_SECONDS - 1
     assert sessions.find(used.id, ADA) is used
@@ -47,7 +47,7 @@ def test_a_session_that_nobody_uses_is_forgotten_and_use_keeps_it() -> None:
 
 def test_a_session_with_an_open_stream_is_in_use_however_quiet_it_is() -> None:
     clock = Clock()
-    sessions = Sessions(clock=clock)
+    sessions = McpSessions(clock=clock)
     session = opened(sessions)
     follower = Follower(Visibility(all_tools=True))
     session.follow(follower)
@@ -59,7 +59,7 @@ def test_a_session_with_an_open_stream_is_in_use_however_quiet_it_is() -> None:
 
 
 def test_a_new_session_takes_the_place_of_the_one_that_was_idle_longest() -> None:
-    sessions = Sessions(limit=2)
+    sessions = McpSessions(limit=2)
     first, second = opened(sessions), opened(sessions)
     sessions.find(first.id, ADA)
     third = opened(sessions)
@@ -67,14 +67,14 @@ def test_a_new_session_takes_the_place_of_the_one_that_was_idle_longest() -> Non
 
 
 def test_when_all_are_in_use_there_is_no_room_and_that_is_said() -> None:
-    sessions = Sessions(limit=1)
+    sessions = McpSessions(limit=1)
     opened(sessions).follow(Follower(Visibility(all_tools=True)))
     with pytest.raises(Unavailable, match="1 MCP sessions are open"):
         opened(sessions)
 
 
 def test_what_was_found_is_bounded_too() -> None:
-    session = opened(Sessions())
+    session = opened(McpSessions())
     assert session.remember(["a", "b"])
     assert not session.remember(["b"])
     assert session.remember([f"tool_{number}" for number in range(MAX_FOUND)])

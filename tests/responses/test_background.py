@@ -16,7 +16,7 @@ from jackfield.model.response_request import CreateResponse
 from jackfield.responses import transactions as response_tx
 from jackfield.responses.resource import new_resource
 from jackfield.responses.storage import chunk_of
-from jackfield.responses.transactions import KeptResponse
+from jackfield.responses.transactions import StoredResponse
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Begun, Emit, Ended, TextDelta
 from tests.requirement import requirement
@@ -196,7 +196,7 @@ async def test_a_gateway_that_stops_says_so_in_what_it_was_making(tmp_path: Path
 
 
 async def test_a_response_that_cannot_be_kept_has_failed(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(_response: KeptResponse) -> None:
+    async def full(_response: StoredResponse) -> None:
         raise StoreBusy("Too much waits to be written. Try again.")
 
     intercept(monkeypatch, here.gateway.store, response_tx.add_response, full)
@@ -219,7 +219,7 @@ async def leave_orphan(here: Scene, engine: FakeEngine, *, background: bool = Tr
     for event in (Begun(), *message("Said."), *message("Half", number=1)[:2]):
         told += writer.take(event)
     store = here.gateway.store
-    kept = KeptResponse(
+    kept = StoredResponse(
         id=resource.id,
         principal="ada",
         status="in_progress",

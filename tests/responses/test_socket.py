@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 
 from jackfield.errors import BadRequest
 from jackfield.model.items import Compaction, Message, text_of
-from jackfield.responses.compaction import opened, sealed
+from jackfield.responses.input import opened, sealed
 from jackfield.responses.wire import TERMINAL
 from jackfield.runs.events import Begun, Emit, Ended, RunError
 from tests.requirement import requirement

@@ -10,7 +10,7 @@ from jackfield.llm.script import ScriptedCall, Turn, When
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, Message, Reasoning, text_of
-from jackfield.responses.outstanding import check_answers
+from jackfield.responses.input import check_answers
 from jackfield.runs import events
 from jackfield.sources.base import Invocation
 from tests.requirement import requirement

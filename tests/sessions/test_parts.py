@@ -9,8 +9,14 @@ from jackfield.errors import BadRequest, ToolNotFound
 from jackfield.model.tool import RESERVED_NAMES
 from jackfield.protocol import jsonrpc, mcp
 from jackfield.sessions import bridge
-from jackfield.sessions.caller_tools import CallerTool, CallerTools, Declared, read_declared
-from jackfield.sessions.presence import SIGN_LASTS, Presence
+from jackfield.sessions.caller_tools import (
+    SIGN_LASTS,
+    CallerDeclaration,
+    CallerPresence,
+    CallerTool,
+    CallerTools,
+    read_declared,
+)
 from tests.requirement import requirement
 
 
@@ -23,7 +29,7 @@ class Clock:
 
 def test_a_caller_is_there_by_a_stream_or_a_sign_and_gone_when_its_stream_closes() -> None:
     clock, changes = Clock(), list[int]()
-    presence = Presence(grace=2, on_change=lambda: changes.append(1), clock=clock)
+    presence = CallerPresence(grace=2, on_change=lambda: changes.append(1), clock=clock)
     assert presence.seconds_left == 0
     presence.give_sign()
     assert presence.seconds_left == SIGN_LASTS == 10
@@ -92,11 +98,11 @@ def test_spellings_that_become_one_name_are_told_apart_and_long_ones_fit() -> No
 
 def test_the_callers_fields_are_taken_from_the_context_or_from_beside_it() -> None:
     tools = [{"name": "x", "inputSchema": {"type": "object"}, "unknown": 1}]
-    expected = Declared(caller_id="ant", tools=(CallerTool(name="x", input_schema={"type": "object"}),))
+    expected = CallerDeclaration(caller_id="ant", tools=(CallerTool(name="x", input_schema={"type": "object"}),))
     context = {"caller_id": "ant", "caller_tools": tools, "project": "p"}
     assert read_declared(context=context, caller_id=None, caller_tools=None) == expected
     assert read_declared(context=None, caller_id="ant", caller_tools=tools) == expected
-    assert read_declared(context=None, caller_id=None, caller_tools=None) == Declared()
+    assert read_declared(context=None, caller_id=None, caller_tools=None) == CallerDeclaration()
 
 
 def test_characters_that_nobody_would_see_are_taken_out_of_what_an_agent_reads() -> None:

@@ -18,10 +18,9 @@ from jackfield.errors import Forbidden, ToolNotFound, Unavailable
 from jackfield.gateway.gateway import Gateway
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.principal import Principal
-from jackfield.sessions.caller_tools import CallerTool, Declared
-from jackfield.sessions.events import SessionEvent
+from jackfield.sessions.caller_tools import CallerDeclaration, CallerTool
 from jackfield.sessions.program import Pace
-from jackfield.sessions.session import Session, SessionStatus
+from jackfield.sessions.session import AgentSession, SessionEvent, SessionStatus
 from jackfield.settings import load_settings
 from tests.waiting import TIMEOUT
 
@@ -55,7 +54,7 @@ executionType = "internal"
 inputSchema = {{ type = "object" }}
 """
 OWNER = Principal(name="ant", scopes=frozenset({"call"}))
-LENT = Declared(caller_id="ant", tools=(CallerTool(name="say"), CallerTool(name="taken")))
+LENT = CallerDeclaration(caller_id="ant", tools=(CallerTool(name="say"), CallerTool(name="taken")))
 WITHIN = TIMEOUT
 
 
@@ -74,16 +73,16 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-async def until_over(session: Session) -> SessionStatus:
+async def until_over(session: AgentSession) -> SessionStatus:
     async with asyncio.timeout(WITHIN):
         async for _ in session.ring.follow(-1):
             pass
     return session.status
 
 
-async def asked(gateway: Gateway, session: Session) -> list[str]:
+async def asked(gateway: Gateway, session: AgentSession) -> list[str]:
     """The tools that its model was shown."""
-    await gateway.sessions.message(session, "hello", declared=Declared(), principal=session.owner)
+    await gateway.sessions.message(session, "hello", declared=CallerDeclaration(), principal=session.owner)
     async with asyncio.timeout(WITHIN):
         async for event in session.ring.follow(-1):
             if event.type == "completion":
@@ -128,7 +127,7 @@ async def test_a_session_ends_when_it_lasted_too_long_or_nobody_says_anything(
     tmp_path: Path, agent: str, why: str
 ) -> None:
     async with a_gateway(tmp_path) as gateway:
-        session = await gateway.sessions.open(OWNER, agent=agent, declared=Declared())
+        session = await gateway.sessions.open(OWNER, agent=agent, declared=CallerDeclaration())
         assert await until_over(session) is SessionStatus.TIMED_OUT
         assert why in (session.error or "")
         assert [event.status for event in session.ring.since(-1) if event.type == "status"] == ["running", "timed_out"]
@@ -147,7 +146,7 @@ async def test_a_session_has_its_socket_however_long_the_path_of_the_data_folder
 ) -> None:
     data = near / ("d" * (length - len(str(near)) - len("/sessions/ses_") - 27))
     async with a_gateway(tmp_path, data=data) as gateway:
-        session = await gateway.sessions.open(OWNER, agent="helper", declared=Declared())
+        session = await gateway.sessions.open(OWNER, agent="helper", declared=CallerDeclaration())
         assert session.socket is not None
         assert session.socket.is_socket()
 
@@ -155,7 +154,7 @@ async def test_a_session_has_its_socket_however_long_the_path_of_the_data_folder
 async def test_a_program_that_cannot_be_started_opens_no_session(tmp_path: Path, near: Path) -> None:
     async with a_gateway(tmp_path, data=near) as gateway:
         with pytest.raises(Unavailable, match="no-such-program-anywhere"):
-            await gateway.sessions.open(OWNER, agent="absent", declared=Declared())
+            await gateway.sessions.open(OWNER, agent="absent", declared=CallerDeclaration())
         assert left_in(near / "sessions") == []
 
 
@@ -261,13 +260,13 @@ async def test_an_agent_may_do_for_its_caller_what_the_callers_key_may(
     settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
     async with Gateway(settings) as gateway, asyncio.timeout(WITHIN):
         session = await gateway.sessions.open(owner, agent="helper", declared=LENT)
-        await gateway.sessions.message(session, "go", declared=Declared(), principal=owner)
+        await gateway.sessions.message(session, "go", declared=CallerDeclaration(), principal=owner)
         told = [event async for event in _until_done(session)]
     [result] = [event for event in told if event.type == "tool_result"]
     assert said in str(getattr(result, came_to))
 
 
-async def _until_done(session: Session) -> AsyncIterator[SessionEvent]:
+async def _until_done(session: AgentSession) -> AsyncIterator[SessionEvent]:
     async for event in session.ring.follow(-1):
         yield event
         if event.type in ("completion", "error"):
@@ -303,7 +302,7 @@ async def test_a_program_that_prints_without_end_holds_up_nobody_else(tmp_path: 
     write(tmp_path / "jackfield.toml", FLOOD.format(python=sys.executable, stream=stream))
     settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
     async with Gateway(settings) as gateway:
-        session = await gateway.sessions.open(OWNER, agent="flood", declared=Declared())
+        session = await gateway.sessions.open(OWNER, agent="flood", declared=CallerDeclaration())
         slowest, end = 0.0, time.monotonic() + 1
         while (before := time.monotonic()) < end:
             await asyncio.sleep(0)

@@ -20,9 +20,9 @@ from jackfield.llm.models import DEFAULT, Models
 from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.responses.approvals import Approvals
-from jackfield.responses.engine import Engine, Rooms
+from jackfield.responses.engine import ResponseEngine, Rooms
 from jackfield.sessions.agent import Rooms as SessionRooms
-from jackfield.sessions.registry import Sessions
+from jackfield.sessions.registry import SessionRegistry
 from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
@@ -144,9 +144,9 @@ def engine_of(
     store: Store,
     servers: McpServers,
     settings: ResponsesSettings,
-) -> Engine:
+) -> ResponseEngine:
     """What carries Responses requests out."""
-    return Engine(
+    return ResponseEngine(
         Rooms(
             models=models,
             catalog=catalog,
@@ -172,11 +172,11 @@ def sessions_of(
     redact: Callable[[str], str],
     keyring: Keyring,
     gateway_id: str,
-) -> Sessions:
+) -> SessionRegistry:
     """Sandboxed agents with the callers that lend them tools."""
     rooms = SessionRooms(models=models, catalog=catalog, pipeline=pipeline, store=store, own_tools=servers.of_agent)
     terms = terms_of(settings, worker_host=worker_host, redact=redact)
-    return Sessions(terms, rooms=rooms, answers=answers, keyring=keyring, gateway_id=gateway_id)
+    return SessionRegistry(terms, rooms=rooms, answers=answers, keyring=keyring, gateway_id=gateway_id)
 
 
 def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:

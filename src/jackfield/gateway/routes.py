@@ -23,7 +23,7 @@ from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp import api as mcp
-from jackfield.mcp.methods import McpServer
+from jackfield.mcp.server import McpServer
 from jackfield.responses import api as responses
 from jackfield.responses.service import ResponseService
 from jackfield.sessions import api as sessions

@@ -30,8 +30,8 @@ from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
-from jackfield.mcp.methods import McpServer
-from jackfield.responses.run import Engine
+from jackfield.mcp.server import McpServer
+from jackfield.responses.run import Responder
 from jackfield.responses.service import ResponseService
 from jackfield.settings import ServerSettings, Settings
 
@@ -53,7 +53,7 @@ class RunningNote(Struct, frozen=True, kw_only=True):
     pid: int
 
 
-def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Engine | None = None) -> App:
+def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Responder | None = None) -> App:
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
     settings = gateway.settings

@@ -14,14 +14,13 @@ from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, raw_json_response
 from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import EventStream
-from jackfield.mcp.answering import ExchangeAnswer, settled_reply
-from jackfield.mcp.envelope import VERSION_HEADER, check_version, client_capabilities
-from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.listening import session_messages, subscription_messages, wants_tool_changes
-from jackfield.mcp.methods import McpServer
-from jackfield.mcp.search_tools import HEADER as SEARCH_HEADER
-from jackfield.mcp.search_tools import search_above
-from jackfield.mcp.sessions import Caller, Session
+from jackfield.mcp.exchange import ExchangeResponse, McpExchange, outcome_response
+from jackfield.mcp.headers import VERSION_HEADER, check_version, client_capabilities
+from jackfield.mcp.notifications import session_messages, subscription_messages, wants_tool_changes
+from jackfield.mcp.server import McpServer
+from jackfield.mcp.sessions import Caller, McpSession
+from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
+from jackfield.mcp.tools_list import search_above
 from jackfield.protocol.errors import MethodNotAllowed
 from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.protocol.jsonrpc import (
@@ -78,7 +77,7 @@ class McpApi:
                 return await self._post_modern(request, message, takes_events=takes_events)
             return await self._post_in_session(request, message, takes_events=takes_events)
         except RpcError as error:
-            return settled_reply(message.id if isinstance(message, RpcRequest) else None, error, modern=True)
+            return outcome_response(message.id if isinstance(message, RpcRequest) else None, error, modern=True)
 
     async def get_mcp(self, request: Request) -> Response:
         """The stream of a session: what it is told outside any request."""
@@ -87,7 +86,7 @@ class McpApi:
         try:
             session = self._session(request)
         except RpcError as error:
-            return settled_reply(None, error, modern=True)
+            return outcome_response(None, error, modern=True)
         messages = session_messages(self._catalog, request.principal, session)
         return EventStream(messages, streams=request.streams)
 
@@ -96,7 +95,7 @@ class McpApi:
         try:
             self._server.sessions.end(self._session(request))
         except RpcError as error:
-            return settled_reply(None, error, modern=True)
+            return outcome_response(None, error, modern=True)
         return EmptyResponse(204)
 
     async def _post_batch(self, request: Request, body: bytes) -> Response:
@@ -119,7 +118,8 @@ class McpApi:
             return EmptyResponse(202)
         settled = await asyncio.gather(*(exchange.work for exchange in exchanges if exchange.work is not None))
         bodies = [
-            settled_reply(one.request.id, what, modern=False).body for one, what in zip(exchanges, settled, strict=True)
+            outcome_response(one.request.id, what, modern=False).body
+            for one, what in zip(exchanges, settled, strict=True)
         ]
         return raw_json_response(b"[%b]" % b",".join(bodies))
 
@@ -130,7 +130,7 @@ class McpApi:
         if caller.session is not None:
             caller.session.keep(exchange)
 
-    def _session(self, request: Request) -> Session:
+    def _session(self, request: Request) -> McpSession:
         """The session that the request names."""
         session_id = request.header(SESSION_HEADER)
         if session_id is None:
@@ -147,7 +147,7 @@ class McpApi:
         request: Request,
         revision: str,
         *,
-        session: Session | None = None,
+        session: McpSession | None = None,
         capabilities: dict[str, object] | None = None,
         takes_events: bool = False,
     ) -> Caller:
@@ -194,7 +194,7 @@ class McpApi:
 
     def _shake_hands(self, request: Request, message: RpcRequest) -> Response:
         result, session = self._server.shake_hands(message, self._caller(request, LATEST_HANDSHAKE))
-        reply = settled_reply(message.id, result, modern=False)
+        reply = outcome_response(message.id, result, modern=False)
         reply.headers = (*reply.headers, (SESSION_HEADER, session.id.encode()))
         return reply
 
@@ -204,8 +204,10 @@ class McpApi:
         await exchange.wait(within=SOON)
         settled = exchange.settled
         if settled is None or exchange.has_more_than_an_answer:
-            return ExchangeAnswer(exchange, streams=request.streams, caller=caller)
-        return settled_reply(exchange.request.id, settled, modern=caller.is_modern)
+            return ExchangeResponse(
+                exchange, streams=request.streams, modern=caller.is_modern, takes_events=caller.takes_events
+            )
+        return outcome_response(exchange.request.id, settled, modern=caller.is_modern)
 
 
 MOST = 100

@@ -14,7 +14,7 @@ from jackfield.calls.records import execute_answer
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.http.response import encode
-from jackfield.mcp.definitions import promises_output
+from jackfield.mcp.tools_list import promises_output
 from jackfield.model.call import Call
 from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
 from jackfield.model.tool import ToolKind

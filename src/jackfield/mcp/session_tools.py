@@ -1,4 +1,4 @@
-"""Sessions as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
+"""SessionRegistry as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
 
 Above: `methods.py`, which lists them beside the catalog for keys that may call tools, and the pipeline, which executes
 them. Below: the sessions' room, and `sessions/records.py`, whose answers these are too.
@@ -16,10 +16,10 @@ from jackfield.http.response import encode
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN, SESSION_TOOLS, Tool
-from jackfield.sessions.caller_tools import Declared, read_declared
+from jackfield.sessions.caller_tools import CallerDeclaration, read_declared
 from jackfield.sessions.records import LONGEST_WAIT, answer_in, events_page, opened_session, taken
-from jackfield.sessions.registry import Sessions
-from jackfield.sessions.session import Session as RelaySession
+from jackfield.sessions.registry import SessionRegistry
+from jackfield.sessions.session import AgentSession as RelaySession
 from jackfield.sources.base import Invocation
 from jackfield.sources.builtin import Handler
 
@@ -62,7 +62,7 @@ class _Arguments(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> CallerDeclaration:
         return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
 
 
@@ -139,7 +139,7 @@ def session_request(name: str, arguments: dict[str, Any], *, principal: Principa
 class SessionTools:
     """Does what the four tools say."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: SessionRegistry) -> None:
         self._sessions = sessions
 
     @property

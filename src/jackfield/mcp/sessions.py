@@ -6,30 +6,43 @@ balancer needs. Their number is bounded, and one that nobody has used for half a
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower
-from jackfield.errors import Unavailable
+from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.pushing import Pushing
 from jackfield.model.principal import Principal
-from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse
-from jackfield.protocol.mcp import MODERN
+from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
+from jackfield.protocol.mcp import LOG_LEVELS, MODERN
 from jackfield.protocol.records import ToolsChanged
+from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
+
+log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 10_000
 MAX_FOUND = 200
 """Tools that `search_tools` keeps in one session's list; the ones found first go first."""
 
+LEVEL = "info"
+CALLER_TOOL = "jackfield.caller_tool"
+SESSION = "jackfield.session"
+BACKLOG = 100
+"""Messages that wait for one stream; the ring keeps the others."""
+MOST_BOUND = 100
 
-class Session:
+
+class McpSession:
     """One client that has shaken hands."""
 
     def __init__(
@@ -48,7 +61,7 @@ class Session:
         """Of the open GET stream."""
         self.log_level: str | None = None
         """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
-        self.pushing = Pushing(lambda: self.log_level)
+        self.pushing = SessionPush(lambda: self.log_level)
         """What it is told of the sessions in which it lends tools."""
         self.found: dict[str, None] = {}
         """Names that `search_tools` found in this session."""
@@ -118,24 +131,24 @@ class Session:
             waiting.cancel()
 
 
-class Sessions:
+class McpSessions:
     """All of one gateway, the least recently used first."""
 
     def __init__(self, *, limit: int = MAX_SESSIONS, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
         self._clock = clock
-        self._by_id: OrderedDict[str, Session] = OrderedDict()
+        self._by_id: OrderedDict[str, McpSession] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def open(self, principal: Principal, *, revision: str, capabilities: dict[str, Any]) -> Session:
+    def open(self, principal: Principal, *, revision: str, capabilities: dict[str, Any]) -> McpSession:
         """A new session. When there is no room, the one that was idle longest makes it."""
         self._expire()
         if len(self._by_id) >= self._limit:
             self._make_room()
         session_id = secrets.token_urlsafe(24)
-        session = self._by_id[session_id] = Session(
+        session = self._by_id[session_id] = McpSession(
             session_id,
             principal=principal.name,
             revision=revision,
@@ -144,7 +157,7 @@ class Sessions:
         )
         return session
 
-    def find(self, session_id: str, principal: Principal) -> Session | None:
+    def find(self, session_id: str, principal: Principal) -> McpSession | None:
         """The session, if it is this key's; for another key it does not exist."""
         self._expire()
         session = self._by_id.get(session_id)
@@ -153,11 +166,11 @@ class Sessions:
         self._touch(session)
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: McpSession) -> None:
         self._by_id.pop(session.id, None)
         session.end()
 
-    def _touch(self, session: Session) -> None:
+    def _touch(self, session: McpSession) -> None:
         session.used = self._clock()
         self._by_id.move_to_end(session.id)
 
@@ -185,7 +198,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     principal: Principal
     revision: str
     capabilities: dict[str, Any] = {}
-    session: Session | None = None
+    session: McpSession | None = None
     search_above: int = 0
     """Catalogs with more tools than this are searched, not listed; 0: never."""
     headers: dict[bytes, bytes] = {}
@@ -195,3 +208,99 @@ class Caller(Struct, frozen=True, kw_only=True):
     @property
     def is_modern(self) -> bool:
         return self.revision == MODERN
+
+
+class Push(Struct, frozen=True):
+    """A message for the stream, and what to note as soon as it has left."""
+
+    message: bytes
+    on_sent: Callable[[], Awaitable[None]] | None = None
+
+
+class SessionPush:
+    """The relay sessions of one MCP client. `level` is what the client asked to hear of."""
+
+    def __init__(self, level: Callable[[], str | None]) -> None:
+        self._level = level
+        self._sessions: dict[str, AgentSession] = {}
+        self._told: dict[str, int] = {}
+        """By session: the last event that this client was told."""
+        self._outbox: asyncio.Queue[Push] | None = None
+        self._pumps: dict[str, asyncio.Task[None]] = {}
+
+    def bind(self, session: AgentSession) -> None:
+        """From now on this client is told what happens there."""
+        if self._sessions.get(session.id) is session:
+            return
+        if (earlier := self._pumps.pop(session.id, None)) is not None:  # of the life before, if it was opened again
+            earlier.cancel()
+        self._forget_ended()
+        self._sessions[session.id] = session
+        self._told[session.id] = -1
+        if self._outbox is not None:
+            self._begin(session, self._outbox)
+
+    @asynccontextmanager
+    async def stream(self) -> AsyncIterator["asyncio.Queue[Push]"]:
+        """What is to be sent, while the client's stream is open. A new stream takes the place of the one before."""
+        await self._stop()
+        outbox = self._outbox = asyncio.Queue(BACKLOG)
+        for session in self._sessions.values():
+            self._begin(session, outbox)
+        try:
+            yield outbox
+        finally:
+            if self._outbox is outbox:
+                self._outbox = None
+                await self._stop()
+
+    def _begin(self, session: AgentSession, outbox: "asyncio.Queue[Push]") -> None:
+        self._pumps[session.id] = asyncio.create_task(self._pump(session, outbox), name=f"push {session.id}")
+
+    async def _stop(self) -> None:
+        pumps, self._pumps = list(self._pumps.values()), {}
+        for pump in pumps:
+            pump.cancel()
+        if pumps:
+            await asyncio.wait(pumps)
+
+    async def _pump(self, session: AgentSession, outbox: "asyncio.Queue[Push]") -> None:
+        after: int | None = self._told[session.id]
+        with session.presence.stream():
+            while after is not None:
+                after = await self._follow(session, outbox, after=after)
+
+    async def _follow(self, session: AgentSession, outbox: "asyncio.Queue[Push]", *, after: int) -> int | None:
+        """To the session's end (None); if some were purged meanwhile, where to begin again."""
+        try:
+            async with aclosing(session.ring.follow(after)) as events:
+                async for event in events:
+                    if event.index > self._told[session.id] and self._is_wanted(session, event):
+                        await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))
+        except EventsPurged as fault:
+            log.info("a client was not told all of session %s: %s", session.id, fault)
+            return -1
+        return None
+
+    async def _note(self, session_id: str, index: int) -> None:
+        """The client has it: what was only on its way when a stream broke is told on the next."""
+        if session_id in self._told:
+            self._told[session_id] = index
+
+    def _is_wanted(self, session: AgentSession, event: SessionEvent) -> bool:
+        if event.type == CALLER_TOOL_REQUEST:
+            return event.request_id in session.requests
+        least = self._level()
+        return least is not None and LOG_LEVELS.index(LEVEL) >= LOG_LEVELS.index(least)
+
+    def _forget_ended(self) -> None:
+        over = [one.id for one in self._sessions.values() if one.status.is_over]
+        for session_id in over[: max(0, len(self._sessions) - MOST_BOUND + 1)]:
+            del self._sessions[session_id], self._told[session_id]
+
+
+def message_of(event: SessionEvent) -> bytes:
+    """The event as a log message, in the shape in which it can also be asked for."""
+    logger = CALLER_TOOL if event.type == CALLER_TOOL_REQUEST else SESSION
+    data: Any = msgspec.Raw(msgspec.json.encode(event))
+    return notification("notifications/message", {"level": LEVEL, "logger": logger, "data": data})

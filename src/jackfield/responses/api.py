@@ -21,13 +21,12 @@ from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
 from jackfield.model.items import ID_PREFIX, InputText, Item, Message, Usage, text_of
 from jackfield.model.principal import Scope
-from jackfield.responses.compaction import sealed
+from jackfield.responses.input import sealed
 from jackfield.responses.request import EVENTS_HEADER, ResponseBody, read_event_names, read_request
-from jackfield.responses.resource import Resource
-from jackfield.responses.run import RunningResponse
+from jackfield.responses.resource import ResponseResource
+from jackfield.responses.run import FrameQueue, ResponseStream, RunningResponse
 from jackfield.responses.service import ResponseService
 from jackfield.responses.socket import ResponseSocket
-from jackfield.responses.streaming import LiveStream, Reader
 
 ASK = (
     "Sum up this conversation for a colleague who goes on with it and cannot read it: what was asked, what was found "
@@ -137,7 +136,7 @@ class ResponseApi:
         return json_response(ModelEntry(id=model.name))
 
 
-def _summary(resource: Resource) -> str:
+def _summary(resource: ResponseResource) -> str:
     said = "\n".join(text_of(item) for item in resource.output if isinstance(item, Message))
     if resource.status == "completed" and said:
         return said
@@ -207,7 +206,7 @@ def input_page(items: tuple[Item, ...], query: InputQuery) -> InputPage:
     )
 
 
-async def until_ended(run: RunningResponse, request: Request) -> Resource:
+async def until_ended(run: RunningResponse, request: Request) -> ResponseResource:
     """The response as it ended. A client that hangs up ends it; a server that stops lets it come to its end."""
     gone = request.streams.watch(request.receive)
     try:
@@ -221,7 +220,7 @@ async def until_ended(run: RunningResponse, request: Request) -> Resource:
     return run.resource
 
 
-async def _queued(run: RunningResponse, request: Request) -> Resource:
+async def _queued(run: RunningResponse, request: Request) -> ResponseResource:
     """The response as it was before it began, as soon as it is certain that it will be found again."""
     gone = request.streams.watch(request.receive)
     try:
@@ -236,7 +235,7 @@ async def _queued(run: RunningResponse, request: Request) -> Resource:
 
 async def _streamed(run: RunningResponse, request: Request) -> Response:
     """The response's events, once it is certain that there will be some."""
-    reader = Reader()
+    reader = FrameQueue()
     run.listen(reader)
     streams = request.streams
     gone = streams.watch(request.receive)
@@ -248,7 +247,7 @@ async def _streamed(run: RunningResponse, request: Request) -> Response:
         run.cancel()
         await streams.release(gone)
         raise
-    return LiveStream(run, reader, gone=gone, streams=streams, stops_it=not run.request.background)
+    return ResponseStream(run, reader, gone=gone, streams=streams, stops_it=not run.request.background)
 
 
 async def _begun(run: RunningResponse, gone: "asyncio.Task[None]") -> None:

@@ -51,7 +51,7 @@ class Rooms(Struct, frozen=True, kw_only=True):
     settings: ResponsesSettings
 
 
-class Engine:
+class ResponseEngine:
     """Carries requests out, each on its own."""
 
     def __init__(self, rooms: Rooms) -> None:

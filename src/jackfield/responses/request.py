@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct
 from jackfield.errors import BadRequest
 from jackfield.model.response_request import CreateResponse, EventNames, ReasoningOptions, TextOptions
 from jackfield.protocol.json_bodies import bad_value
-from jackfield.responses.items import read_input
+from jackfield.responses.input import read_input
 from jackfield.responses.tools import read_choice, read_tools
 
 MAX_METADATA = 16

@@ -22,7 +22,9 @@ from jackfield.model.response_request import (
     TextOptions,
     ToolChoice,
 )
-from jackfield.runs.events import Ended
+from jackfield.runs.events import Ended, RunError
+
+INTERRUPTED = RunError("interrupted", "The gateway stopped while it was making this response. Ask again.")
 
 
 class ResponseError(Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ class IncompleteDetails(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Resource(Struct, frozen=True, kw_only=True):
+class ResponseResource(Struct, frozen=True, kw_only=True):
     """A response. Times are whole seconds since 1970."""
 
     id: str
@@ -71,12 +73,12 @@ class Resource(Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-decode_resource = msgspec.json.Decoder(Resource).decode
+decode_resource = msgspec.json.Decoder(ResponseResource).decode
 
 
-def new_resource(request: CreateResponse, *, id: str, created_at: int, status: str) -> Resource:  # noqa: A002 - its name
+def new_resource(request: CreateResponse, *, id: str, created_at: int, status: str) -> ResponseResource:  # noqa: A002 - its name
     """The response to a request, before anything was said."""
-    return Resource(
+    return ResponseResource(
         id=id,
         created_at=created_at,
         status=status,
@@ -106,7 +108,7 @@ def new_resource(request: CreateResponse, *, id: str, created_at: int, status: s
     )
 
 
-def ended_resource(resource: Resource, ended: Ended, *, output: tuple[Item, ...], now: int) -> Resource:
+def ended_resource(resource: ResponseResource, ended: Ended, *, output: tuple[Item, ...], now: int) -> ResponseResource:
     """The response as it stays."""
     reason = ended.reason or "interrupted"
     return msgspec.structs.replace(

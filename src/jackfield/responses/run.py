@@ -6,31 +6,37 @@ after the response is on disk, so whoever has read it can continue from it at on
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from jackfield.errors import JackfieldError
+from jackfield.http.response import part
+from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
+from jackfield.http.streams import Streams
 from jackfield.model.items import ClientCall, Item
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
-from jackfield.responses.compaction import opened
-from jackfield.responses.resource import Resource
+from jackfield.responses.input import opened
+from jackfield.responses.resource import INTERRUPTED, ResponseResource
 from jackfield.responses.storage import ResponseWriter
-from jackfield.responses.wire import Frame
+from jackfield.responses.wire import DONE, Frame
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Begun, Emit, Ended, LoopEvent, RunError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-INTERRUPTED = RunError("interrupted", "The gateway stopped while it was making this response. Ask again.")
 NOT_KEPT = RunError("store_unavailable", "The response could not be kept, so it cannot be continued. Ask again later.")
 CRASHED = RunError("internal_error", "Something went wrong inside the gateway while it was making this response.")
+ENDS_WITHIN = 2.0
+"""Seconds that a stopping server gives a response to say how it ended."""
 
 
-class Engine(Protocol):
+class Responder(Protocol):
     """Whoever carries requests out (`responses/engine.py`)."""
 
     async def respond(
@@ -48,7 +54,7 @@ class Engine(Protocol):
         """About how many tokens the model would read. Refuses as `respond` does."""
 
 
-class Listener(Protocol):
+class ResponseListener(Protocol):
     """Somebody who reads the stream as it is made."""
 
     def put(self, frames: list[Frame]) -> None: ...
@@ -62,7 +68,7 @@ class RunningResponse:
     def __init__(
         self,
         request: CreateResponse,
-        resource: Resource,
+        resource: ResponseResource,
         *,
         principal: Principal,
         history: tuple[Item, ...],
@@ -79,7 +85,7 @@ class RunningResponse:
         names = request.event_names or "openai"
         self._writer = EventWriter(resource, now=keeper.now, names=names, include=request.include)
         self._keeper = keeper
-        self._listeners: list[Listener] = []
+        self._listeners: list[ResponseListener] = []
         self._ended: Ended | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -100,11 +106,11 @@ class RunningResponse:
         return self.over.is_set()
 
     @property
-    def resource(self) -> Resource:
+    def resource(self) -> ResponseResource:
         """The response as it is now, with what has been said so far."""
         return self._writer.snapshot
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: ResponseListener) -> None:
         """From the first event on, if that has not come yet."""
         self._listeners.append(listener)
 
@@ -113,11 +119,11 @@ class RunningResponse:
         """All that was said up to now, for whoever continues from here."""
         return (*self.history, *self.request.input, *(item for item in self.resource.output if is_whole(item)))
 
-    def start(self, engine: Engine, keep: Callable[..., "asyncio.Task[Any]"]) -> None:
+    def start(self, engine: Responder, keep: Callable[..., "asyncio.Task[Any]"]) -> None:
         """Begin; `keep` is what looks after the task."""
         self._task = keep(self._make(engine), name=f"Response {self.id}")
 
-    async def queued(self) -> Resource:
+    async def queued(self) -> ResponseResource:
         """The response as it was before it began, once it is certain to be found again."""
         await self._keeper.on_disk()
         return self._queued
@@ -133,7 +139,7 @@ class RunningResponse:
         if not self._is_ending:
             self.task.cancel()
 
-    async def _make(self, engine: Engine) -> None:
+    async def _make(self, engine: Responder) -> None:
         try:
             ended = await self._engine_ends(engine)
             self._is_ending = True
@@ -143,7 +149,7 @@ class RunningResponse:
             for listener in self._listeners:
                 listener.close()
 
-    async def _engine_ends(self, engine: Engine) -> Ended:
+    async def _engine_ends(self, engine: Responder) -> Ended:
         """How the run ended, whatever became of it. Before it has begun, its refusal is the answer."""
         try:
             await engine.respond(
@@ -215,3 +221,96 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError:
             log.debug("Told to stop while something was being finished; it is finished first.")
     return task.result()
+
+
+class FrameQueue:
+    """What has been told to one client and not sent yet."""
+
+    __slots__ = ("_frames", "_waiter", "is_closed")
+
+    def __init__(self) -> None:
+        self._frames: deque[Frame] = deque()
+        self._waiter: asyncio.Future[bool] | None = None
+        self.is_closed = False
+
+    def put(self, frames: list[Frame]) -> None:
+        self._frames.extend(frames)
+        self.wake()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.wake()
+
+    def wake(self, *_: object) -> None:
+        self._settle(True)  # noqa: FBT003 - what a future is set to
+
+    def take(self) -> Frame | None:
+        return self._frames.popleft() if self._frames else None
+
+    async def wait(self, seconds: float) -> bool:
+        """Until something is there or somebody woke us; False when that took too long."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiter = waiter
+        timer = loop.call_later(seconds, self._settle, False)  # noqa: FBT003 - what a future is set to
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    def _settle(self, was_woken: bool) -> None:  # noqa: FBT001 - what a future is set to
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(was_woken)
+
+
+class ResponseStream:
+    """The answer that streams a response while it is made. `stops_it`: it is made for this client alone."""
+
+    def __init__(
+        self,
+        making: RunningResponse,
+        reader: FrameQueue,
+        *,
+        gone: "asyncio.Task[None]",
+        streams: Streams,
+        stops_it: bool,
+    ) -> None:
+        self._making = making
+        self._reader = reader
+        self._gone = gone
+        self._streams = streams
+        self._stops_it = stops_it
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        self._gone.add_done_callback(self._reader.wake)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
+            if await self._send_all(send):
+                await send(part(DONE))
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            if self._stops_it:
+                self._making.cancel()
+            await self._streams.release(self._gone)
+
+    async def _send_all(self, send: Send) -> bool:
+        """True when the last event has left, False when the client has."""
+        reader, gone = self._reader, self._gone
+        while not gone.done() or gone.cancelled():
+            if (frame := reader.take()) is not None:
+                await send(part(frame.as_sse))
+            elif reader.is_closed:
+                return True
+            elif gone.done():
+                if not await self._ended_with_the_server():
+                    return False
+            elif not await reader.wait(PING_EVERY):
+                await send(part(PING))
+        return False
+
+    async def _ended_with_the_server(self) -> bool:
+        """The server stops: how the response ended is still told. One in the background is not this stream's to end."""
+        if self._stops_it:
+            self._making.interrupt()
+            await asyncio.wait((self._making.task,), timeout=ENDS_WITHIN)
+        return self._reader.is_closed

@@ -20,14 +20,12 @@ from jackfield.model.items import Item, ToolSearchOutput, decode_items
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
 from jackfield.responses import transactions as response_tx
-from jackfield.responses.compaction import opened
-from jackfield.responses.orphans import end_orphan, events_after
-from jackfield.responses.outstanding import check_answers, resolve_references, unknown_references
-from jackfield.responses.resource import Resource, decode_resource, new_resource
-from jackfield.responses.run import Engine, RunningResponse, is_whole
-from jackfield.responses.storage import Owner, RowWriter, UnstoredWriter
+from jackfield.responses.input import check_answers, opened, resolve_references, unknown_references
+from jackfield.responses.resource import ResponseResource, decode_resource, new_resource
+from jackfield.responses.run import Responder, RunningResponse, is_whole
+from jackfield.responses.storage import Owner, RowWriter, UnstoredWriter, end_orphan, events_after
 from jackfield.responses.tools import loaded_tools
-from jackfield.responses.transactions import KeptResponse, stop_topic
+from jackfield.responses.transactions import StoredResponse, stop_topic
 from jackfield.responses.wire import TERMINAL
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
@@ -40,10 +38,10 @@ LOOK_AGAIN = 5.0
 """Seconds after which a reader looks whether the gateway it reads from is still there."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundResponse(Struct, frozen=True, kw_only=True):
     """A response that is there, for a key that may see it."""
 
-    resource: Resource
+    resource: ResponseResource
     input: tuple[Item, ...]
     is_background: bool
     is_kept: bool
@@ -57,7 +55,7 @@ class ResponseService:
         self,
         *,
         store: Store,
-        engine: Engine,
+        engine: Responder,
         gateway_id: str,
         streams: Streams,
         settings: ResponsesSettings,
@@ -110,12 +108,12 @@ class ResponseService:
         check_answers(history, request.input)
         return request, history
 
-    async def find(self, response_id: str, principal: Principal) -> Found:
+    async def find(self, response_id: str, principal: Principal) -> FoundResponse:
         """The response as it is now; raises `ResponseNotFound`."""
         making = self._live.get(response_id)
         if making is not None and making.begun.done() and _may_see(principal, making.principal.name):
             request = making.request
-            return Found(
+            return FoundResponse(
                 resource=making.resource,
                 input=request.input,
                 is_background=request.background,
@@ -124,7 +122,7 @@ class ResponseService:
             )
         kept = await self._kept(response_id, principal)
         resource = decode_resource(kept.resource)
-        return Found(
+        return FoundResponse(
             resource=msgspec.structs.replace(resource, output=decode_items(kept.output)),
             input=decode_items(kept.input),
             is_background=kept.is_background,
@@ -132,7 +130,7 @@ class ResponseService:
             is_finished=kept.is_finished,
         )
 
-    async def cancel(self, response_id: str, principal: Principal) -> Resource:
+    async def cancel(self, response_id: str, principal: Principal) -> ResponseResource:
         """Stop a response, here or at another gateway, and give it as it ended. One that has ended stays as it is."""
         found = await self.find(response_id, principal)
         making = self._live.get(response_id)
@@ -224,7 +222,7 @@ class ResponseService:
                 found |= {item.id: item for item in (*decode_items(turn.input), *decode_items(turn.output))}
         return found
 
-    async def _kept(self, response_id: str, principal: Principal) -> KeptResponse:
+    async def _kept(self, response_id: str, principal: Principal) -> StoredResponse:
         kept = await self._read(response_id)
         if kept is None or not _may_see(principal, kept.principal):
             raise ResponseNotFound(
@@ -234,7 +232,7 @@ class ResponseService:
             )
         return kept
 
-    async def _read(self, response_id: str) -> KeptResponse | None:
+    async def _read(self, response_id: str) -> StoredResponse | None:
         """The row; what a dead gateway left unfinished is finished first."""
         if "\x00" in response_id:
             return None

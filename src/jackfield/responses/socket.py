@@ -21,9 +21,8 @@ from jackfield.model.items import Item
 from jackfield.protocol.errors import ErrorBody, error_type, http_status
 from jackfield.protocol.json_bodies import DEEPEST, check_depth
 from jackfield.responses.request import EVENTS_HEADER, read_event_names, read_request
-from jackfield.responses.run import RunningResponse
+from jackfield.responses.run import ENDS_WITHIN, FrameQueue, RunningResponse
 from jackfield.responses.service import ResponseService
-from jackfield.responses.streaming import ENDS_WITHIN, Reader
 
 CREATE = "response.create"
 GOING_AWAY = 1001
@@ -97,7 +96,7 @@ class _Connection:
             self._forget(body)
             await self._tell(refused(refusal))
             return
-        reader = Reader()
+        reader = FrameQueue()
         run.listen(reader)
         await self._pump(run, reader)
         await self._end(run, body)
@@ -108,7 +107,7 @@ class _Connection:
         earlier = self._remembered.get(asked.previous_response_id or "")
         return await self._responses.begin(asked, principal=self._request.principal, earlier=earlier)
 
-    async def _pump(self, run: RunningResponse, reader: Reader) -> None:
+    async def _pump(self, run: RunningResponse, reader: FrameQueue) -> None:
         self._gone.add_done_callback(reader.wake)
         try:
             while not self._gone.done() or self._gone.cancelled():

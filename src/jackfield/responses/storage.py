@@ -6,22 +6,24 @@ for all of it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from jackfield.errors import Unavailable
 from jackfield.http.response import encode
 from jackfield.model.items import Item, encode_items
 from jackfield.model.response_request import CreateResponse
 from jackfield.responses import transactions as response_tx
-from jackfield.responses.resource import Resource
-from jackfield.responses.transactions import EventChunk, KeptResponse
+from jackfield.responses.resource import INTERRUPTED, ResponseResource, decode_resource
+from jackfield.responses.transactions import EventChunk, StoredResponse
 from jackfield.responses.wire import Frame
+from jackfield.responses.writer import EventWriter, StreamPosition
+from jackfield.runs.events import Ended
 from jackfield.store import Store
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ EVENTS_EVERY = 0.05
 
 TRY_AGAIN_AFTER = (0.1, 0.5, 2.0)
 """Seconds after which the end of a response is written again, if the store could not."""
+ITEM_DONE = "response.output_item.done"
 
 
 class Owner(Struct, frozen=True, kw_only=True):
@@ -46,13 +49,13 @@ class ResponseWriter(Protocol):
 
     now: Callable[[], int]
 
-    def begin(self, resource: Resource) -> None: ...
+    def begin(self, resource: ResponseResource) -> None: ...
 
     async def on_disk(self) -> None: ...
 
     def put(self, frames: list[Frame]) -> None: ...
 
-    async def end(self, resource: Resource, last: list[Frame]) -> None: ...
+    async def end(self, resource: ResponseResource, last: list[Frame]) -> None: ...
 
 
 class UnstoredWriter:
@@ -61,13 +64,13 @@ class UnstoredWriter:
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
 
-    def begin(self, resource: Resource) -> None: ...
+    def begin(self, resource: ResponseResource) -> None: ...
 
     async def on_disk(self) -> None: ...
 
     def put(self, frames: list[Frame]) -> None: ...
 
-    async def end(self, resource: Resource, last: list[Frame]) -> None: ...
+    async def end(self, resource: ResponseResource, last: list[Frame]) -> None: ...
 
 
 class RowWriter:
@@ -81,8 +84,8 @@ class RowWriter:
         self._added: asyncio.Future[None] | None = None
         self._journal: _Journal | None = None
 
-    def begin(self, resource: Resource) -> None:
-        row = KeptResponse(
+    def begin(self, resource: ResponseResource) -> None:
+        row = StoredResponse(
             id=resource.id,
             principal=self._owner.principal,
             status=resource.status,
@@ -105,7 +108,7 @@ class RowWriter:
         if self._journal is not None:
             self._journal.put(frames)
 
-    async def end(self, resource: Resource, last: list[Frame]) -> None:
+    async def end(self, resource: ResponseResource, last: list[Frame]) -> None:
         rest = None if self._journal is None else chunk_of([*await self._journal.close(), *last])
         for pause in (*TRY_AGAIN_AFTER, None):
             try:
@@ -164,7 +167,7 @@ class _Journal:
             await self._store.write(partial(response_tx.append_events, self._response_id, chunk))
 
 
-async def settle(store: Store, resource: Resource, *, last_events: EventChunk | None) -> bool:
+async def settle(store: Store, resource: ResponseResource, *, last_events: EventChunk | None) -> bool:
     """Keep a response as it ended; False if it had ended before."""
     script = partial(
         response_tx.settle_response,
@@ -188,5 +191,43 @@ def items_as_json(items: Sequence[Item]) -> str:
     return encode_items(items).decode()
 
 
-def _without_output(resource: Resource) -> str:
+def _without_output(resource: ResponseResource) -> str:
     return encode(msgspec.structs.replace(resource, output=())).decode()
+
+
+class _Typed(Struct, frozen=True):
+    type: str
+
+
+class _Done(Struct, frozen=True):
+    output_index: int | UnsetType = UNSET
+    item: Item | UnsetType = UNSET
+
+
+_decode_type = msgspec.json.Decoder(_Typed).decode
+_decode_done = msgspec.json.Decoder(_Done).decode
+
+
+async def events_after(store: Store, response_id: str, after: int) -> AsyncGenerator[Frame]:
+    """The events that are written by now, from the one behind `after` on."""
+    while chunks := await store.read(partial(response_tx.events_after, response_id, after)):
+        for chunk in chunks:
+            for number, line in enumerate(chunk.events.split("\n"), start=chunk.first):
+                if number > after:
+                    yield Frame(_decode_type(line).type, number, line.encode())
+            after = chunk.last
+
+
+async def end_orphan(store: Store, kept: StoredResponse, *, now: Callable[[], int]) -> None:
+    """Fail a response that nobody makes any more, as `interrupted`. Of several who try, one does."""
+    done: dict[int, Item] = {}
+    following = 0
+    async for event in events_after(store, kept.id, -1):
+        following = event.sequence_number + 1
+        if event.type == ITEM_DONE:
+            told = _decode_done(event.data)
+            if told.output_index is not UNSET and told.item is not UNSET:
+                done[told.output_index] = told.item
+    writer = EventWriter(decode_resource(kept.resource), now=now, told=StreamPosition(done=done, next=following))
+    frames = writer.take(Ended(status="failed", error=INTERRUPTED))
+    await settle(store, writer.resource, last_events=chunk_of(frames) if kept.is_background else None)

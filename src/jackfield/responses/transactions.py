@@ -17,7 +17,7 @@ EVENTS_AT_ONCE = 50
 """Rows of events that are read at a time."""
 
 
-class KeptResponse(Struct, frozen=True, kw_only=True):
+class StoredResponse(Struct, frozen=True, kw_only=True):
     """A response's row. `resource`, `input` and `output` are JSON; the resource's own output is left empty."""
 
     id: str
@@ -35,7 +35,7 @@ class KeptResponse(Struct, frozen=True, kw_only=True):
     """Not finished, and the gateway that was making it is dead."""
 
 
-class Turn(Struct, frozen=True):
+class ConversationTurn(Struct, frozen=True):
     """What one response of a conversation added to it, as JSON."""
 
     id: str
@@ -57,7 +57,7 @@ def stop_topic(response_id: str) -> str:
     return f"{response_id}:stop"
 
 
-def add_response(response: KeptResponse) -> Script[None]:
+def add_response(response: StoredResponse) -> Script[None]:
     """A response begins."""
     values = {
         "id": response.id,
@@ -84,18 +84,18 @@ def settle_response(
     return bool(rows)
 
 
-def get_response(response_id: str) -> Script[KeptResponse | None]:
+def get_response(response_id: str) -> Script[StoredResponse | None]:
     row = yield from one("get_response", id=response_id)
     return None if row is None else _kept(row)
 
 
-def conversation(response_id: str) -> Script[list[Turn]]:
+def conversation(response_id: str) -> Script[list[ConversationTurn]]:
     """The response and all before it, the first first; the first has a link if what it continued is gone."""
     rows = yield "response_chain", {"id": response_id}
-    return [Turn(row["id"], row["previous_id"], row["input"], row["output"]) for row in rows]
+    return [ConversationTurn(row["id"], row["previous_id"], row["input"], row["output"]) for row in rows]
 
 
-def response_with_item(item_id: str, *, principal: str, within_ms: int) -> Script[Turn | None]:
+def response_with_item(item_id: str, *, principal: str, within_ms: int) -> Script[ConversationTurn | None]:
     """The response of this key that has an item by an id which `new_id` made; it took `within_ms` at most."""
     made = _MADE_ID.fullmatch(item_id)
     if made is None:
@@ -110,7 +110,7 @@ def response_with_item(item_id: str, *, principal: str, within_ms: int) -> Scrip
         "last": f"resp_{until:012x}g",
     }
     row = yield from one("response_with_item", **values)
-    return None if row is None else Turn(row["id"], row["previous_id"], row["input"], row["output"])
+    return None if row is None else ConversationTurn(row["id"], row["previous_id"], row["input"], row["output"])
 
 
 def want_stopped(response_id: str) -> Script[bool]:
@@ -149,8 +149,8 @@ def prune(*, before_id: str, limit: int) -> Script[int]:
     return len(gone)
 
 
-def _kept(row: Row) -> KeptResponse:
-    return KeptResponse(
+def _kept(row: Row) -> StoredResponse:
+    return StoredResponse(
         id=row["id"],
         principal=row["principal"],
         status=row["status"],

@@ -10,7 +10,7 @@ from msgspec import Struct
 from jackfield.http.response import encode
 from jackfield.model.items import Item, Part
 from jackfield.protocol.sse import encode_event
-from jackfield.responses.resource import Resource
+from jackfield.responses.resource import ResponseResource
 
 DONE = b"data: [DONE]\n\n"
 
@@ -39,7 +39,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class _Lifecycle(Event, frozen=True, kw_only=True):
-    response: Resource
+    response: ResponseResource
 
 
 class Created(_Lifecycle, frozen=True, kw_only=True, tag="response.created"): ...
@@ -57,7 +57,7 @@ class Completed(_Lifecycle, frozen=True, kw_only=True, tag="response.completed")
 class Incomplete(_Lifecycle, frozen=True, kw_only=True, tag="response.incomplete"): ...
 
 
-class Failed(_Lifecycle, frozen=True, kw_only=True, tag="response.failed"): ...
+class FailedEvent(_Lifecycle, frozen=True, kw_only=True, tag="response.failed"): ...
 
 
 class Cancelled(_Lifecycle, frozen=True, kw_only=True, tag="response.cancelled"): ...
@@ -77,12 +77,12 @@ class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
     error: ErrorPayload
 
 
-class ItemAdded(Event, frozen=True, kw_only=True, tag="response.output_item.added"):
+class ItemAddedEvent(Event, frozen=True, kw_only=True, tag="response.output_item.added"):
     output_index: int
     item: Item
 
 
-class ItemDone(Event, frozen=True, kw_only=True, tag="response.output_item.done"):
+class ItemDoneEvent(Event, frozen=True, kw_only=True, tag="response.output_item.done"):
     output_index: int
     item: Item
 
@@ -104,7 +104,7 @@ class PartDone(_OfContent, frozen=True, kw_only=True, tag="response.content_part
     part: Part
 
 
-class TextDelta(_OfContent, frozen=True, kw_only=True, tag="response.output_text.delta"):
+class TextDeltaEvent(_OfContent, frozen=True, kw_only=True, tag="response.output_text.delta"):
     delta: str
     logprobs: tuple[()] = ()
 
@@ -114,7 +114,7 @@ class TextDone(_OfContent, frozen=True, kw_only=True, tag="response.output_text.
     logprobs: tuple[()] = ()
 
 
-class RefusalDelta(_OfContent, frozen=True, kw_only=True, tag="response.refusal.delta"):
+class RefusalDeltaEvent(_OfContent, frozen=True, kw_only=True, tag="response.refusal.delta"):
     delta: str
 
 
@@ -122,7 +122,7 @@ class RefusalDone(_OfContent, frozen=True, kw_only=True, tag="response.refusal.d
     refusal: str
 
 
-class ReasoningDelta(_OfContent, frozen=True, kw_only=True, tag="response.reasoning.delta"):
+class ReasoningDeltaEvent(_OfContent, frozen=True, kw_only=True, tag="response.reasoning.delta"):
     delta: str
 
 
@@ -202,7 +202,7 @@ class McpListCompleted(_OfItem, frozen=True, kw_only=True, tag="response.mcp_lis
 class McpListFailed(_OfItem, frozen=True, kw_only=True, tag="response.mcp_list_tools.failed"): ...
 
 
-class ToolProgress(_OfItem, frozen=True, kw_only=True, tag="jackfield:tool_progress"):
+class ToolProgressEvent(_OfItem, frozen=True, kw_only=True, tag="jackfield:tool_progress"):
     """How far a server-run call is, as its tool says."""
 
     progress: float

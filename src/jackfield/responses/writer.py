@@ -5,17 +5,30 @@ Sequence numbers are given here and nowhere else, on one thread, in the order of
 and no repeat, however many tools stream at once.
 """
 
-from collections.abc import Callable, Container, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from jackfield.model.items import CustomToolCall, FunctionCall, Item, McpCall, McpListTools
+from jackfield.model.items import (
+    ClientCall,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    McpCall,
+    McpListTools,
+    Message,
+    OutputText,
+    Part,
+    Reasoning,
+    ReasoningText,
+    Refusal,
+    SummaryText,
+)
 from jackfield.model.response_request import EventNames
 from jackfield.responses import wire
-from jackfield.responses.drafts import Draft, PartKind, kind_of, made_part, text_in, unsaid_parts
-from jackfield.responses.resource import Resource, ended_resource
+from jackfield.responses.resource import ResponseResource, ended_resource
 from jackfield.responses.wire import Frame
 from jackfield.runs.events import (
     ArgumentsDelta,
@@ -36,9 +49,121 @@ _LAST: dict[str, Callable[..., wire.Event]] = {
     "completed": wire.Completed,
     "requires_action": wire.Completed,
     "incomplete": wire.Incomplete,
-    "failed": wire.Failed,
+    "failed": wire.FailedEvent,
     "cancelled": wire.Cancelled,
 }
+
+
+PartKind = Literal["text", "refusal", "reasoning", "summary"]
+NOT_LISTED = "The listing did not come to its end."
+
+
+class DraftPart:
+    """A part of the content, as far as it has come."""
+
+    __slots__ = ("kind", "pieces")
+
+    def __init__(self, kind: PartKind) -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def part(self) -> Part:
+        return made_part(self.kind, self.text)
+
+
+class ItemDraft:
+    """An item that was added and is not done."""
+
+    __slots__ = ("arguments", "has_arguments_done", "index", "is_running", "item", "open_part", "parts")
+
+    def __init__(self, index: int, item: Item) -> None:
+        self.index = index
+        self.item = item
+        self.parts: list[DraftPart] = []
+        self.open_part: DraftPart | None = None
+        self.arguments: list[str] = []
+        self.has_arguments_done = False
+        self.is_running = False
+
+    @property
+    def content_index(self) -> int:
+        """The place of the part that is open, or was last."""
+        return len(self.parts) - 1
+
+    def begin_part(self, kind: PartKind) -> DraftPart:
+        self.open_part = DraftPart(kind)
+        self.parts.append(self.open_part)
+        return self.open_part
+
+    def agreed(self, done: Item) -> Item:
+        """The item as it stays, with the texts and arguments that were streamed."""
+        if isinstance(done, Reasoning) and self.parts and self.parts[0].kind == "summary":
+            return msgspec.structs.replace(done, content=(), summary=tuple(part.part for part in self.parts))
+        if isinstance(done, Message | Reasoning) and self.parts:
+            return msgspec.structs.replace(done, content=_agreed_parts(self.parts, done.content))
+        if isinstance(done, FunctionCall | McpCall) and self.arguments:
+            return msgspec.structs.replace(done, arguments="".join(self.arguments))
+        return done
+
+    def cut_short(self) -> Item:
+        """The item as it stays when the response ends before it does."""
+        item = self.item
+        if isinstance(item, McpListTools):
+            return msgspec.structs.replace(item, error=NOT_LISTED)
+        if isinstance(item, Message | Reasoning | ClientCall | McpCall):
+            return self.agreed(msgspec.structs.replace(item, status="incomplete"))
+        return item
+
+
+def unsaid_parts(draft: ItemDraft, done: Item) -> Sequence[Part]:
+    """The parts of a finished item that no delta announced."""
+    if isinstance(done, Message | Reasoning):
+        return done.content[len(draft.parts) :]
+    return ()
+
+
+def kind_of(part: Part) -> PartKind | None:
+    """Which deltas a part is streamed by; None: it comes whole, with its item."""
+    match part:
+        case OutputText():
+            return "text"
+        case Refusal():
+            return "refusal"
+        case ReasoningText():
+            return "reasoning"
+    return None
+
+
+def made_part(kind: PartKind, text: str) -> Part:
+    if kind == "refusal":
+        return Refusal(refusal=text)
+    if kind == "summary":
+        return SummaryText(text=text)
+    return ReasoningText(text=text) if kind == "reasoning" else OutputText(text=text)
+
+
+def text_in(part: Part) -> str:
+    """The words of a part that is streamed."""
+    if isinstance(part, Refusal):
+        return part.refusal
+    return part.text if isinstance(part, OutputText | ReasoningText) else ""
+
+
+def _agreed_parts(said: Sequence[DraftPart], done: tuple[Part, ...]) -> tuple[Part, ...]:
+    """What was streamed, with what only the finished part knows; then the parts that were not streamed."""
+    agreed: list[Part] = []
+    for number, draft in enumerate(said):
+        final = done[number] if number < len(done) else None
+        if isinstance(final, OutputText) and draft.kind == "text":
+            agreed.append(msgspec.structs.replace(final, text=draft.text))
+        else:
+            agreed.append(draft.part)
+    return (*agreed, *done[len(said) :])
 
 
 class _Spelling(Struct, frozen=True):
@@ -53,8 +178,8 @@ class _Spelling(Struct, frozen=True):
 
 
 _OPENAI: dict[PartKind, _Spelling] = {
-    "text": _Spelling(wire.PartAdded, wire.TextDelta, wire.TextDone, wire.PartDone),
-    "refusal": _Spelling(wire.PartAdded, wire.RefusalDelta, wire.RefusalDone, wire.PartDone, word="refusal"),
+    "text": _Spelling(wire.PartAdded, wire.TextDeltaEvent, wire.TextDone, wire.PartDone),
+    "refusal": _Spelling(wire.PartAdded, wire.RefusalDeltaEvent, wire.RefusalDone, wire.PartDone, word="refusal"),
     "reasoning": _Spelling(wire.PartAdded, wire.ReasoningTextDelta, wire.ReasoningTextDone, wire.PartDone),
     "summary": _Spelling(
         wire.SummaryPartAdded, wire.SummaryDelta, wire.SummaryDone, wire.SummaryPartDone, place="summary_index"
@@ -63,13 +188,13 @@ _OPENAI: dict[PartKind, _Spelling] = {
 _SPELLINGS: dict[EventNames, dict[PartKind, _Spelling]] = {
     "openai": _OPENAI,
     "open-responses": _OPENAI
-    | {"reasoning": _Spelling(wire.PartAdded, wire.ReasoningDelta, wire.ReasoningDone, wire.PartDone)},
+    | {"reasoning": _Spelling(wire.PartAdded, wire.ReasoningDeltaEvent, wire.ReasoningDone, wire.PartDone)},
 }
 PROGRESS = "jackfield.progress"
 """What a request includes to be told how far server-run calls are."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class StreamPosition(Struct, frozen=True, kw_only=True):
     """What another writer of the same stream has told: the items that are done, and which number comes next."""
 
     done: dict[int, Item]
@@ -81,10 +206,10 @@ class EventWriter:
 
     def __init__(
         self,
-        resource: Resource,
+        resource: ResponseResource,
         *,
         now: Callable[[], int],
-        told: Told | None = None,
+        told: StreamPosition | None = None,
         names: EventNames = "openai",
         include: Container[str] = (),
     ) -> None:
@@ -96,7 +221,7 @@ class EventWriter:
         self.is_over = False
         self._now = now
         self._next = 0 if told is None else told.next
-        self._drafts: dict[int, Draft] = {}
+        self._drafts: dict[int, ItemDraft] = {}
         self._done: dict[int, Item] = {} if told is None else told.done
         self._frames: list[Frame] = []
         self._handlers: Mapping[type[Any], Callable[[Any], None]] = {
@@ -121,7 +246,7 @@ class EventWriter:
         return frames
 
     @property
-    def snapshot(self) -> Resource:
+    def snapshot(self) -> ResponseResource:
         """The response with what has been said by now."""
         return self.resource if self.is_over else msgspec.structs.replace(self.resource, output=self.output)
 
@@ -135,7 +260,7 @@ class EventWriter:
         self._frames.append(kind(sequence_number=self._next, **fields).frame)
         self._next += 1
 
-    def _tell(self, kind: Callable[..., wire.Event], draft: Draft, **fields: Any) -> None:
+    def _tell(self, kind: Callable[..., wire.Event], draft: ItemDraft, **fields: Any) -> None:
         self._send(kind, item_id=draft.item.id, output_index=draft.index, **fields)
 
     def _begun(self, _event: Begun) -> None:
@@ -146,8 +271,8 @@ class EventWriter:
         self._send(wire.InProgress, response=self.resource)
 
     def _added(self, event: ItemAdded) -> None:
-        self._drafts[event.index] = Draft(event.index, event.item)
-        self._send(wire.ItemAdded, output_index=event.index, item=event.item)
+        self._drafts[event.index] = ItemDraft(event.index, event.item)
+        self._send(wire.ItemAddedEvent, output_index=event.index, item=event.item)
 
     def _text(self, event: TextDelta) -> None:
         self._say("text", self._drafts[event.index], event.delta)
@@ -158,7 +283,7 @@ class EventWriter:
     def _reasoning(self, event: ReasoningDelta) -> None:
         self._say("reasoning", self._drafts[event.index], event.delta)
 
-    def _say(self, kind: PartKind, draft: Draft, delta: str) -> None:
+    def _say(self, kind: PartKind, draft: ItemDraft, delta: str) -> None:
         if kind == "reasoning":
             kind = self._thoughts
         spelling, part = self._spellings[kind], draft.open_part
@@ -170,7 +295,7 @@ class EventWriter:
             part.pieces.append(delta)
             self._send_delta(spelling, draft, delta)
 
-    def _send_delta(self, spelling: _Spelling, draft: Draft, delta: str) -> None:
+    def _send_delta(self, spelling: _Spelling, draft: ItemDraft, delta: str) -> None:
         """As `_tell` would; by itself, since every token comes here."""
         number, item_id, index, place = self._next, draft.item.id, draft.index, draft.content_index
         make = spelling.delta
@@ -181,7 +306,7 @@ class EventWriter:
         self._frames.append(event.frame)
         self._next = number + 1
 
-    def _close_part(self, draft: Draft) -> None:
+    def _close_part(self, draft: ItemDraft) -> None:
         part, draft.open_part = draft.open_part, None
         if part is None:
             return
@@ -193,12 +318,12 @@ class EventWriter:
     def _arguments(self, event: ArgumentsDelta) -> None:
         self._say_arguments(self._drafts[event.index], event.delta)
 
-    def _say_arguments(self, draft: Draft, delta: str) -> None:
+    def _say_arguments(self, draft: ItemDraft, delta: str) -> None:
         draft.arguments.append(delta)
         is_function = isinstance(draft.item, FunctionCall)
         self._tell(wire.FunctionArgumentsDelta if is_function else wire.McpArgumentsDelta, draft, delta=delta)
 
-    def _close_arguments(self, draft: Draft, arguments: str) -> None:
+    def _close_arguments(self, draft: ItemDraft, arguments: str) -> None:
         """Arguments that came without deltas are told by one; then that they are whole, once."""
         if draft.has_arguments_done:
             return
@@ -215,7 +340,7 @@ class EventWriter:
             self._close_arguments(draft, "")
         self._begin_to_run(draft)
 
-    def _begin_to_run(self, draft: Draft) -> None:
+    def _begin_to_run(self, draft: ItemDraft) -> None:
         if draft.is_running:
             return
         draft.is_running = True
@@ -228,16 +353,16 @@ class EventWriter:
         draft = self._drafts.get(event.index)
         if draft is not None and self._tells_progress:  # a tool may say how far it is after it was cut off
             told = {"progress": event.progress, "total": event.total, "message": event.message}
-            self._tell(wire.ToolProgress, draft, **told)
+            self._tell(wire.ToolProgressEvent, draft, **told)
 
     def _item_done(self, event: ItemDone) -> None:
         draft = self._drafts.pop(event.index, None)
         if draft is None:
-            draft = Draft(event.index, event.item)
-            self._send(wire.ItemAdded, output_index=event.index, item=event.item)
+            draft = ItemDraft(event.index, event.item)
+            self._send(wire.ItemAddedEvent, output_index=event.index, item=event.item)
         self._close(draft, event.item)
 
-    def _close(self, draft: Draft, done: Item) -> None:
+    def _close(self, draft: ItemDraft, done: Item) -> None:
         self._close_part(draft)
         for part in unsaid_parts(draft, done):
             if (kind := kind_of(part)) is not None:
@@ -252,9 +377,9 @@ class EventWriter:
         item = draft.agreed(done)
         self._tell_outcome(draft, item)
         self._done[draft.index] = item
-        self._send(wire.ItemDone, output_index=draft.index, item=item)
+        self._send(wire.ItemDoneEvent, output_index=draft.index, item=item)
 
-    def _tell_outcome(self, draft: Draft, item: Item) -> None:
+    def _tell_outcome(self, draft: ItemDraft, item: Item) -> None:
         """A server-run tool ran, whether or not anybody said that it began; one that waits has no outcome yet."""
         if isinstance(item, McpListTools):
             self._begin_to_run(draft)

@@ -33,8 +33,16 @@ from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Limits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tools import OfferedTool, ToolTable
-from jackfield.sessions import events
-from jackfield.sessions.session import Session, SessionStatus
+from jackfield.sessions.session import (
+    COMPLETION,
+    DELTA,
+    ERROR,
+    MESSAGE,
+    TOOL_CALL,
+    TOOL_RESULT,
+    AgentSession,
+    SessionStatus,
+)
 from jackfield.settings.types import AgentSettings
 from jackfield.store import Store
 
@@ -64,7 +72,7 @@ class Rooms(Struct, frozen=True, kw_only=True):
 class ConfiguredAgent:
     """One agent in one session."""
 
-    def __init__(self, session: Session, settings: AgentSettings, *, rooms: Rooms) -> None:
+    def __init__(self, session: AgentSession, settings: AgentSettings, *, rooms: Rooms) -> None:
         self._session = session
         self._settings = settings
         self._rooms = rooms
@@ -100,11 +108,11 @@ class ConfiguredAgent:
             try:
                 await self._run(message)
             except Refused as refusal:
-                self._session.ring.add(events.ERROR, error=refusal.message)
+                self._session.ring.add(ERROR, error=refusal.message)
             except Exception:
                 log.exception("a run of session %s failed", self._session.id)
                 said = "Something went wrong inside the gateway. Its log has the details."
-                self._session.ring.add(events.ERROR, error=said)
+                self._session.ring.add(ERROR, error=said)
             if self._messages.empty():
                 self._session.move_to(SessionStatus.IDLE)
 
@@ -115,11 +123,11 @@ class ConfiguredAgent:
             ended = await self._loop(self._tools(own))
         self._telling.flush()
         if ended.error is not None:
-            self._session.ring.add(events.ERROR, error=ended.error.message)
+            self._session.ring.add(ERROR, error=ended.error.message)
         elif ended.reason is not None:
-            self._session.ring.add(events.ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
+            self._session.ring.add(ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
         else:
-            self._session.ring.add(events.COMPLETION, text=_last_words(self._said))
+            self._session.ring.add(COMPLETION, text=_last_words(self._said))
 
     async def _loop(self, table: ToolTable) -> Ended:
         plan = RunPlan(
@@ -196,7 +204,7 @@ def _of_the_agent(table: ToolTable) -> ToolTable:
 class _Telling:
     """A run's events as a session's: pieces of text are gathered, so that they do not crowd out what matters."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._pieces: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -207,7 +215,7 @@ class _Telling:
                 self._gather(delta)
             case ItemAdded(item=McpCall(name=name)):
                 self.flush()
-                self._session.ring.add(events.TOOL_CALL, tool_name=name)
+                self._session.ring.add(TOOL_CALL, tool_name=name)
             case ItemDone(item=item):
                 self.flush()
                 self._done(item)
@@ -217,7 +225,7 @@ class _Telling:
             self._timer.cancel()
             self._timer = None
         if self._pieces:
-            self._session.ring.add(events.DELTA, role="assistant", text="".join(self._pieces))
+            self._session.ring.add(DELTA, role="assistant", text="".join(self._pieces))
             self._pieces.clear()
 
     def _gather(self, delta: str) -> None:
@@ -227,10 +235,10 @@ class _Telling:
 
     def _done(self, item: Item) -> None:
         if isinstance(item, Message):
-            self._session.ring.add(events.MESSAGE, role="assistant", text=text_of(item))
+            self._session.ring.add(MESSAGE, role="assistant", text=text_of(item))
         elif isinstance(item, McpCall):
             told = {"text": item.output} if item.error is None else {"error": _error_text(item)}
-            self._session.ring.add(events.TOOL_RESULT, tool_name=item.name, **told)
+            self._session.ring.add(TOOL_RESULT, tool_name=item.name, **told)
 
 
 def _error_text(item: McpCall) -> str:

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
+"""SessionRegistry over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
 
 Above: the URL map. Below: the session registry, and `records.py` for what is said of sessions.
 """
@@ -17,8 +17,7 @@ from jackfield.http.response import EmptyResponse, Response, json_response
 from jackfield.http.routing import HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.model.principal import Principal, Scope
-from jackfield.sessions.caller_tools import Declared, read_declared
-from jackfield.sessions.events import CALLER_TOOL_REQUEST, SessionEvent
+from jackfield.sessions.caller_tools import CallerDeclaration, read_declared
 from jackfield.sessions.records import (
     LONGEST_WAIT,
     EventsPage,
@@ -31,8 +30,8 @@ from jackfield.sessions.records import (
     session_record,
     taken,
 )
-from jackfield.sessions.registry import Sessions
-from jackfield.sessions.session import Session
+from jackfield.sessions.registry import SessionRegistry
+from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
 
 CallerId = Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -49,7 +48,7 @@ class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: dict[str, Any] | None = None
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> CallerDeclaration:
         return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
 
 
@@ -62,7 +61,7 @@ class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     context: dict[str, Any] | None = None
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> CallerDeclaration:
         return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
 
 
@@ -105,7 +104,7 @@ _LAST_EVENT = HeaderParameter(name="Last-Event-ID", says="The last event that yo
 class SessionApi:
     """Handlers of `/api/sessions`."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: SessionRegistry) -> None:
         self._sessions = sessions
 
     async def open_session(self, request: Request) -> Response:
@@ -171,11 +170,13 @@ class SessionApi:
         await self._sessions.end(session)
         return json_response(OneSession(session=session_record(session, request.principal)))
 
-    def _session(self, request: Request) -> Session:
+    def _session(self, request: Request) -> AgentSession:
         return self._sessions.find(request.part("id"), request.principal)
 
 
-async def _stream(session: Session, principal: Principal, after: int | None) -> AsyncGenerator[EventMessage | Comment]:
+async def _stream(
+    session: AgentSession, principal: Principal, after: int | None
+) -> AsyncGenerator[EventMessage | Comment]:
     """From `after` on; without it from the beginning, but for requests that nobody has to answer any more."""
     listening = session.presence.stream() if principal.name == session.owner.name else nullcontext()
     begun_at = session.ring.last_index
@@ -190,7 +191,7 @@ async def _stream(session: Session, principal: Principal, after: int | None) -> 
             yield EventMessage(event="error", data={"error": {"code": fault.code, "message": fault.message}})
 
 
-def _is_settled(session: Session, event: SessionEvent) -> bool:
+def _is_settled(session: AgentSession, event: SessionEvent) -> bool:
     return event.type == CALLER_TOOL_REQUEST and event.request_id not in session.requests
 
 
@@ -205,7 +206,7 @@ def _last_event_id(request: Request) -> int | None:
     return int(given)
 
 
-def routes(sessions: Sessions) -> list[Route]:
+def routes(sessions: SessionRegistry) -> list[Route]:
     """Every route of sessions."""
     api = SessionApi(sessions)
     return [

@@ -4,7 +4,11 @@ Above: the session. Below: the catalog's entries. The agent calls `{caller_id}_{
 says and never the place of an underscore.
 """
 
+import math
+import time
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -19,6 +23,8 @@ from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 
 MOST = 500
 LONGEST_ID = 64
+SIGN_LASTS = 10.0
+"""Seconds for which a poll counts."""
 
 
 class CallerTool(Struct, frozen=True, kw_only=True):
@@ -29,7 +35,7 @@ class CallerTool(Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any] | None = None
 
 
-class Declared(Struct, frozen=True, kw_only=True):
+class CallerDeclaration(Struct, frozen=True, kw_only=True):
     """Who calls, and what it lends. None: nothing is said about that."""
 
     caller_id: str | None = None
@@ -106,7 +112,7 @@ class CallerTools:
 
 def read_declared(
     *, context: dict[str, Any] | None, caller_id: str | None, caller_tools: list[dict[str, Any]] | None
-) -> Declared:
+) -> CallerDeclaration:
     """What a request declares, in its `context` or beside it. Raises `BadRequest` in the caller's own words."""
     given = context or {}
     caller = caller_id if caller_id is not None else given.get("caller_id")
@@ -114,10 +120,10 @@ def read_declared(
     if caller is not None and (not isinstance(caller, str) or not 1 <= len(caller) <= LONGEST_ID):
         raise BadRequest(f"'caller_id' must be a text of 1 to {LONGEST_ID} characters.", param="caller_id")
     if tools is None:
-        return Declared(caller_id=caller)
+        return CallerDeclaration(caller_id=caller)
     if not isinstance(tools, list):
         raise BadRequest("'caller_tools' must be a list of tools.", param="caller_tools")
-    return Declared(caller_id=caller, tools=tuple(map(_read_tool, tools)))
+    return CallerDeclaration(caller_id=caller, tools=tuple(map(_read_tool, tools)))
 
 
 def _read_tool(raw: Any) -> CallerTool:
@@ -152,3 +158,52 @@ def _checked(tool: CallerTool, *, timeout_ms: int, judge: Judge) -> Tool:
         timeout_ms=timeout_ms,
         expires_in_ms=1_000,
     )
+
+
+class CallerPresence:
+    """One caller of one session. `on_change` is called when it may be gone sooner or later than was thought."""
+
+    def __init__(
+        self, *, grace: float, on_change: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._grace = grace
+        self._on_change = on_change
+        self._clock = clock
+        self._streams = 0
+        self._until = -math.inf
+
+    @property
+    def is_here(self) -> bool:
+        return self.seconds_left > 0
+
+    @property
+    def seconds_left(self) -> float:
+        """After how long without another sign it is gone; endless while a stream is open, 0 when it is gone."""
+        return math.inf if self._streams else max(0.0, self._until - self._clock())
+
+    def give_sign(self) -> None:
+        """It asked, said or answered something."""
+        self._until = max(self._until, self._clock() + SIGN_LASTS)
+        self._on_change()
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """It listens as long as the block runs."""
+        with self._open(lambda: self._grace):
+            yield
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """It asked, and waits for the answer as long as the block runs."""
+        with self._open(lambda: SIGN_LASTS):
+            yield
+
+    @contextmanager
+    def _open(self, lasts: Callable[[], float]) -> Iterator[None]:
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            self._until = self._clock() + lasts()
+            self._on_change()

@@ -18,8 +18,7 @@ from msgspec import Struct
 from jackfield.errors import Unavailable
 from jackfield.model.redaction import REDACTED, cut
 from jackfield.protocol.lines import LineSplitter, TooLong
-from jackfield.sessions import events
-from jackfield.sessions.session import Session, SessionStatus
+from jackfield.sessions.session import MESSAGE, AgentSession, SessionStatus
 from jackfield.settings.types import SessionSettings
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.sandbox.kinds import LaunchPlan
@@ -58,7 +57,7 @@ class Program:
 
     def __init__(
         self,
-        session: Session,
+        session: AgentSession,
         settings: SessionSettings,
         *,
         place: Place,
@@ -185,7 +184,7 @@ class Program:
 
     def _say(self, line: str) -> None:
         self._session.touch()
-        self._session.ring.add(events.MESSAGE, role="assistant", text=self._redact(line))
+        self._session.ring.add(MESSAGE, role="assistant", text=self._redact(line))
 
     def _log(self, line: str) -> None:
         said = self._redact(line).replace(self._session.token, REDACTED)

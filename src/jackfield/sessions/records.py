@@ -13,10 +13,9 @@ from jackfield.errors import BadRequest
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal
 from jackfield.model.times import Time, iso_time
-from jackfield.sessions.caller_tools import Declared
-from jackfield.sessions.events import SessionEvent
-from jackfield.sessions.registry import Sessions
-from jackfield.sessions.session import Session, SessionStatus
+from jackfield.sessions.caller_tools import CallerDeclaration
+from jackfield.sessions.registry import SessionRegistry
+from jackfield.sessions.session import AgentSession, SessionEvent, SessionStatus
 
 LONGEST_WAIT = 30.0
 """Seconds that a poll may wait for an event."""
@@ -73,22 +72,22 @@ class ToolResponseTaken(Struct, frozen=True, kw_only=True):
 
 
 async def opened_session(
-    sessions: Sessions,
+    sessions: SessionRegistry,
     principal: Principal,
     *,
     agent: str | None,
     message: str | None,
-    declared: Declared,
+    declared: CallerDeclaration,
     session_id: str | None = None,
 ) -> Opened:
     session = await sessions.open(principal, agent=agent, declared=declared, session_id=session_id)
     if message is not None:
-        await sessions.message(session, message, declared=Declared(), principal=principal)
+        await sessions.message(session, message, declared=CallerDeclaration(), principal=principal)
     return Opened(session_id=session.id, spawned=True, last_event_index=-1, session=session_record(session, principal))
 
 
 async def events_page(
-    session: Session, principal: Principal, *, since: int, limit: int | None, wait: float = 0
+    session: AgentSession, principal: Principal, *, since: int, limit: int | None, wait: float = 0
 ) -> EventsPage:
     """What there is after an index; with `wait`, as soon as there is something. Asking is a sign of life."""
     ring = session.ring
@@ -121,11 +120,11 @@ def answer_in(*, result: Any, error: str | None, is_given: bool) -> Done | Faile
     return outcome_of(None if result is UNSET else result, error)
 
 
-def taken(session: Session, call: Call) -> ToolResponseTaken:
+def taken(session: AgentSession, call: Call) -> ToolResponseTaken:
     return ToolResponseTaken(session_id=session.id, request_id=call.id, status=call.status.value)
 
 
-def session_record(session: Session, principal: Principal) -> SessionRecord:
+def session_record(session: AgentSession, principal: Principal) -> SessionRecord:
     is_owner = principal.name == session.owner.name
     return SessionRecord(
         id=session.id,

@@ -28,15 +28,13 @@ from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.words import counted, nearest
-from jackfield.sessions import events
 from jackfield.sessions import transactions as session_tx
 from jackfield.sessions.agent import ConfiguredAgent, Rooms
-from jackfield.sessions.caller_tools import CallerTools, Declared
-from jackfield.sessions.presence import Presence
+from jackfield.sessions.caller_tools import CallerDeclaration, CallerPresence, CallerTools
 from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
-from jackfield.sessions.session import Inhabitant, Limits, Session, SessionStatus
+from jackfield.sessions.session import COMPLETION, ERROR, AgentSession, SessionAgent, SessionLimits, SessionStatus
 from jackfield.sessions.terms import Terms
 
 log = logging.getLogger("jackfield.sessions")
@@ -51,7 +49,7 @@ TOLD_WITHIN = 1.0
 """Seconds for callers to hear that the gateway stops."""
 
 
-class Sessions:
+class SessionRegistry:
     """Every session of this gateway, and for a while those that are over."""
 
     def __init__(self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Keyring, gateway_id: str) -> None:
@@ -59,7 +57,7 @@ class Sessions:
         self._rooms = rooms
         self._keyring = keyring
         self._gateway_id = gateway_id
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, AgentSession] = {}
         self._sockets: dict[str, RelaySocket] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_open = True
@@ -81,8 +79,8 @@ class Sessions:
         return session_id in self._sessions
 
     async def open(
-        self, owner: Principal, *, agent: str | None, declared: Declared, session_id: str | None = None
-    ) -> Session:
+        self, owner: Principal, *, agent: str | None, declared: CallerDeclaration, session_id: str | None = None
+    ) -> AgentSession:
         """A new session of this key, with its inhabitant at work or ready for a message.
 
         With `session_id` it is one that the key had, which is over or was lost with its gateway. It begins anew, with
@@ -109,7 +107,9 @@ class Sessions:
             raise
         return session
 
-    async def message(self, session: Session, text: str | None, *, declared: Declared, principal: Principal) -> None:
+    async def message(
+        self, session: AgentSession, text: str | None, *, declared: CallerDeclaration, principal: Principal
+    ) -> None:
         """Something for the agent, or other tools for it, from the owner."""
         self._require_owner(session, principal, declared)
         if session.status.is_over:
@@ -123,7 +123,7 @@ class Sessions:
             assert session.inhabitant is not None
             session.inhabitant.tell(text)
 
-    def find(self, session_id: str, principal: Principal) -> Session:
+    def find(self, session_id: str, principal: Principal) -> AgentSession:
         """A session that this key may read."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -136,7 +136,7 @@ class Sessions:
             raise Forbidden(f"Session '{session.id}' belongs to another key.", param="session_id")
         return session
 
-    def listed(self, principal: Principal) -> list[Session]:
+    def listed(self, principal: Principal) -> list[AgentSession]:
         """Those that this key may read, the newest first."""
         return [
             session
@@ -144,11 +144,13 @@ class Sessions:
             if principal.is_admin or principal.name == session.owner.name
         ]
 
-    async def answer(self, session: Session, request_id: str, outcome: Done | Failed, *, principal: Principal) -> Call:
+    async def answer(
+        self, session: AgentSession, request_id: str, outcome: Done | Failed, *, principal: Principal
+    ) -> Call:
         """What the caller says to one of its agent's requests."""
         return await self._relay.answer(session, request_id, outcome, principal=principal)
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: AgentSession) -> None:
         """The owner, or an administrator, has enough of it."""
         await self._end(session, SessionStatus.COMPLETED, None)
 
@@ -178,7 +180,7 @@ class Sessions:
         await asyncio.gather(*(one.ring.told(within=TOLD_WITHIN) for one in live))
         await self._relay.close(within=CLOSE_WITHIN)
 
-    async def _keep(self, session: Session, *, is_new: bool) -> None:
+    async def _keep(self, session: AgentSession, *, is_new: bool) -> None:
         """Put it on record that the session lives here."""
         store, values = (
             self._rooms.store,
@@ -204,12 +206,16 @@ class Sessions:
             raise Forbidden(f"Session '{session_id}' belongs to another key.", param="session_id")
         return asked or before.agent
 
-    def _made(self, owner: Principal, name: str, *, session_id: str | None) -> Session:
+    def _made(self, owner: Principal, name: str, *, session_id: str | None) -> AgentSession:
         program = self._terms.programs.get(name)
-        limits = Limits() if program is None else Limits(timeout=program.timeout, idle_timeout=program.idle_timeout)
-        session: Session
-        presence = Presence(grace=self._terms.relay.grace, on_change=lambda: self._relay.look_after(session))
-        session = Session(
+        limits = (
+            SessionLimits()
+            if program is None
+            else SessionLimits(timeout=program.timeout, idle_timeout=program.idle_timeout)
+        )
+        session: AgentSession
+        presence = CallerPresence(grace=self._terms.relay.grace, on_change=lambda: self._relay.look_after(session))
+        session = AgentSession(
             session_id or new_id("ses"),
             owner=owner,
             agent=name,
@@ -220,7 +226,7 @@ class Sessions:
         )
         return session
 
-    async def _move_in(self, session: Session) -> None:
+    async def _move_in(self, session: AgentSession) -> None:
         """The session's key and its socket first: a program finds them when it begins."""
         await self._swept()
         self._keyring.lend(session.token, session.principal)
@@ -240,7 +246,7 @@ class Sessions:
         except OSError as fault:
             log.warning("what a gateway before this one left of its sessions could not be taken away: %s", fault)
 
-    def _inhabitant(self, session: Session) -> Inhabitant:
+    def _inhabitant(self, session: AgentSession) -> SessionAgent:
         agent = self._terms.agents.get(session.agent)
         if agent is not None:
             return ConfiguredAgent(session, agent, rooms=self._rooms)
@@ -256,13 +262,13 @@ class Sessions:
             on_end=over,
         )
 
-    def _lend(self, session: Session, lent: CallerTools) -> None:
+    def _lend(self, session: AgentSession, lent: CallerTools) -> None:
         session.lent = lent
         self._rooms.catalog.lend_to(session.id, lent.entries)
         if (socket := self._sockets.get(session.id)) is not None:
             socket.tell_config()
 
-    async def _lent(self, declared: Declared, *, caller_id: str) -> CallerTools:
+    async def _lent(self, declared: CallerDeclaration, *, caller_id: str) -> CallerTools:
         """In a thread: a caller may declare hundreds of tools, and schemas that take long to read."""
         timeout_ms = max(1, round(self._terms.relay.timeout * 1000))
         if not declared.tools:
@@ -270,20 +276,20 @@ class Sessions:
         judge = self._rooms.catalog.checking.fault_in
         return await asyncio.to_thread(CallerTools, caller_id, declared.tools, timeout_ms=timeout_ms, judge=judge)
 
-    def _begin_end(self, session: Session, status: SessionStatus, error: str | None) -> None:
+    def _begin_end(self, session: AgentSession, status: SessionStatus, error: str | None) -> None:
         task = asyncio.create_task(self._end(session, status, error))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _end(self, session: Session, status: SessionStatus, error: str | None) -> None:
+    async def _end(self, session: AgentSession, status: SessionStatus, error: str | None) -> None:
         """Once: everything that the session had is taken back, and what it was is kept to be read."""
         if session.status.is_over:
             return
         session.error = error
         if error is not None:
-            session.ring.add(events.ERROR, error=error)
+            session.ring.add(ERROR, error=error)
         else:
-            session.ring.add(events.COMPLETION)
+            session.ring.add(COMPLETION)
         session.move_to(status)
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
@@ -298,7 +304,7 @@ class Sessions:
         with suppress(Unavailable):  # then it counts as over when this gateway is gone
             await self._rooms.store.write(partial(session_tx.end_session, session.id, gateway=self._gateway_id))
 
-    def _require_owner(self, session: Session, principal: Principal, declared: Declared) -> None:
+    def _require_owner(self, session: AgentSession, principal: Principal, declared: CallerDeclaration) -> None:
         if principal.name != session.owner.name:
             raise Forbidden(f"Session '{session.id}' belongs to another key, and only its owner speaks in it.")
         if declared.caller_id not in (None, session.lent.caller_id):

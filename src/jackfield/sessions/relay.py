@@ -24,8 +24,7 @@ from jackfield.calls.rows import whole_result
 from jackfield.errors import CallNotFound, Conflict, Expired, Forbidden, Refused, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.principal import Principal
-from jackfield.sessions import events
-from jackfield.sessions.session import OpenRequest, Session
+from jackfield.sessions.session import CALLER_TOOL_REQUEST, CALLER_TOOL_SETTLED, AgentSession, OpenRequest
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.sessions")
@@ -41,7 +40,7 @@ class Relay:
     """Everything that is asked of callers now."""
 
     def __init__(
-        self, *, store: Store, pipeline: Pipeline, answers: Answers, find: Callable[[str], Session | None]
+        self, *, store: Store, pipeline: Pipeline, answers: Answers, find: Callable[[str], AgentSession | None]
     ) -> None:
         self._store = store
         self._pipeline = pipeline
@@ -58,7 +57,7 @@ class Relay:
         with suppress(Conflict, Expired, CallNotFound):
             await self._answers.answer_for(call_id, outcome)
 
-    async def call(self, session: Session, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
+    async def call(self, session: AgentSession, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
         """One call by the program in the session, to its end. What cannot be called raises."""
         entry = session.lent.get(name)
         request = CallRequest(tool=entry.name, arguments=arguments, principal=session.principal, entry=entry)
@@ -91,16 +90,18 @@ class Relay:
         else:
             self._put(session, call)
 
-    def _put(self, session: Session, call: Call) -> None:
+    def _put(self, session: AgentSession, call: Call) -> None:
         session.touch()
         tool = session.lent.own_name(call.tool)
         session.requests[call.id] = OpenRequest(
             call_id=call.id, tool=tool, timer=self._at_deadline_in(call.timeout_ms / 1000, session, call.id)
         )
-        session.ring.add(events.CALLER_TOOL_REQUEST, request_id=call.id, tool=tool, arguments=call.arguments)
+        session.ring.add(CALLER_TOOL_REQUEST, request_id=call.id, tool=tool, arguments=call.arguments)
         self.look_after(session)
 
-    async def answer(self, session: Session, request_id: str, outcome: Done | Failed, *, principal: Principal) -> Call:
+    async def answer(
+        self, session: AgentSession, request_id: str, outcome: Done | Failed, *, principal: Principal
+    ) -> Call:
         """What the caller says to a request. The first answer counts; the owner's alone is taken."""
         if principal.name != session.owner.name:
             raise Forbidden(f"Session '{session.id}' belongs to another key, and only its owner answers.")
@@ -116,7 +117,7 @@ class Relay:
         self._over(session, call)
         return call
 
-    def look_after(self, session: Session) -> None:
+    def look_after(self, session: AgentSession) -> None:
         """Fail what is asked of a caller that is gone; look again when it may be."""
         if (before := self._leaving.pop(session.id, None)) is not None:
             before.cancel()
@@ -129,7 +130,7 @@ class Relay:
             return
         self.fail_all(session, Failed(DISCONNECTED, "The caller disconnected before it answered."))
 
-    def fail_all(self, session: Session, failure: Failed) -> None:
+    def fail_all(self, session: AgentSession, failure: Failed) -> None:
         """Nobody will answer what is open."""
         for request in tuple(session.requests.values()):
             session.requests.pop(request.call_id).timer.cancel()
@@ -142,7 +143,7 @@ class Relay:
         if self._work:
             await asyncio.wait(self._work, timeout=within)
 
-    async def _at_deadline(self, session: Session, call_id: str) -> None:
+    async def _at_deadline(self, session: AgentSession, call_id: str) -> None:
         call = await self._store.read(partial(call_tx.get_call, call_id))
         request = session.requests.get(call_id)
         if call is None or request is None:
@@ -154,19 +155,19 @@ class Relay:
             return
         await self._too_late(session, call)
 
-    async def _too_late(self, session: Session, call: Call) -> Call:
+    async def _too_late(self, session: AgentSession, call: Call) -> Call:
         """The deadline is over. If an answer was quicker than this word, it stands."""
         await self._fail(call.id, timed_out(call.id, call.timeout_ms), session=session)
         return await self._store.read(partial(call_tx.get_call, call.id)) or call
 
-    async def _cancel(self, session: Session, call_id: str) -> None:
+    async def _cancel(self, session: AgentSession, call_id: str) -> None:
         """The agent does not wait any more. A call that it had asked for too lately to be on record is so by now."""
         try:
             self._over(session, await self._pipeline.cancel(call_id, principal=session.principal))
         except Refused as refusal:
             log.debug("call %s needs no cancelling: %s", call_id, refusal)
 
-    async def _fail(self, call_id: str, failure: Failed, *, session: Session | None = None) -> None:
+    async def _fail(self, call_id: str, failure: Failed, *, session: AgentSession | None = None) -> None:
         try:
             call = await self._answers.answer_for(call_id, failure)
         except Unavailable as fault:
@@ -177,7 +178,7 @@ class Relay:
         if session is not None:
             self._over(session, call, call_id=call_id)
 
-    def _over(self, session: Session, call: Call | None, *, call_id: str = "") -> None:
+    def _over(self, session: AgentSession, call: Call | None, *, call_id: str = "") -> None:
         """The request needs no answer any more; who follows is told."""
         request = session.requests.pop(call.id if call is not None else call_id, None)
         if request is not None:
@@ -187,9 +188,9 @@ class Relay:
         told: dict[str, Any] = {"request_id": call.id, "tool": session.lent.own_name(call.tool)}
         if call.error is not None:
             told["error"] = call.error.message
-        session.ring.add(events.CALLER_TOOL_SETTLED, status=call.status.value, **told)
+        session.ring.add(CALLER_TOOL_SETTLED, status=call.status.value, **told)
 
-    def _at_deadline_in(self, seconds: float, session: Session, call_id: str) -> asyncio.TimerHandle:
+    def _at_deadline_in(self, seconds: float, session: AgentSession, call_id: str) -> asyncio.TimerHandle:
         loop = asyncio.get_running_loop()
         return loop.call_later(seconds, lambda: self._begin(self._at_deadline(session, call_id)))
 

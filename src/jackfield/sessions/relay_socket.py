@@ -39,7 +39,7 @@ from jackfield.protocol.jsonrpc import (
 )
 from jackfield.protocol.lines import LineSplitter, TooLong
 from jackfield.sessions.relay import Relay
-from jackfield.sessions.session import Session
+from jackfield.sessions.session import AgentSession
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -69,7 +69,7 @@ _decode = msgspec.json.Decoder(UncheckedMessage).decode
 class RelaySocket:
     """One listening socket, in a folder that only its owner can enter."""
 
-    def __init__(self, session: Session, *, relay: Relay, folder: Path) -> None:
+    def __init__(self, session: AgentSession, *, relay: Relay, folder: Path) -> None:
         self._session = session
         self._relay = relay
         self._wished = folder / session.id
@@ -133,7 +133,7 @@ class _Connection:
     """One program that is connected."""
 
     def __init__(
-        self, session: Session, *, relay: Relay, writer: asyncio.StreamWriter, has_room: Callable[[], bool]
+        self, session: AgentSession, *, relay: Relay, writer: asyncio.StreamWriter, has_room: Callable[[], bool]
     ) -> None:
         self._session = session
         self._relay = relay

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.errors import EventsPurged
-from jackfield.sessions.events import EventBuffer, SessionEvent
+from jackfield.sessions.session import EventBuffer, SessionEvent
 
 
 def filled(count: int, *, kept: int = 5) -> EventBuffer:

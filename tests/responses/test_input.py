@@ -14,7 +14,7 @@ from jackfield.model.items import (
     McpApprovalResponse,
     Message,
 )
-from jackfield.responses.outstanding import check_answers, resolve_references
+from jackfield.responses.input import check_answers, resolve_references
 from tests.requirement import requirement
 
 

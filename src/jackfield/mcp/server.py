@@ -13,13 +13,20 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Refused
 from jackfield.http.response import encode
-from jackfield.mcp.calling import Calling
-from jackfield.mcp.definitions import Definitions
-from jackfield.mcp.exchange import McpExchange, Settled
+from jackfield.mcp.exchange import McpExchange, RpcOutcome
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
-from jackfield.mcp.search_tools import SEARCH_TOOLS, among, found_in, is_searched, search_definition, search_request
 from jackfield.mcp.session_tools import SessionTools, session_request
-from jackfield.mcp.sessions import Caller, Session, Sessions
+from jackfield.mcp.sessions import Caller, McpSession, McpSessions
+from jackfield.mcp.tools_call import ToolCalls
+from jackfield.mcp.tools_list import (
+    SEARCH_TOOLS,
+    Definitions,
+    among,
+    found_in,
+    is_searched,
+    search_definition,
+    search_request,
+)
 from jackfield.model.principal import Scope
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -59,13 +66,13 @@ class McpServer:
         scenario: ScenarioInfo,
         url: str,
     ) -> None:
-        self.sessions = Sessions()
+        self.sessions = McpSessions()
         self._catalog = catalog
         self._pipeline = pipeline
         self._sources = sources
         self._scenario = scenario
         self._definitions = Definitions()
-        self._calling = Calling(catalog, pipeline, url=url)
+        self._calling = ToolCalls(catalog, pipeline, url=url)
         self._session_tools = session_tools
         self._handshake: dict[str, Method] = {
             "tools/call": self._call_tool,
@@ -79,7 +86,7 @@ class McpServer:
             "server/discover": self._discover,
         }
 
-    async def answer(self, caller: Caller, exchange: McpExchange) -> Settled:
+    async def answer(self, caller: Caller, exchange: McpExchange) -> RpcOutcome:
         """What a request comes to. Every fault has its shape here, so nothing is raised."""
         request = exchange.request
         methods = self._modern if caller.is_modern else self._handshake
@@ -100,7 +107,7 @@ class McpServer:
                 f"Something went wrong inside the gateway. Its log has the details under reference {reference}.",
             )
 
-    def shake_hands(self, request: RpcRequest, caller: Caller) -> tuple[bytes, Session]:
+    def shake_hands(self, request: RpcRequest, caller: Caller) -> tuple[bytes, McpSession]:
         """`initialize`: agree on a revision and open a session."""
         revision = negotiated(text_param(request.params, "protocolVersion"))
         capabilities = object_param(request.params, "capabilities")

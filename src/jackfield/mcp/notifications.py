@@ -12,9 +12,8 @@ from msgspec import Raw
 from jackfield.catalog.catalog import Catalog, Follower
 from jackfield.http.sse import CONNECTED, Comment, EventMessage
 from jackfield.http.streams import stop
-from jackfield.mcp.pushing import Push
 from jackfield.mcp.results import stamped
-from jackfield.mcp.sessions import Session
+from jackfield.mcp.sessions import McpSession, Push
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest, notification, response
 from jackfield.protocol.mcp import MODERN, SUBSCRIPTION_KEY
@@ -24,7 +23,7 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 async def session_messages(
-    catalog: Catalog, principal: Principal, session: Session
+    catalog: Catalog, principal: Principal, session: McpSession
 ) -> AsyncGenerator[EventMessage | Comment]:
     """What a session is told outside any request. The comment says that from here on nothing is missed."""
     follower = catalog.follow(principal)

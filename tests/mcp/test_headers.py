@@ -13,7 +13,7 @@ from mcp.shared.inbound import (
 )
 
 from jackfield.catalog.merge import Entry
-from jackfield.mcp.param_headers import check_param_headers
+from jackfield.mcp.headers import check_param_headers
 from jackfield.model.tool import Tool
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import HEADER_MISMATCH, declared_headers, header_text, param_headers
