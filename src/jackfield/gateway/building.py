@@ -20,10 +20,8 @@ from jackfield.llm.models import DEFAULT, Models
 from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.responses.approvals import Approvals
-from jackfield.responses.engine import ResponseEngine, Rooms
-from jackfield.sessions.agent import Rooms as SessionRooms
+from jackfield.responses.engine import ResponseEngine
 from jackfield.sessions.registry import SessionRegistry
-from jackfield.sessions.terms import terms_of
 from jackfield.settings import Settings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
 from jackfield.sources.base import Source, Surroundings
@@ -147,15 +145,13 @@ def engine_of(
 ) -> ResponseEngine:
     """What carries Responses requests out."""
     return ResponseEngine(
-        Rooms(
-            models=models,
-            catalog=catalog,
-            pipeline=pipeline,
-            store=store,
-            servers=servers,
-            approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
-            settings=settings,
-        )
+        models=models,
+        catalog=catalog,
+        pipeline=pipeline,
+        store=store,
+        servers=servers,
+        approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
+        settings=settings,
     )
 
 
@@ -174,9 +170,19 @@ def sessions_of(
     gateway_id: str,
 ) -> SessionRegistry:
     """Sandboxed agents with the callers that lend them tools."""
-    rooms = SessionRooms(models=models, catalog=catalog, pipeline=pipeline, store=store, own_tools=servers.of_agent)
-    terms = terms_of(settings, worker_host=worker_host, redact=redact)
-    return SessionRegistry(terms, rooms=rooms, answers=answers, keyring=keyring, gateway_id=gateway_id)
+    return SessionRegistry(
+        settings,
+        models=models,
+        catalog=catalog,
+        pipeline=pipeline,
+        answers=answers,
+        store=store,
+        own_tools=servers.of_agent,
+        worker_host=worker_host,
+        redact=redact,
+        keyring=keyring,
+        gateway_id=gateway_id,
+    )
 
 
 def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
-from msgspec import Struct
 
 from jackfield.agents.mcp_servers import McpServers
 from jackfield.calls import transactions as call_tx
@@ -39,23 +38,27 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield.agents")
 
 
-class Rooms(Struct, frozen=True, kw_only=True):
-    """What the engine works with."""
-
-    models: Models
-    catalog: Catalog
-    pipeline: Pipeline
-    store: Store
-    servers: McpServers
-    approvals: Approvals
-    settings: ResponsesSettings
-
-
 class ResponseEngine:
     """Carries requests out, each on its own."""
 
-    def __init__(self, rooms: Rooms) -> None:
-        self._rooms = rooms
+    def __init__(
+        self,
+        *,
+        models: Models,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        store: Store,
+        servers: McpServers,
+        approvals: Approvals,
+        settings: ResponsesSettings,
+    ) -> None:
+        self._models = models
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._store = store
+        self._mcp_servers = servers
+        self._approvals = approvals
+        self._settings = settings
 
     async def respond(
         self,
@@ -67,12 +70,11 @@ class ResponseEngine:
         emit: events.Emit,
     ) -> None:
         """One request: refused by an exception, or told event by event until `Ended`."""
-        rooms = self._rooms
         model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
             table = table_of(request.tools, servers)
             choice = choice_of(request.tool_choice, table)
-            verdicts = await rooms.approvals.read(history, request.input, principal=principal)
+            verdicts = await self._approvals.read(history, request.input, principal=principal)
             emit(events.Begun())
             index = _tell_listings(servers, (*history, *request.input), emit)
             ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
@@ -97,7 +99,7 @@ class ResponseEngine:
         async with self._servers(request, principal) as servers:
             table = table_of(request.tools, servers)
             choice_of(request.tool_choice, table)
-            await self._rooms.approvals.read(history, request.input, principal=principal)
+            await self._approvals.read(history, request.input, principal=principal)
             said = (*history, *request.input)
             items = items_for_model(said, tools=table, records=await self._records(said, principal))
         return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.definitions))
@@ -105,23 +107,23 @@ class ResponseEngine:
     async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
         if not principal.may(Scope.CALL):
             raise Forbidden(f"Key '{principal.name}' may not use models. Use a key with the scope 'call'.")
-        model = await self._rooms.models.get(request.model)
+        model = await self._models.get(request.model)
         self._check_known(request)
         return model
 
     async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
-        executor = ToolExecutor(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=emit)
+        executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=emit)
         return await Loop(plan, executor=executor, emit=emit, first_index=first_index).run()
 
     @asynccontextmanager
     async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[OfferedServer]]:
         """Every label of the request with the tools behind it, while the block runs."""
-        view = self._rooms.pipeline.offered(self._rooms.catalog.view(principal).entries, principal=principal)
+        view = self._pipeline.offered(self._catalog.view(principal).entries, principal=principal)
         servers: list[OfferedServer] = []
         async with AsyncExitStack() as stack:
             for tool in request.tools:
                 if isinstance(tool, McpTool) and tool.server_url is not None:
-                    reached = await stack.enter_async_context(self._rooms.servers.of_request(tool, principal=principal))
+                    reached = await stack.enter_async_context(self._mcp_servers.of_request(tool, principal=principal))
                     servers.append(
                         OfferedServer(
                             label=tool.server_label,
@@ -145,7 +147,7 @@ class ResponseEngine:
     ) -> list[Item]:
         ran: list[Item] = []
         for verdict in verdicts:
-            item = await self._rooms.approvals.act_on(verdict, index=index + len(ran), principal=principal, emit=emit)
+            item = await self._approvals.act_on(verdict, index=index + len(ran), principal=principal, emit=emit)
             if item is not None:
                 ran.append(item)
         return ran
@@ -154,15 +156,15 @@ class ResponseEngine:
         """What became of open calls, as far as this key may know: their ids come from the client."""
         found = {}
         for call_id in open_calls(items):
-            call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
+            call = await self._store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(principal, call):
-                found[call_id] = await with_whole_result(self._rooms.store, call)
+                found[call_id] = await with_whole_result(self._store, call)
         return found
 
     def _check_known(self, request: CreateResponse) -> None:
         """Tools that somebody else would run are left out, or refused where the config says so."""
         unknown = [tool.type for tool in request.tools if isinstance(tool, HostedTool)]
-        if unknown and self._rooms.settings.unknown_tools == "refuse":
+        if unknown and self._settings.unknown_tools == "refuse":
             raise BadRequest(
                 f"There is no tool of the type '{unknown[0]}' here. Remove it from 'tools', or let such tools be left "
                 'out with [responses] unknown_tools = "ignore".',
@@ -172,7 +174,7 @@ class ResponseEngine:
             log.info("left out of a request's tools, since they are not here: %s", ", ".join(unknown))
 
     def _limits(self, request: CreateResponse) -> Limits:
-        settings = self._rooms.settings
+        settings = self._settings
         return Limits(
             max_steps=settings.max_steps,
             max_tool_calls=request.max_tool_calls,

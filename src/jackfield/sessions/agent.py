@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import msgspec
-from msgspec import Struct
 
 from jackfield.agents.types import Agent
 from jackfield.calls import transactions as call_tx
@@ -58,24 +57,31 @@ PIECE_SECONDS = 0.1
 CHARACTERS_OF_A_TOKEN = 4
 
 
-class Rooms(Struct, frozen=True, kw_only=True):
-    """What an agent works with."""
-
-    models: Models
-    catalog: Catalog
-    pipeline: Pipeline
-    store: Store
-    own_tools: Callable[[Agent], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
-    """Of an agent's own servers, each with its server's name, while the block runs."""
+OwnTools = Callable[[Agent], AbstractAsyncContextManager[tuple[tuple[str, Entry], ...]]]
+"""The tools of an agent's own MCP servers, each with its server's name, while the block runs."""
 
 
 class ConfiguredAgent:
     """One agent in one session."""
 
-    def __init__(self, session: AgentSession, settings: AgentSettings, *, rooms: Rooms) -> None:
+    def __init__(
+        self,
+        session: AgentSession,
+        settings: AgentSettings,
+        *,
+        models: Models,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        store: Store,
+        own_tools: OwnTools,
+    ) -> None:
         self._session = session
         self._settings = settings
-        self._rooms = rooms
+        self._models = models
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._store = store
+        self._own_tools = own_tools
         owner = session.owner
         self._acting = Principal(
             name=owner.name, scopes=frozenset({Scope.CALL.value}), tools=owner.tools, budget=owner.budget
@@ -87,7 +93,7 @@ class ConfiguredAgent:
         self._telling = _Telling(session)
 
     async def start(self) -> None:
-        await self._rooms.models.get(self._model_name())
+        await self._models.get(self._model_name())
         self._working = asyncio.create_task(self._work(), name=f"session {self._session.id}")
 
     def tell(self, message: str) -> None:
@@ -119,7 +125,7 @@ class ConfiguredAgent:
     async def _run(self, message: str) -> None:
         """One message: the model speaks and calls until it is done."""
         self._said.append(Message(role="user", content=(InputText(text=message),)))
-        async with self._rooms.own_tools(Agent(self._session.agent, self._settings, is_configured=True)) as own:
+        async with self._own_tools(Agent(self._session.agent, self._settings, is_configured=True)) as own:
             ended = await self._loop(self._tools(own))
         self._telling.flush()
         if ended.error is not None:
@@ -132,19 +138,19 @@ class ConfiguredAgent:
     async def _loop(self, table: ToolTable) -> Ended:
         plan = RunPlan(
             run_id=self._session.id,
-            model=await self._rooms.models.get(self._model_name()),
+            model=await self._models.get(self._model_name()),
             template=ModelRequest(items=(), instructions=self._settings.instructions),
             items=await self._conversation(table),
             tools=table,
             limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
             principal=self._acting,
         )
-        executor = ToolExecutor(plan, pipeline=self._rooms.pipeline, store=self._rooms.store, emit=self._hear)
+        executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=self._hear)
         return await Loop(plan, executor=executor, emit=self._hear).run()
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """The catalog's and those of its own servers; what is lent, under names that none of those has."""
-        view = self._rooms.catalog.view(self._session.owner)
+        view = self._catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN]
         servers = [OfferedServer(label=CATALOG, entries=of_catalog(seen, self._settings.tools))]
@@ -180,9 +186,9 @@ class ConfiguredAgent:
         self._said = _recent(self._said, characters=self._settings.context_tokens * CHARACTERS_OF_A_TOKEN)
         records = {}
         for call_id in open_calls(self._said):
-            call = await self._rooms.store.read(partial(call_tx.get_call, call_id))
+            call = await self._store.read(partial(call_tx.get_call, call_id))
             if call is not None and may_see(self._acting, call):
-                records[call_id] = await with_whole_result(self._rooms.store, call)
+                records[call_id] = await with_whole_result(self._store, call)
         return items_for_model(self._said, tools=table, records=records)
 
     def _hear(self, event: LoopEvent) -> None:
@@ -192,7 +198,7 @@ class ConfiguredAgent:
         self._telling.tell(event)
 
     def _model_name(self) -> str:
-        names = self._rooms.models.names
+        names = self._models.names
         return self._settings.model or ("default" if "default" in names or not names else names[0])
 
 

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from msgspec import Struct
-
 from jackfield.errors import Unavailable
 from jackfield.model.redaction import REDACTED, cut
 from jackfield.protocol.lines import LineSplitter, TooLong
@@ -38,15 +36,8 @@ UNREAD = 1024 * 1024
 """Bytes that a program may leave unread on its stdin before it is told no more."""
 END_GRACE = 1.0
 END_WITHIN = 5.0
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """Where programs run, and what all of them find there."""
-
-    worker_host: WorkerHost
-    base: Path
-    """Where relative paths of the config begin."""
-    environment: dict[str, str]
+INHERITED = ("PATH", "HOME", "LANG")
+"""What a program inherits of the gateway's own environment."""
 
 
 OnEnd = Callable[[SessionStatus, str | None], None]
@@ -60,13 +51,17 @@ class Program:
         session: AgentSession,
         settings: SessionSettings,
         *,
-        place: Place,
+        worker_host: WorkerHost,
+        config_folder: Path,
+        gateway_url: str,
         redact: Callable[[str], str],
         on_end: OnEnd,
     ) -> None:
         self._session = session
         self._settings = settings
-        self._place = place
+        self._worker_host = worker_host
+        self._config_folder = config_folder
+        self._gateway_url = gateway_url
         self._redact = redact
         self._on_end = on_end
         self._plan: LaunchPlan | None = None
@@ -84,7 +79,7 @@ class Program:
         our_stderr, stderr = os.pipe()
         ours = [our_stdin, our_stdout, our_stderr]
         try:
-            supervisor = self._place.worker_host.supervisor
+            supervisor = self._worker_host.supervisor
             self._child = await self._plan.start(supervisor, stdin=stdin, stdout=stdout, stderr=stderr)
             self._stdin = await _writing(ours.pop(0))
             told = await _reading(ours.pop(0), self._outputs)
@@ -100,17 +95,17 @@ class Program:
         self._session.move_to(SessionStatus.RUNNING)
 
     async def _planned(self) -> LaunchPlan:
-        session, settings, place = self._session, self._settings, self._place
+        session, settings, base = self._session, self._settings, self._config_folder
         assert session.socket is not None
-        folder = place.base if settings.folder is None else place.base / os.path.expanduser(settings.folder)  # noqa: PTH111, ASYNC240 - reads the environment, not the disk
+        folder = base if settings.folder is None else base / os.path.expanduser(settings.folder)  # noqa: PTH111, ASYNC240 - reads the environment, not the disk
         own = {"JACKFIELD_TOKEN": session.token, "JACKFIELD_SESSION": session.id}
-        inherited = place.environment
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         if settings.sandbox.kind != "none" and "PATH" in inherited:
-            inherited = {**inherited, "PATH": _without_shims(inherited["PATH"])}
-        return await place.worker_host.sandboxes.plan(
+            inherited["PATH"] = _without_shims(inherited["PATH"])
+        return await self._worker_host.sandboxes.plan(
             settings.sandbox,
             command=settings.command,
-            env={**inherited, **settings.env, **own},
+            env={**inherited, "JACKFIELD_URL": self._gateway_url, **settings.env, **own},
             folder=folder,
             sockets={"JACKFIELD_SOCKET": session.socket},
             name=session.id,

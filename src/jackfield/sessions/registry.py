@@ -8,11 +8,14 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
+from jackfield.calls.pipeline import Pipeline
+from jackfield.catalog.catalog import Catalog
 from jackfield.errors import (
     BadRequest,
     Conflict,
@@ -24,18 +27,21 @@ from jackfield.errors import (
     Unavailable,
 )
 from jackfield.identity.keys import Keyring
+from jackfield.llm.models import Models
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.words import counted, nearest
 from jackfield.sessions import transactions as session_tx
-from jackfield.sessions.agent import ConfiguredAgent, Rooms
+from jackfield.sessions.agent import ConfiguredAgent, OwnTools
 from jackfield.sessions.caller_tools import CallerDeclaration, CallerPresence, CallerTools
 from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
 from jackfield.sessions.session import COMPLETION, ERROR, AgentSession, SessionAgent, SessionLimits, SessionStatus
-from jackfield.sessions.terms import Terms
+from jackfield.settings import Settings
+from jackfield.store import Store
+from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger("jackfield.sessions")
 
@@ -52,9 +58,30 @@ TOLD_WITHIN = 1.0
 class SessionRegistry:
     """Every session of this gateway, and for a while those that are over."""
 
-    def __init__(self, terms: Terms, *, rooms: Rooms, answers: Answers, keyring: Keyring, gateway_id: str) -> None:
-        self._terms = terms
-        self._rooms = rooms
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        models: Models,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        answers: Answers,
+        store: Store,
+        own_tools: OwnTools,
+        worker_host: WorkerHost,
+        redact: Callable[[str], str],
+        keyring: Keyring,
+        gateway_id: str,
+    ) -> None:
+        self._settings = settings
+        self._folder = settings.data / "sessions"
+        self._models = models
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._store = store
+        self._own_tools = own_tools
+        self._worker_host = worker_host
+        self._redact = redact
         self._keyring = keyring
         self._gateway_id = gateway_id
         self._sessions: dict[str, AgentSession] = {}
@@ -62,12 +89,12 @@ class SessionRegistry:
         self._ending: set[asyncio.Task[None]] = set()
         self._is_open = True
         self._sweeping: asyncio.Task[None] | None = None
-        self._relay = Relay(store=rooms.store, pipeline=rooms.pipeline, answers=answers, find=self._sessions.get)
+        self._relay = Relay(store=store, pipeline=pipeline, answers=answers, find=self._sessions.get)
 
     @property
     def can_be_opened(self) -> bool:
         """Whether the config has anything that could run in one."""
-        return bool(self._terms.agents or self._terms.programs)
+        return bool(self._settings.agents or self._settings.sessions)
 
     def is_live(self, session_id: str | None) -> bool:
         """Whether there is such a session, and it is not over."""
@@ -167,7 +194,7 @@ class SessionRegistry:
                 del self._sessions[session.id]
 
     async def _give_up_lost(self) -> None:
-        for call_id in await self._rooms.store.read(partial(call_tx.ids_in, "lost_requests", limit=500)):
+        for call_id in await self._store.read(partial(call_tx.ids_in, "lost_requests", limit=500)):
             await self._relay.give_up(call_id)
 
     async def close(self) -> None:
@@ -182,10 +209,8 @@ class SessionRegistry:
 
     async def _keep(self, session: AgentSession, *, is_new: bool) -> None:
         """Put it on record that the session lives here."""
-        store, values = (
-            self._rooms.store,
-            {"owner": session.owner.name, "agent": session.agent, "gateway": self._gateway_id},
-        )
+        store = self._store
+        values = {"owner": session.owner.name, "agent": session.agent, "gateway": self._gateway_id}
         if is_new:
             await store.write(partial(session_tx.begin_session, session.id, **values))
             return
@@ -197,7 +222,7 @@ class SessionRegistry:
 
     async def _agent_before(self, session_id: str, owner: Principal, *, asked: str | None) -> str | None:
         """What is to run in a session of this key that is opened again."""
-        before = await self._rooms.store.read(partial(session_tx.find_session, session_id))
+        before = await self._store.read(partial(session_tx.find_session, session_id))
         if before is None:
             raise SessionNotFound(
                 f"There never was a session '{session_id[:100]}'. Open one without an id.", param="session_id"
@@ -207,14 +232,14 @@ class SessionRegistry:
         return asked or before.agent
 
     def _made(self, owner: Principal, name: str, *, session_id: str | None) -> AgentSession:
-        program = self._terms.programs.get(name)
+        program = self._settings.sessions.get(name)
         limits = (
             SessionLimits()
             if program is None
             else SessionLimits(timeout=program.timeout, idle_timeout=program.idle_timeout)
         )
         session: AgentSession
-        presence = CallerPresence(grace=self._terms.relay.grace, on_change=lambda: self._relay.look_after(session))
+        presence = CallerPresence(grace=self._settings.relay.grace, on_change=lambda: self._relay.look_after(session))
         session = AgentSession(
             session_id or new_id("ses"),
             owner=owner,
@@ -230,8 +255,8 @@ class SessionRegistry:
         """The session's key and its socket first: a program finds them when it begins."""
         await self._swept()
         self._keyring.lend(session.token, session.principal)
-        self._rooms.catalog.lend_to(session.id, session.lent.entries)
-        socket = RelaySocket(session, relay=self._relay, folder=self._terms.folder)
+        self._catalog.lend_to(session.id, session.lent.entries)
+        socket = RelaySocket(session, relay=self._relay, folder=self._folder)
         self._sockets[session.id] = socket
         session.socket = await socket.open()
         session.inhabitant = self._inhabitant(session)
@@ -240,40 +265,50 @@ class SessionRegistry:
     async def _swept(self) -> None:
         """Once, before the first socket: nothing is left of a gateway that was killed."""
         if self._sweeping is None:
-            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._terms.folder))
+            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._folder))
         try:
             await asyncio.shield(self._sweeping)
         except OSError as fault:
             log.warning("what a gateway before this one left of its sessions could not be taken away: %s", fault)
 
     def _inhabitant(self, session: AgentSession) -> SessionAgent:
-        agent = self._terms.agents.get(session.agent)
+        agent = self._settings.agents.get(session.agent)
         if agent is not None:
-            return ConfiguredAgent(session, agent, rooms=self._rooms)
+            return ConfiguredAgent(
+                session,
+                agent,
+                models=self._models,
+                catalog=self._catalog,
+                pipeline=self._pipeline,
+                store=self._store,
+                own_tools=self._own_tools,
+            )
 
         def over(status: SessionStatus, error: str | None) -> None:
             self._begin_end(session, status, error)
 
         return Program(
             session,
-            self._terms.programs[session.agent],
-            place=self._terms.place,
-            redact=self._terms.redact,
+            self._settings.sessions[session.agent],
+            worker_host=self._worker_host,
+            config_folder=self._settings.folder,
+            gateway_url=self._settings.url,
+            redact=self._redact,
             on_end=over,
         )
 
     def _lend(self, session: AgentSession, lent: CallerTools) -> None:
         session.lent = lent
-        self._rooms.catalog.lend_to(session.id, lent.entries)
+        self._catalog.lend_to(session.id, lent.entries)
         if (socket := self._sockets.get(session.id)) is not None:
             socket.tell_config()
 
     async def _lent(self, declared: CallerDeclaration, *, caller_id: str) -> CallerTools:
         """In a thread: a caller may declare hundreds of tools, and schemas that take long to read."""
-        timeout_ms = max(1, round(self._terms.relay.timeout * 1000))
+        timeout_ms = max(1, round(self._settings.relay.timeout * 1000))
         if not declared.tools:
             return CallerTools(caller_id, timeout_ms=timeout_ms)
-        judge = self._rooms.catalog.checking.fault_in
+        judge = self._catalog.checking.fault_in
         return await asyncio.to_thread(CallerTools, caller_id, declared.tools, timeout_ms=timeout_ms, judge=judge)
 
     def _begin_end(self, session: AgentSession, status: SessionStatus, error: str | None) -> None:
@@ -294,7 +329,7 @@ class SessionRegistry:
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
         self._keyring.take_back(session.token)
-        self._rooms.catalog.end_lending_to(session.id)
+        self._catalog.end_lending_to(session.id)
         if session.inhabitant is not None:
             await session.inhabitant.stop()
         if (socket := self._sockets.pop(session.id, None)) is not None:
@@ -302,7 +337,7 @@ class SessionRegistry:
         session.socket = None
         session.ring.close()
         with suppress(Unavailable):  # then it counts as over when this gateway is gone
-            await self._rooms.store.write(partial(session_tx.end_session, session.id, gateway=self._gateway_id))
+            await self._store.write(partial(session_tx.end_session, session.id, gateway=self._gateway_id))
 
     def _require_owner(self, session: AgentSession, principal: Principal, declared: CallerDeclaration) -> None:
         if principal.name != session.owner.name:
@@ -315,7 +350,7 @@ class SessionRegistry:
 
     def agent_called(self, agent: str | None) -> str:
         """What is to run, which may be left unsaid where there is one only. Raises when there is no such agent."""
-        known = [*self._terms.agents, *self._terms.programs]
+        known = [*self._settings.agents, *self._settings.sessions]
         if agent is None and len(known) == 1:
             return known[0]
         if not known:
@@ -331,7 +366,7 @@ class SessionRegistry:
 
     def _check_room(self, name: str) -> None:
         live = [session for session in self._sessions.values() if not session.status.is_over]
-        program = self._terms.programs.get(name)
+        program = self._settings.sessions.get(name)
         most = MOST_OF_AN_AGENT if program is None else program.max_sessions
         if sum(session.agent == name for session in live) >= most:
             raise Unavailable(
