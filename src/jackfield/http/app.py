@@ -6,11 +6,11 @@ response carries are added here. Pure ASGI: nothing is wrapped twice on the way 
 
 import logging
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from starlette.types import Message, Receive, Scope, Send
 
-from jackfield.errors import NotFound, NotReady, Refused
+from jackfield.errors import NotReady, Refused
 from jackfield.http.bodies import ClientGone
 from jackfield.http.errors import Sanitizer, crash_response, refusal_response
 from jackfield.http.hosts import Hosts
@@ -23,7 +23,7 @@ from jackfield.protocol.errors import MethodNotAllowed, http_status
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_NOT_READY = "The gateway is starting or stopping. Try again in a moment."
 _HEADERS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -43,10 +43,6 @@ class Availability:
 
     def __init__(self) -> None:
         self.ready = False
-
-    def require(self) -> None:
-        if not self.ready:
-            raise NotReady("The gateway is starting or stopping. Try again in a moment.")
 
 
 class App:
@@ -75,12 +71,11 @@ class App:
         self._max_body = max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "websocket":
+        if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+            return
+        if scope["type"] != "http":
+            return
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -92,7 +87,7 @@ class App:
 
         try:
             request = self._request(scope, receive)
-            response = await self._respond(_at(self._endpoints, scope), request)
+            response = await self._respond(request)
             await response(scope, receive, send_with_headers)
         except ClientGone:
             return
@@ -101,12 +96,14 @@ class App:
             if not started:
                 await response(scope, receive, send_with_headers)
 
-    async def _respond(self, endpoint: "_Endpoint", request: Request) -> Response:
-        route = endpoint.routes.get(request.scope["method"])
+    async def _respond(self, request: Request) -> Response:
+        scope = request.scope
+        endpoint, scope["path_params"] = self._endpoints.find(scope["path"])
+        route = endpoint.routes.get(scope["method"])
         if route is None:
-            return endpoint.without_route(request.scope["method"])
-        if not route.always_open:
-            self._availability.require()
+            return endpoint.without_route(scope["method"])
+        if not (route.always_open or self._availability.ready):
+            raise NotReady(_NOT_READY)
         if route.needs is not None:
             request.principal = await self._authenticator.authenticate(request, route)
         return await route.handler(request)
@@ -124,10 +121,7 @@ class App:
 
         try:
             request = self._request(scope, receive)
-            route = _at(self._sockets, scope)
-            self._availability.require()
-            request.principal = await self._authenticator.authenticate(request, route)
-            await route.handler(request, send_watched)
+            await self._connect(request, send_watched)
         except Exception as error:  # noqa: BLE001 - the border of one connection; `_error_response` logs it
             response = self._error_response(error, f"WebSocket {scope['path'][:200]!r}")
             if accepted:
@@ -136,6 +130,13 @@ class App:
                 await response(scope, receive, send_denial)
             else:
                 await send({"type": "websocket.close", "code": 1008})
+
+    async def _connect(self, request: Request, send: Send) -> None:
+        route, request.scope["path_params"] = self._sockets.find(request.scope["path"])
+        if not self._availability.ready:
+            raise NotReady(_NOT_READY)
+        request.principal = await self._authenticator.authenticate(request, route)
+        await route.handler(request, send)
 
     def _request(self, scope: Scope, receive: Receive) -> Request:
         request = Request(
@@ -148,7 +149,8 @@ class App:
         )
         if scope["path"] not in UNGUARDED:
             self._hosts.check_host(request.headers.get(b"host"))
-        self._hosts.check_origin(request.headers.get(b"origin"))
+        if (origin := request.headers.get(b"origin")) is not None:  # without one, no page makes the request
+            self._hosts.check_origin(origin)
         return request
 
     def _error_response(self, error: Exception, what: str) -> Response:
@@ -179,12 +181,3 @@ def _by_path(routes: Iterable[Route]) -> dict[str, list[Route]]:
     for route in routes:
         paths.setdefault(route.route, []).append(route)
     return paths
-
-
-def _at(paths: Paths[T], scope: Scope) -> T:
-    """What is at the request's path; its variable parts are put into the scope."""
-    found = paths.find(scope["path"])
-    if found is None:
-        raise NotFound(f"There is nothing at {scope['path'][:200]}. /openapi.json lists what there is.")
-    target, scope["path_params"] = found
-    return target

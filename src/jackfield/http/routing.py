@@ -12,6 +12,7 @@ from msgspec import Struct
 from starlette.routing import compile_path
 from starlette.types import Send
 
+from jackfield.errors import NotFound
 from jackfield.http.permissions import Permission
 from jackfield.http.request import Handler, Request
 from jackfield.model.principal import Scope
@@ -115,8 +116,8 @@ class Paths(Generic[T]):
             else:
                 self._whole[pattern] = target
 
-    def find(self, path: str) -> tuple[T, dict[str, str]] | None:
-        """What stands at `path`, with the variable parts; None when nothing does."""
+    def find(self, path: str) -> tuple[T, dict[str, str]]:
+        """What stands at `path`, with the variable parts. Raises `NotFound` when nothing does."""
         target = self._whole.get(path)
         if target is not None:
             return target, {}
@@ -124,4 +125,4 @@ class Paths(Generic[T]):
             found = pattern.match(path)
             if found is not None:
                 return variable, found.groupdict()
-        return None
+        raise NotFound(f"There is nothing at {path[:200]}. /openapi.json lists what there is.")

@@ -51,20 +51,22 @@ class Authenticator:
 
     async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal:
         """The principal who asks, if its key is good for this route."""
-        what, needs = route.name, route.needs
+        needs = route.needs
         principal = await self.recognise(request)
         if principal is None and route.is_discovery:
             principal = self._public_reader
         if principal is None:
-            raise Unauthenticated(f"{what} needs a key. {_HOW}")
+            raise Unauthenticated(f"{route.name} needs a key. {_HOW}")
         if isinstance(needs, Permission):
             if not needs.holds(principal):
-                raise Forbidden(f"{what} needs {needs.says}, which the key '{principal.name}' lacks. Use another key.")
+                raise Forbidden(
+                    f"{route.name} needs {needs.says}, which the key '{principal.name}' lacks. Use another key."
+                )
         elif needs is not None and not (
             principal.may(needs) or (route.for_sessions and self._is_live_session(principal.session))
         ):
             raise Forbidden(
-                f"The key '{principal.name}' lacks the scope '{needs.value}', which {what} needs. "
+                f"The key '{principal.name}' lacks the scope '{needs.value}', which {route.name} needs. "
                 f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."
             )
         return principal
