@@ -5,9 +5,9 @@ from functools import partial
 
 import msgspec
 
-from jackfield.agents import run_transactions as run_tx
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import Cycle, CycleRecord, abandon, commit, open_cycle, push_event, take_step
+from jackfield.agents.transactions import last_cycles, run_page
 from jackfield.model.ids import new_id
 from jackfield.responses import transactions as response_tx
 from jackfield.responses.transactions import StoredResponse
@@ -52,18 +52,18 @@ async def four_runs(store: Store) -> list[str]:
 
 async def test_runs_come_newest_first_page_by_page(store: Store) -> None:
     ids = await four_runs(store)
-    first = await store.read(partial(run_tx.run_page, limit=3))
-    rest = await store.read(partial(run_tx.run_page, limit=3, cursor=first.next_cursor))
+    first = await store.read(partial(run_page, limit=3))
+    rest = await store.read(partial(run_page, limit=3, cursor=first.next_cursor))
     assert [run.id for run in first.runs] == [ids[3], ids[2], ids[1]]
     assert ([run.id for run in rest.runs], rest.next_cursor) == ([ids[0]], None)
-    assert (await store.read(partial(run_tx.run_page, limit=4))).next_cursor is None
+    assert (await store.read(partial(run_page, limit=4))).next_cursor is None
 
 
 async def test_runs_are_those_of_the_agents_and_the_principal_that_are_asked_for(store: Store) -> None:
     ada, eve, bob, fay = await four_runs(store)
 
     async def found(**wanted: object) -> list[str]:
-        page = await store.read(partial(run_tx.run_page, limit=10, **wanted))  # type: ignore[arg-type]  # each test's own filter
+        page = await store.read(partial(run_page, limit=10, **wanted))  # type: ignore[arg-type]  # each test's own filter
         return [run.id for run in page.runs]
 
     assert await found(agents=["ada"], principal="fay") == [fay, ada]
@@ -77,7 +77,7 @@ async def test_the_last_cycle_of_every_agent_is_told_at_once(store: Store) -> No
         await store.write(partial(agent_tx.put_agent, agent, definition="{}", origin="api"))
     await a_cycle(store, "ada")
     last = {"ada": await a_cycle(store, "ada"), "bob": await a_cycle(store, "bob")}
-    assert await store.read(run_tx.last_cycles) == last
+    assert await store.read(last_cycles) == last
     assert last["ada"].number == 2
 
 

@@ -82,15 +82,15 @@ async def test_a_cycle_that_is_left_lying_again_and_again_is_taken_up_rarely_but
 
     async with agents_gateway(tmp_path, DONE, ADA) as place:
         scheduler = place.gateway.scheduler
-        see_through = scheduler._see_through
-        monkeypatch.setattr(scheduler, "_see_through", gives_in)
+        run_cycle = scheduler._run_cycle
+        monkeypatch.setattr(scheduler, "_run_cycle", gives_in)
         await place.trigger("ada")
         await place.begun("ada")
         for _ in range(cycles.TRIES + 2):
             await eventually_async(lambda: _asleep(scheduler))
             await scheduler.sweep()
         await eventually_async(lambda: _asleep(scheduler))
-        monkeypatch.setattr(scheduler, "_see_through", see_through)
+        monkeypatch.setattr(scheduler, "_run_cycle", run_cycle)
         await scheduler.sweep()
         assert not scheduler.awake, "it is not tried all the time"
         clock = time.monotonic

@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from jackfield.agents import run_transactions as run_tx
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import NEWEST, cycles_of_agent, inbox_page, push_event
 from jackfield.agents.permissions import AgentPermissions
@@ -34,6 +33,7 @@ from jackfield.agents.records import (
     read_change,
 )
 from jackfield.agents.registry import AgentRegistry, settings_of
+from jackfield.agents.transactions import last_cycles
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.http.bodies import BodyReader, read_object
 from jackfield.http.permissions import HAS_INBOX, SEES_SPACES
@@ -125,7 +125,7 @@ class AgentApi:
     async def list_agents(self, request: Request) -> Response:
         """Every agent; for an agent's key itself."""
         own = agents_of(request.principal)
-        last = await self._store.read(run_tx.last_cycles)
+        last = await self._store.read(last_cycles)
         shown = [kept for kept in await self._store.read(agent_tx.list_agents) if not own or kept.id in own]
         return json_response(AgentList(agents=[agent_record(kept, last.get(kept.id)) for kept in shown]))
 

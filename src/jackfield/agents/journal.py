@@ -61,7 +61,8 @@ class CycleJournal:
         self._context = context
         self._store = store
         self._publisher = publisher
-        self._waiting = waiting
+        self.waiting = waiting
+        self.output_of = output_in_cycle
         self._next_step = next_step
 
     async def spaces_of(self, calls: Sequence[ToolCallDraft]) -> list[str | None]:
@@ -96,12 +97,6 @@ class CycleJournal:
         for call in recorded:
             publisher.space_id = active_space_after(publisher.space_id, call)
         return recorded
-
-    def waiting(self) -> AbstractAsyncContextManager[None]:
-        return self._waiting()
-
-    def output_of(self, call: Call) -> ToolOutput:
-        return output_in_cycle(call)
 
     def _step_call(self, entry: JournalEntry) -> StepCall:
         call, work = entry.call, entry.work

@@ -13,10 +13,9 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from jackfield.agents import run_transactions as run_tx
 from jackfield.agents.cycle_transactions import Journal, Step, read_journal
 from jackfield.agents.records import InboxEventRecord, inbox_event_record
-from jackfield.agents.run_transactions import ResponseRun
+from jackfield.agents.transactions import ResponseRun, run_page
 from jackfield.calls.events import CallEvent, CallEvents
 from jackfield.calls.permissions import may_see
 from jackfield.calls.records import CallRecord, call_record
@@ -275,7 +274,7 @@ class RunApi:
         agents = own if wanted.agent is None else [wanted.agent] if own is None or wanted.agent in own else ()
         page = await self._store.read(
             partial(
-                run_tx.run_page,
+                run_page,
                 limit=wanted.limit,
                 cursor=wanted.cursor,
                 agents=agents,

@@ -45,19 +45,19 @@ from jackfield.store.scripts import INBOX_TOPIC
 log = logging.getLogger("jackfield.agents")
 
 TRIES = 3
-"""How often a cycle is taken over, and how often a failing model is asked, before the cycle is given up."""
+"""How often a cycle is taken over, and how often a failing model is asked, before the cycle is abandoned."""
 PAUSES = (1.0, 5.0)
 """Seconds before a failed try is repeated."""
 BACKOFF_MS = 60_000
 LONGEST_BACKOFF_MS = 3_600_000
 RARELY = 60.0
-"""Seconds between two looks at a cycle that was left lying here again and again."""
+"""Seconds between two tries of a cycle that was left open here again and again."""
 AT_ONCE = 200
-"""Cycles that one gateway lives at the same time; the others wait their slot. One that only waits does not count."""
+"""Cycles that one gateway runs at the same time; the others queue. One that only waits does not count."""
 
 
 class _Left(Struct, frozen=True):
-    """A cycle that was left lying here: how often it was picked up, and when it may be again."""
+    """A cycle that was left open here: how often it was resumed, and when it may be again."""
 
     times: int = 0
     not_before: float = 0.0
@@ -75,17 +75,17 @@ class AgentScheduler:
         self._again: set[str] = set()
         """Agents that were woken once more while they were awake."""
         self._left: dict[str, _Left] = {}
-        """Cycles that were left lying here: one that always is must not be tried all the time."""
-        self._places = asyncio.Semaphore(AT_ONCE)
+        """Cycles that were left open here: one that always is must not be tried all the time."""
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._is_open = False
 
     def start(self) -> None:
-        """From now on agents wake."""
+        """Wake agents from now on."""
         self._is_open = True
         self._store.bus.watch(INBOX_TOPIC, lambda topic: self.wake(topic[len(INBOX_TOPIC) :]))
 
     async def close(self) -> None:
-        """Stop where they are. Their cycles stay open, and whoever comes next goes on with them."""
+        """Stop where they are. Their cycles stay open and are resumed by whoever comes next."""
         self._is_open = False
         tasks = [*self._awake.values()]
         for task in tasks:
@@ -95,24 +95,24 @@ class AgentScheduler:
 
     @property
     def awake(self) -> frozenset[str]:
-        """Who is at work here."""
+        """The agents with a task here."""
         return frozenset(self._awake)
 
     def wake(self, agent: str) -> None:
         """There may be something in the agent's inbox."""
         if agent in self._awake or self._agents.get(agent) is not None:
-            self._rouse(agent)
+            self._wake(agent)
 
-    def _rouse(self, agent: str) -> None:
+    def _wake(self, agent: str) -> None:
         if agent in self._awake:
             self._again.add(agent)
         else:
             self._begin(agent, None)
 
     async def sweep(self) -> None:
-        """What nobody was woken for: lost wake-ups, cycles of the dead, cycles left lying here, plans that are due."""
+        """Lost wake-ups, cycles of dead gateways, cycles left open here, plans that are due."""
         for agent in await self._store.read(agents_to_wake):
-            self._rouse(agent)
+            self._wake(agent)
         for cycle in await self._store.read(orphaned_cycles):
             if cycle.agent not in self._awake and await self._is_known(cycle.agent):
                 await self._take_over(cycle)
@@ -121,12 +121,12 @@ class AgentScheduler:
         ]
         self._left = {cycle.id: self._left.get(cycle.id, _Left()) for cycle in left}
         for cycle in left:
-            await self._pick_up(cycle)
+            await self._resume(cycle)
         for plan in await self._store.read(partial(agent_tx.due_plans, limit=200)):
             await self._fire(plan)
 
     async def _is_known(self, agent: str) -> bool:
-        """Whether there is such an agent, also if nobody has told this gateway."""
+        """Whether there is such an agent, also if this gateway has not heard of it."""
         return self._agents.get(agent) is not None or await self._agents.look_up(agent) is not None
 
     async def _take_over(self, cycle: Cycle) -> None:
@@ -136,8 +136,8 @@ class AgentScheduler:
         log.warning("agent %s: cycle %d goes on here; its gateway is gone", taken.agent, taken.number)
         self._begin(taken.agent, taken)
 
-    async def _pick_up(self, seen: Cycle) -> None:
-        """Go on with a cycle of this gateway that nobody lives: the store failed when it was opened, or given up."""
+    async def _resume(self, seen: Cycle) -> None:
+        """Resume a cycle of this gateway that no task runs: the store failed when it was opened or abandoned."""
         before = self._left[seen.id]
         if time.monotonic() < before.not_before:
             return
@@ -146,7 +146,7 @@ class AgentScheduler:
         if cycle is not None and is_left and cycle.agent not in self._awake:
             times = before.times + 1
             self._left[cycle.id] = _Left(times, time.monotonic() + RARELY if times >= TRIES else 0.0)
-            log.warning("agent %s: cycle %d was left lying here and goes on", cycle.agent, cycle.number)
+            log.warning("agent %s: cycle %d was left open here and is resumed", cycle.agent, cycle.number)
             self._begin(cycle.agent, cycle)
 
     async def _fire(self, plan: Plan) -> None:
@@ -162,11 +162,11 @@ class AgentScheduler:
     def _begin(self, agent: str, cycle: Cycle | None) -> None:
         if not self._is_open or agent in self._awake:
             return
-        task = asyncio.create_task(self._live(agent, cycle), name=f"agent {agent}")
+        task = asyncio.create_task(self._run_cycles(agent, cycle), name=f"agent {agent}")
         self._awake[agent] = task
-        task.add_done_callback(lambda ended: self._fell_asleep(agent, ended))
+        task.add_done_callback(lambda ended: self._task_ended(agent, ended))
 
-    def _fell_asleep(self, agent: str, task: "asyncio.Task[None]") -> None:
+    def _task_ended(self, agent: str, task: "asyncio.Task[None]") -> None:
         del self._awake[agent]
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("agent %s was stopped by a fault of ours", agent, exc_info=fault)
@@ -174,9 +174,10 @@ class AgentScheduler:
             self._again.discard(agent)
             self.wake(agent)
 
-    async def _live(self, agent: str, cycle: Cycle | None) -> None:
-        """Cycle after cycle, until the inbox is empty."""
-        async with CycleSlot(self._places) as slot:
+    async def _run_cycles(self, agent: str, cycle: Cycle | None) -> None:
+        """Cycle after cycle, until nothing more has arrived. A lost wake-up is found by the sweep."""
+        was_resumed = cycle is not None
+        async with CycleSlot(self._slots) as slot:
             while True:
                 self._again.discard(agent)
                 if cycle is None:
@@ -191,16 +192,18 @@ class AgentScheduler:
                 loaded = await self._runner.load(cycle)  # now that it is open: removing an agent gives its cycle up
                 known = self._agents.update(agent, loaded.agent)
                 if known is None:
-                    await self._give_up(cycle, "The agent was removed.")
+                    await self._abandon(cycle, "The agent was removed.")
                     return
-                await self._see_through(known, cycle, loaded, slot)
-                cycle = None
+                await self._run_cycle(known, cycle, loaded, slot)
+                if agent not in self._again and not was_resumed:
+                    return
+                cycle, was_resumed = None, False
 
-    async def _see_through(self, agent: Agent, cycle: Cycle, loaded: LoadedCycle, slot: CycleSlot) -> None:
+    async def _run_cycle(self, agent: Agent, cycle: Cycle, loaded: LoadedCycle, slot: CycleSlot) -> None:
         """One cycle to its end, whatever that is. What fails for now is tried again from the journal."""
         first: LoadedCycle | None = loaded
         if cycle.tries > TRIES:
-            await self._give_up(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", agent=agent)
+            await self._abandon(cycle, f"Its gateway stopped {TRIES} times in the middle of it.", agent=agent)
             return
         end = asyncio.get_running_loop().time() + agent.settings.timeout
         for pause in (*PAUSES, None):
@@ -229,20 +232,20 @@ class AgentScheduler:
                 log.info("agent %s: cycle %d done: %s", done.agent, done.number, done.summary)
                 return
             if pause is not None:
-                await self._tidy(cycle)
+                await self._drop_unfinished(cycle)
                 end = limit.when() or end
                 async with slot.waiting():
                     await asyncio.sleep(pause)
-        await self._give_up(cycle, reason, agent=agent)
+        await self._abandon(cycle, reason, agent=agent)
 
-    async def _tidy(self, cycle: Cycle) -> None:
+    async def _drop_unfinished(self, cycle: Cycle) -> None:
         """What the failed try had begun to show is shown as what it is, at once and not after the pause."""
         try:
             await self._store.write(partial(space_tx.drop_unshown_of, cycle))
         except Unavailable as fault:
             log.warning("agent %s: unfinished calls of cycle %d are still shown: %s", cycle.agent, cycle.number, fault)
 
-    async def _give_up(self, cycle: Cycle, reason: str, *, agent: Agent | None = None) -> None:
+    async def _abandon(self, cycle: Cycle, reason: str, *, agent: Agent | None = None) -> None:
         """T10, and tell people once in a row of failures."""
         while True:
             try:
@@ -257,13 +260,13 @@ class AgentScheduler:
                 )
                 break
             except Unavailable as fault:
-                log.warning("agent %s: cycle %d could not be given up yet: %s", cycle.agent, cycle.number, fault)
+                log.warning("agent %s: cycle %d could not be abandoned yet: %s", cycle.agent, cycle.number, fault)
                 await asyncio.sleep(PAUSES[-1])
         if failed is not None and is_first:
-            log.error("agent %s: cycle %d was given up: %s", cycle.agent, cycle.number, reason)
+            log.error("agent %s: cycle %d was abandoned: %s", cycle.agent, cycle.number, reason)
 
     async def _failures_before(self, cycle: Cycle) -> int:
-        """How many cycles in a row, right before this one, were given up."""
+        """How many cycles in a row, right before this one, were abandoned."""
         count = 0
         for past in await self._store.read(partial(cycles_of_agent, cycle.agent, before=cycle.number, limit=10)):
             if past.status is not CycleStatus.FAILED:

@@ -106,7 +106,7 @@ class Executor:
         self, call: Call, entry: Entry, arguments: dict[str, object], *, principal: Principal
     ) -> Done | Failed | InTransaction:
         """What a built-in tool does, for the step of a cycle that will record the call."""
-        running = Running(call, principal=principal, depth=0, recorded=True)
+        running = Running(call, principal=principal, depth=0, recorded=False)
         work = await self._panel.execute(entry.tool.source, self._invocation(running, entry, arguments))
         return work if isinstance(work, InTransaction) else await self._checked(entry, work)
 
