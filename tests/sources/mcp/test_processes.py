@@ -216,7 +216,7 @@ class _Deaf:
 async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "GOODBYE_SECONDS", TIMEOUT)
+    monkeypatch.setattr(stdio, "EXIT_SECONDS", TIMEOUT)
     script = "exec 0<&-; echo closed >&2; while [ ! -e leave ]; do sleep 0.05; done; exit 3"
     plan = LaunchPlan(kind="none", command=("/bin/sh", "-c", script), env=dict(os.environ), cwd=tmp_path)
     log = stdio.ServerLog("ending", redact=str)

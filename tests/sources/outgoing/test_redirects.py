@@ -1,17 +1,17 @@
 import pytest
 
 from jackfield.sources.outgoing import OutgoingBadAnswer
-from jackfield.sources.outgoing.client import OUR_HEADERS, Message, redirected
+from jackfield.sources.outgoing.client import OUR_HEADERS, OutgoingRequest, redirected
 from jackfield.sources.outgoing.urls import target_of
 
 HERE = "http://here.example/start"
 SECRETS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/x"}
 
 
-def request(method: str = "POST", content: bytes | None = b'{"a":1}', url: str = HERE) -> Message:
+def request(method: str = "POST", content: bytes | None = b'{"a":1}', url: str = HERE) -> OutgoingRequest:
     target = target_of(url)
     assert target is not None
-    return Message(method, target, {**SECRETS, "Content-Type": "application/json"}, content)
+    return OutgoingRequest(method, target, {**SECRETS, "Content-Type": "application/json"}, content)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from ipaddress import ip_address
 import pytest
 
 from jackfield.sources.outgoing import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import Origin, named_origin, parse_url, take_user, with_params
+from jackfield.sources.outgoing.urls import HttpOrigin, named_origin, parse_url, take_user, with_params
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_the_user_is_taken_out_of_a_url() -> None:
 
 
 def test_an_origin_is_scheme_host_and_port() -> None:
-    assert named_origin("https://Example.com/a?b") == Origin("https", "example.com", 443)
-    assert named_origin("http://example.com:443") == Origin("http", "example.com", 443)
-    assert str(Origin("http", "::1", 8080)) == "http://[::1]:8080"
-    assert str(Origin("https", "example.com", 443)) == "https://example.com"
+    assert named_origin("https://Example.com/a?b") == HttpOrigin("https", "example.com", 443)
+    assert named_origin("http://example.com:443") == HttpOrigin("http", "example.com", 443)
+    assert str(HttpOrigin("http", "::1", 8080)) == "http://[::1]:8080"
+    assert str(HttpOrigin("https", "example.com", 443)) == "https://example.com"
 
 
 def test_params_come_after_the_query_a_url_has() -> None:

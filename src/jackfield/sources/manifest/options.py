@@ -1,7 +1,4 @@
-"""What the config says of a service: `[sources.NAME]` with `kind = "manifest"`. Pure.
-
-Above: `source.py`, and whoever finds services elsewhere. Below: `http_requests.py`, which knows templates.
-"""
+"""The config of a service: `[sources.NAME]` with `kind = "manifest"`. Pure."""
 
 from typing import Annotated, Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -23,18 +20,18 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The keys of one service; times are in seconds."""
 
     url: str
-    """Where the service is; `/api/v1/tools` is put behind it."""
+    """Where the service is; `/api/v1/tools` is appended."""
     headers: dict[str, str] = {}
-    """Sent with every request, for a service that wants credentials."""
+    """Sent with every request, such as credentials."""
     cache_ttl: Annotated[float, Meta(gt=0, le=86_400)] | None = None
-    """How long a manifest is good; unless given 60, or longer where the service says so."""
+    """How long a manifest is cached; 60 by default, or longer where the service says so."""
     timeout: Seconds = 10
-    """For reading the manifest."""
+    """For fetching the manifest."""
     call_timeout: Annotated[float, Meta(gt=0)] | None = None
     """For every call, over what the tools' metadata says."""
     allowed_tools: tuple[str, ...] | None = None
     follow: bool = True
-    """Whether to hear of its changes at once, where it tells them."""
+    """Whether to follow the stream of its changes, if it has one."""
     execution: HttpExecution | None = None
     """How its tools are executed where it has no execute endpoint; `{tool}` in the url is the tool's name."""
     executions: dict[str, HttpExecution] = {}
@@ -47,7 +44,7 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def server(self) -> str:
-        """Where it is, as far as everybody may know."""
+        """Where it is, without secrets."""
         return self.base
 
     @property

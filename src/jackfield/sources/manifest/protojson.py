@@ -1,7 +1,7 @@
-"""The two spellings of a manifest, the document's and protojson's, as one. Pure.
+"""A manifest as protojson writes it, in the document's own spelling. Pure.
 
-Above: `reading.py`. Below: nothing. protojson writes camelCase, leaves out what is zero, and wraps values whose type it
-does not know: `{"stringValue": "x"}`, `{"intValue": "30"}`, `{"fields": {…}}`.
+protojson writes camelCase, leaves out what is zero, and wraps values whose type it does not know:
+`{"stringValue": "x"}`, `{"intValue": "30"}`, `{"fields": {…}}`.
 """
 
 from collections.abc import Callable

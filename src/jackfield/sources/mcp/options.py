@@ -1,7 +1,4 @@
-"""What the config says of an MCP server: `[sources.NAME]` with `kind = "mcp"`, and seed 003's `mcp.servers`.
-
-Above: `source.py`, and later the agents' config. Below: nothing. Pure.
-"""
+"""The config of an MCP server: `[sources.NAME]` with `kind = "mcp"`, and seed 003's `mcp.servers`. Pure."""
 
 from typing import Annotated, Any, Literal
 
@@ -31,21 +28,21 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     cwd: str = "."
     transport: str = ""
-    """`http`, `sse`, `stdio`, or the name of a transport that another package brings."""
+    """`http`, `sse`, `stdio`, or the name of another package's transport."""
     options: dict[str, Any] = {}
-    """For another package's transport, which is given them together with `url` and `headers`."""
+    """For another package's transport, together with `url` and `headers`."""
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
     connect_timeout: Seconds | None = None
     """15; a process that has not been up yet gets 120, since its command may have to install it first."""
     era: Literal["auto", "handshake"] = "auto"
-    """`handshake`: only `initialize` is tried, for servers that cannot stand to be asked anything newer."""
+    """`handshake`: only `initialize` is tried, for servers that fail on anything newer."""
     call_timeout: CallSeconds | None = None
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
     sampling: bool | str = False
     """The server may ask a model: the default one, or the one of this name."""
     sandbox: bool | SandboxSettings = False
-    """Whether its process sees only what it needs; a table says more about it."""
+    """Whether its process runs in a sandbox; a table configures it."""
 
     @property
     def confinement(self) -> SandboxSettings | None:
@@ -53,7 +50,7 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def carrier(self) -> str:
-        """The transport that is meant: what is said, else what fits."""
+        """The transport: as configured, else the one that fits."""
         return self.transport or (STDIO if self.command is not None else HTTP)
 
     @property
@@ -62,7 +59,7 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def first_seconds(self) -> float:
-        """How long it may take to come up for the first time."""
+        """How long its first start may take."""
         return self.connect_timeout or (FIRST_START_SECONDS if self.carrier == STDIO else CONNECT_SECONDS)
 
     @property
@@ -71,8 +68,8 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return (*command, *self.args)
 
     @property
-    def for_foreign(self) -> dict[str, Any]:
-        """What another package's transport gets to know."""
+    def for_plugin(self) -> dict[str, Any]:
+        """What another package's transport is given."""
         given = {"url": self.url, "headers": self.headers or None}
         return {key: value for key, value in given.items() if value is not None} | self.options
 
@@ -82,7 +79,7 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def server(self) -> str:
-        """Where it is, as far as everybody may know: no user, no query, no arguments."""
+        """Where it is, without secrets: no user, no query, no arguments."""
         if self.url is None:
             return f"{self.carrier}:{self.argv[0].rpartition('/')[2] if self.argv else ''}"
         return self.url.partition("?")[0].partition("#")[0]
@@ -116,7 +113,7 @@ def parse_options(options: dict[str, Any], *, where: str) -> McpOptions:
 
 
 class _Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of seed 003's `mcp.servers`, with what our own sources take besides."""
+    """One of seed 003's `mcp.servers`, with keys of our own sources besides."""
 
     name: str
     url: str | None = None

@@ -207,7 +207,7 @@ class TransportMaker:
     def __call__(self, listener: TransportListener) -> ClientTransport:
         options, given = self._options, self._surroundings
         if self._factory is not None:
-            return PluginTransport(self._factory(self._name, options.for_foreign, given))
+            return PluginTransport(self._factory(self._name, options.for_plugin, given))
         if options.carrier == STDIO:
             return StdioTransport(self._name, self._plan, supervisor=given.supervisor, listener=listener, log=self.log)
         assert options.url is not None

@@ -22,11 +22,11 @@ from jackfield.workers.supervisor import Child, Supervisor
 
 INHERITED = ("PATH", "HOME")
 NO_SCRIPTS = {"npm_config_ignore_scripts": "true"}
-"""What a sandboxed server is told besides: npx installs packages without running anything of them."""
-GOODBYE_SECONDS = 2.0
-"""How long a server may take to leave after its stdin ended."""
-LAST_WORDS_SECONDS = 0.5
-"""How long we still read from a server that has exited: a process it started may hold its stdout open."""
+"""For sandboxed servers: npx installs packages without running their scripts."""
+EXIT_SECONDS = 2.0
+"""How long a server may take to exit after its stdin was closed."""
+DRAIN_SECONDS = 0.5
+"""How long the stdout of a server that has exited is still read: a child of it may hold it open."""
 LINES_PER_SECOND = 20
 LAST_LINES = 50
 
@@ -91,13 +91,13 @@ class StdioTransport:
         await self._requests.notify(method, params)
 
     async def close(self) -> None:
-        """End its stdin, give it a moment to leave, then end it and everything it started."""
+        """Close its stdin, give it a moment to exit, then kill it and everything it started."""
         await self._requests.close()
         if self._stdin is not None:
             self._stdin.close()
         if self._child is not None:
             try:
-                async with asyncio.timeout(GOODBYE_SECONDS):
+                async with asyncio.timeout(EXIT_SECONDS):
                     await self._child.wait()
             except TimeoutError:
                 pass
@@ -116,9 +116,7 @@ class StdioTransport:
         try:
             await self._stdin.write(line + b"\n")
         except NotDelivered as fault:
-            await asyncio.wait(
-                self._tasks, timeout=GOODBYE_SECONDS
-            )  # most often it is ending, and how it did says more
+            await asyncio.wait(self._tasks, timeout=EXIT_SECONDS)  # most often it is ending, and how it did says more
             raise self._requests.lost or fault from None
 
     async def _read(self, stdout: "_Stdout") -> None:
@@ -134,17 +132,17 @@ class StdioTransport:
             stdout.transport.close()
 
     async def _watch(self, child: Child, reading: "asyncio.Task[None]") -> None:
-        """Wait until the process has exited, or has stopped talking to us."""
+        """Wait until the process has exited, or has closed its stdout."""
         exited = asyncio.ensure_future(child.wait())
         try:
             await asyncio.wait((exited, reading), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((exited, reading), timeout=LAST_WORDS_SECONDS)
+            await asyncio.wait((exited, reading), timeout=DRAIN_SECONDS)
         finally:
             exited.cancel()
         code = child.returncode
         child.kill()
         if self._stderr is not None:
-            self._stderr.drain()  # its last words say why
+            self._stderr.drain()  # its last lines say why
         self._gone("The server closed its stdout." if code is None else self._how_it_ended(code))
 
     def _how_it_ended(self, code: int) -> str:
@@ -159,14 +157,14 @@ class StdioTransport:
 
 
 class ServerLog(WorkerLog):
-    """What a server says on stderr: its newest lines, and in moderation in the gateway's log."""
+    """A server's stderr: its newest lines, and a limited number per second in the gateway's log."""
 
     def __init__(self, name: str, *, redact: Callable[[str], str]) -> None:
         super().__init__(name, redact=redact)
         self._logger = logging.getLogger(f"jackfield.mcp.{name}")
 
     def last_words(self, most: int = LAST_LINES) -> tuple[str, ...]:
-        """The newest lines. What one process after the other said in the same words is there once."""
+        """The newest lines. What several processes in a row wrote alike is there once."""
         said = [[line.text for line in lines] for _, lines in groupby(self._lines, key=lambda line: line.worker)]
         told = [words for words, later in zip_longest(said, said[1:]) if words != later]
         return tuple(chain.from_iterable(told))[-most:]
@@ -231,7 +229,7 @@ async def _reader(fd: int) -> _Stdout:
 
 
 def environment(named: Mapping[str, str]) -> dict[str, str]:
-    """All that a server's process gets to know."""
+    """The environment of a server's process."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(named)
 
 

@@ -15,11 +15,11 @@ from jackfield.sources.openapi.options import Credentials
 from jackfield.sources.openapi.parameters import (
     FILE,
     MAX_PARAMETERS,
+    ArgumentPlace,
     Body,
     Location,
     Media,
     Parameter,
-    Place,
     body_of,
     is_file,
     parameters_of,
@@ -36,7 +36,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
     """What an operation takes."""
 
     schema: Node
-    places: tuple[Place, ...] = ()
+    places: tuple[ArgumentPlace, ...] = ()
     media: Media | None = None
     """How its body is written; None: it has none."""
     content_type: str | None = None
@@ -63,7 +63,7 @@ class _InputBuilder:
         self._schemas = schemas
         self._properties: Node = {}
         self._required: list[str] = []
-        self._places: list[Place] = []
+        self._places: list[ArgumentPlace] = []
         self._parts: dict[str, None] = {}
         self._body: Body | None = None
         self._has_to_send = False
@@ -88,7 +88,7 @@ class _InputBuilder:
         )
         is_multipart = body.media is Media.MULTIPART
         if fields is None or (names and not body.required and not is_multipart):
-            place = Place(argument="body", where=Location.BODY, name="body")
+            place = ArgumentPlace(argument="body", where=Location.BODY, name="body")
             self._add(place, whole, body.description, required=body.required)
             return
         self._has_to_send = body.required
@@ -101,7 +101,7 @@ class _InputBuilder:
     def _add_unread(self, body: Body) -> None:
         """A body that is passed on as it is: one argument, text or a file."""
         is_text = body.media is Media.TEXT
-        place = Place(argument="body", where=Location.BODY, name="body", as_file=not is_text)
+        place = ArgumentPlace(argument="body", where=Location.BODY, name="body", as_file=not is_text)
         said = body.description or f"The body, of type {cleaned(body.content_type)}."
         schema: Node = {"type": "string"} if is_text else {**FILE, "description": f"{cleaned(said)} {_AS_FILE}"}
         self._add(place, Converted(schema), said, required=body.required)
@@ -154,7 +154,7 @@ class _InputBuilder:
         is_list = isinstance(required, list) and all(isinstance(name, str) for name in required)
         return whole if is_list else None
 
-    def _add(self, place: Place, converted: Converted, description: str, *, required: bool) -> None:
+    def _add(self, place: ArgumentPlace, converted: Converted, description: str, *, required: bool) -> None:
         argument = self._free_name(place)
         schema = converted.schema
         if description and "description" not in schema:
@@ -165,14 +165,14 @@ class _InputBuilder:
             self._required.append(argument)
         self._places.append(msgspec.structs.replace(place, argument=argument))
 
-    def _free_name(self, place: Place) -> str:
+    def _free_name(self, place: ArgumentPlace) -> str:
         return free_name(
             place.name, taken=self._properties, otherwise="body" if place.where is Location.FIELD else place.where.value
         )
 
 
-def _field(name: str, body: Body, *, as_file: bool) -> Place:
-    place = Place(argument=name, where=Location.FIELD, name=name, as_file=as_file)
+def _field(name: str, body: Body, *, as_file: bool) -> ArgumentPlace:
+    place = ArgumentPlace(argument=name, where=Location.FIELD, name=name, as_file=as_file)
     encoding = body.encodings.get(name)
     if encoding is None:
         return place

@@ -127,7 +127,7 @@ def found_operation(method: str, path: str, node: Node, item: Node, taken: dict[
     return FoundOperation(name=name, method=method.upper(), path=path, node=node, item=item)
 
 
-class Operation(Struct, frozen=True, kw_only=True):
+class OpenApiOperation(Struct, frozen=True, kw_only=True):
     """One operation, ready to be called."""
 
     method: str
@@ -146,7 +146,7 @@ class OpenApiListing(Struct, frozen=True, kw_only=True):
     """A document's tools and the operations behind them."""
 
     listing: Listing = Listing()
-    operations: dict[str, Operation] = {}
+    operations: dict[str, OpenApiOperation] = {}
 
 
 def openapi_listing(
@@ -184,7 +184,7 @@ class _Converter:
 
     def listing(self) -> OpenApiListing:
         tools: dict[str, Tool] = {}
-        operations: dict[str, Operation] = {}
+        operations: dict[str, OpenApiOperation] = {}
         for found in self._operations():
             if len(tools) >= MAX_TOOLS or self._room <= 0:
                 self._faults.append(
@@ -249,7 +249,7 @@ class _Converter:
                 if is_in and not is_out:
                     yield found
 
-    def _tool(self, found: FoundOperation) -> tuple[Tool, Operation]:
+    def _tool(self, found: FoundOperation) -> tuple[Tool, OpenApiOperation]:
         _check_path(found.path)
         nodes = (found.node, found.item)
         base = own_base(nodes, self._base)
@@ -262,7 +262,7 @@ class _Converter:
             self._cut.append(str(found))
         select = self._options.select.get(found.name, ())
         tool = self._described(found, base, inputs)
-        operation = Operation(
+        operation = OpenApiOperation(
             method=found.method,
             path=found.path,
             base=base,

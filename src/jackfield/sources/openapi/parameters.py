@@ -72,7 +72,7 @@ STYLES = {
 """The styles that a parameter may have; the first is the default."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ArgumentPlace(Struct, frozen=True, kw_only=True):
     """Where one argument goes in the request, and how it is written."""
 
     argument: str
@@ -114,7 +114,7 @@ class Encoding(Struct, frozen=True, kw_only=True):
 class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter as the document has it."""
 
-    place: Place
+    place: ArgumentPlace
     schema: Any
     description: str
     required: bool
@@ -161,7 +161,7 @@ def _parameter(node: Node, document: Document) -> Parameter:
     explode = node.get("explode")
     first = document.resolved(next(iter(content.values())), what="parameter's content") if content else {}
     return Parameter(
-        place=Place(
+        place=ArgumentPlace(
             argument=name,
             where=where,
             name=name,
@@ -176,11 +176,11 @@ def _parameter(node: Node, document: Document) -> Parameter:
 
 
 def _undeclared(name: str) -> Parameter:
-    place = Place(argument=name, where=Location.PATH, name=name, style="simple")
+    place = ArgumentPlace(argument=name, where=Location.PATH, name=name, style="simple")
     return Parameter(place=place, schema={"type": "string"}, description="", required=True)
 
 
-def _is_for_callers(place: Place, in_path: list[str], credentials: Credentials) -> bool:
+def _is_for_callers(place: ArgumentPlace, in_path: list[str], credentials: Credentials) -> bool:
     if place.where is Location.PATH:
         return place.name in in_path
     if place.where is Location.HEADER:

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from jackfield.model.tool import Category, Tool
 from jackfield.sources.base import Listing
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import OpenApiListing, Operation, openapi_listing
+from jackfield.sources.openapi.operations import OpenApiListing, OpenApiOperation, openapi_listing
 from jackfield.sources.openapi.options import Credentials, OpenApiOptions, credentials_of
 
 LARGE_JSON = 1024 * 1024
@@ -41,7 +41,7 @@ class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     part: dict[str, Any] | None = None
     tool: Tool | None = None
-    operation: Operation | None = None
+    operation: OpenApiOperation | None = None
     definition: Raw = Raw(b"null")
     """What the tool is pinned by, to the byte."""
     parts: dict[str, int] = {}
@@ -97,7 +97,7 @@ async def _ask(task: bytes, content: bytes) -> bytes:
 def _joined(written: bytes) -> OpenApiListing:
     parts: list[dict[str, Any]] = []
     tools: list[Tool] = []
-    operations: dict[str, Operation] = {}
+    operations: dict[str, OpenApiOperation] = {}
     for text in written.splitlines():
         line = _decode(text)
         if line.part is not None:

@@ -17,9 +17,9 @@ from msgspec import UNSET, Struct
 
 from jackfield.sources.http import HEADER_VALUE, Unfillable, check_segments, text_of
 from jackfield.sources.openapi.arguments import Inputs
-from jackfield.sources.openapi.operations import Operation
+from jackfield.sources.openapi.operations import OpenApiOperation
 from jackfield.sources.openapi.options import Credentials
-from jackfield.sources.openapi.parameters import FILE, Location, Media, Place
+from jackfield.sources.openapi.parameters import FILE, ArgumentPlace, Location, Media
 
 OCTETS = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(; ?[A-Za-z0-9=\"._-]+)*")
@@ -126,7 +126,7 @@ class OpenApiRequest(Struct, frozen=True, kw_only=True):
     content: bytes | None = None
 
 
-def request_of(operation: Operation, arguments: Mapping[str, Any], credentials: Credentials) -> OpenApiRequest:
+def request_of(operation: OpenApiOperation, arguments: Mapping[str, Any], credentials: Credentials) -> OpenApiRequest:
     """The request of a call with these arguments, which fit the schema. Raises `Unfillable`."""
     draft = _Draft(operation.path)
     for place in operation.inputs.places:
@@ -159,11 +159,11 @@ class _Draft:
         self.headers: dict[str, str] = {}
         self.cookies: list[Pair] = []
         self._fields: dict[str, Any] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ArgumentPlace] = {}
         """By field."""
         self._whole: Any = UNSET
 
-    def put(self, place: Place, value: Any) -> None:
+    def put(self, place: ArgumentPlace, value: Any) -> None:
         match place.where:
             case Location.QUERY:
                 self.query += _in_query(place, value)
@@ -214,7 +214,7 @@ class _Draft:
         return parts_of(place.argument, name, value, is_file=place.as_file, media_type=place.media_type)
 
 
-def _in_path(place: Place, value: Any) -> str:
+def _in_path(place: ArgumentPlace, value: Any) -> str:
     if place.as_json:
         check_segments(place.argument, _json(value))
         return quote(_json(value), safe="")
@@ -241,7 +241,7 @@ def _in_path(place: Place, value: Any) -> str:
     return written
 
 
-def _in_query(place: Place, value: Any) -> Iterator[Pair]:
+def _in_query(place: ArgumentPlace, value: Any) -> Iterator[Pair]:
     """Also for cookies, whose style is the same. Null is not sent."""
     name = _percent_encoded(place.name)
     if value is None:
@@ -260,7 +260,7 @@ def _in_query(place: Place, value: Any) -> Iterator[Pair]:
         yield name, _percent_encoded(text_of(value))
 
 
-def _object_in_query(place: Place, name: str, value: dict[str, Any]) -> Iterator[Pair]:
+def _object_in_query(place: ArgumentPlace, name: str, value: dict[str, Any]) -> Iterator[Pair]:
     if place.style == "deepObject":
         yield from _deep(place.name, value, depth=0)
     elif place.style == "form" and place.explode:
@@ -283,7 +283,7 @@ def _deep(name: str, value: Any, *, depth: int) -> Iterator[Pair]:
         yield from ((_percent_encoded(name), _percent_encoded(text)) for text in _texts(value))
 
 
-def _in_header(place: Place, value: Any) -> str:
+def _in_header(place: ArgumentPlace, value: Any) -> str:
     if place.as_json:
         text = _json(value)
     elif isinstance(value, dict):

@@ -19,7 +19,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing, Surroundings
 from jackfield.sources.http import Unfillable, timed_out
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import OpenApiListing, Operation
+from jackfield.sources.openapi.operations import OpenApiListing, OpenApiOperation
 from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options
 from jackfield.sources.openapi.reader_process import listing_from
 from jackfield.sources.openapi.requests import OpenApiRequest, request_of
@@ -115,7 +115,9 @@ class OpenApiSource:
             following.cancel()
             await asyncio.wait([following])
 
-    async def _ask(self, operation: Operation, request: OpenApiRequest, invocation: Invocation) -> OutgoingResponse:
+    async def _ask(
+        self, operation: OpenApiOperation, request: OpenApiRequest, invocation: Invocation
+    ) -> OutgoingResponse:
         """Send it; once more after a transport failure, if nothing was sent or the tool is idempotent."""
         end = time.monotonic() + invocation.timeout_ms / 1000
         try:
@@ -125,7 +127,7 @@ class OpenApiSource:
                 raise
         return await self._send(operation, request, end)
 
-    async def _send(self, operation: Operation, request: OpenApiRequest, end: float) -> OutgoingResponse:
+    async def _send(self, operation: OpenApiOperation, request: OpenApiRequest, end: float) -> OutgoingResponse:
         return await self._outgoing.request(
             operation.method,
             request.url,

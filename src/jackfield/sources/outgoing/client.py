@@ -17,7 +17,15 @@ from msgspec import Struct
 from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingTimedOut
 from jackfield.sources.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
 from jackfield.sources.outgoing.pool import ConnectionPool, StreamedResponse
-from jackfield.sources.outgoing.urls import Origin, Target, named_origin, parse_url, take_user, target_of, with_params
+from jackfield.sources.outgoing.urls import (
+    HttpOrigin,
+    RequestTarget,
+    named_origin,
+    parse_url,
+    take_user,
+    target_of,
+    with_params,
+)
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_REDIRECTS = 5
@@ -46,11 +54,11 @@ class OutgoingResponse(Struct, frozen=True, kw_only=True):
     """Where it came from, after redirects."""
 
 
-class Message(Struct, frozen=True):
+class OutgoingRequest(Struct, frozen=True):
     """One request as it is sent."""
 
     method: str
-    target: Target
+    target: RequestTarget
     headers: Mapping[str, str]
     content: bytes | None = None
 
@@ -111,7 +119,7 @@ class Outgoing:
         target = target_of(url)
         if target is None:
             raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
-        return await self._send(Message(method, target, {**_STREAM_HEADERS, **headers}, content), named_by)
+        return await self._send(OutgoingRequest(method, target, {**_STREAM_HEADERS, **headers}, content), named_by)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -123,10 +131,10 @@ class Outgoing:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _send(self, message: Message, named_by: str | None) -> StreamedResponse:
+    async def _send(self, message: OutgoingRequest, named_by: str | None) -> StreamedResponse:
         """Send it and follow its redirects, each checked like a new url."""
         first = message.target.origin
-        named: Origin | None = None if named_by is None else named_origin(named_by)
+        named: HttpOrigin | None = None if named_by is None else named_origin(named_by)
         for _ in range(MAX_REDIRECTS + 1):
             if message.target.origin != named:
                 named = None  # the config's permission ends where its origin is left, and does not come back
@@ -144,7 +152,7 @@ class Outgoing:
         raise OutgoingBadAnswer(f"{first} redirected more than {MAX_REDIRECTS} times, last to {message.target.origin}.")
 
 
-def redirected(message: Message, *, status: int, location: str) -> Message:
+def redirected(message: OutgoingRequest, *, status: int, location: str) -> OutgoingRequest:
     """The request that a redirect asks for. Pure; whether its url may be reached is checked when it connects.
 
     Methods and bodies as browsers do it: 303 becomes GET, 301 and 302 turn POST into GET, 307 and 308 repeat the
@@ -155,7 +163,7 @@ def redirected(message: Message, *, status: int, location: str) -> Message:
         url, _ = take_user(parse_url(httpx2.URL(message.target.url).join(location)))
     except (OutgoingBadUrl, httpx2.InvalidURL) as fault:
         raise OutgoingBadAnswer(f"{origin} redirected to nowhere. {fault}") from None
-    target = Target.of(url)
+    target = RequestTarget.of(url)
     becomes_get = (status == HTTPStatus.SEE_OTHER and message.method != "HEAD") or (
         status in (HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND) and message.method == "POST"
     )
@@ -166,7 +174,7 @@ def redirected(message: Message, *, status: int, location: str) -> Message:
     headers = headers if stays else dict(OUR_HEADERS)
     if content is not None:
         headers |= about_body if stays else {n: v for n, v in about_body.items() if n.lower() == "content-type"}
-    return Message("GET" if becomes_get else message.method, target, headers, content)
+    return OutgoingRequest("GET" if becomes_get else message.method, target, headers, content)
 
 
 def merged(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -184,17 +192,17 @@ def _message(
     params: tuple[tuple[str, str], ...],
     json: Any,
     content: bytes | None,
-) -> Message:
+) -> OutgoingRequest:
     target, user = target_of(url) if len(url) <= _LONGEST_CACHED else None, None
     if target is None or params:
         bare, user = take_user(parse_url(url))
-        target = Target.of(with_params(bare, params))
+        target = RequestTarget.of(with_params(bare, params))
     ours = dict(OUR_HEADERS)
     if user is not None:
         ours["authorization"] = f"Basic {b64encode(':'.join(user).encode()).decode()}"
     if json is not None:
         ours["content-type"], content = "application/json", msgspec.json.encode(json)
-    return Message(method.upper(), target, merged(ours, headers), content)
+    return OutgoingRequest(method.upper(), target, merged(ours, headers), content)
 
 
 async def _body(response: StreamedResponse, max_bytes: int) -> bytes:

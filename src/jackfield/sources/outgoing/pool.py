@@ -25,7 +25,7 @@ from jackfield.sources.outgoing.errors import (
     OutgoingUnreachable,
 )
 from jackfield.sources.outgoing.guard import Guard
-from jackfield.sources.outgoing.urls import Origin, Target
+from jackfield.sources.outgoing.urls import HttpOrigin, RequestTarget
 
 IDLE_SECONDS = 4.0
 """Less than the five seconds after which many servers hang up, so that an idle connection is rarely a dead one."""
@@ -42,7 +42,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _HEAD = re.compile(rf"{_NAME} [\x21-\x7e]+ HTTP/1\.1\r\n(?:{_NAME}:[\t\x20-\x7e]*\r\n)+\r\n")
 
-Key = tuple[Origin, bool]
+Key = tuple[HttpOrigin, bool]
 """An origin, and whether the operator's config names it."""
 
 
@@ -58,7 +58,7 @@ class ConnectionPool:
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def send(
-        self, method: str, target: Target, *, headers: Mapping[str, str], content: bytes | None, named: bool
+        self, method: str, target: RequestTarget, *, headers: Mapping[str, str], content: bytes | None, named: bool
     ) -> "StreamedResponse":
         """Send one request; its response's body is still to be read. Raises `OutgoingError`; the caller bounds it."""
         message = _encoded(method, target, headers, content)
@@ -163,14 +163,14 @@ class HttpConnection(asyncio.Protocol):
         self.response: StreamedResponse | None = None
         """The one that is being read."""
         self._parser = httptools.HttpResponseParser(self)
-        self._target: Target | None = None
+        self._target: RequestTarget | None = None
         self._is_head = False
         self._head: asyncio.Future[StreamedResponse] | None = None
         self._headers: dict[str, str] = {}
         self._since_body = 0
         """Bytes received that were not body: headers, the framing of chunks, trailers."""
 
-    async def send(self, message: bytes, target: Target, *, is_head: bool) -> "StreamedResponse":
+    async def send(self, message: bytes, target: RequestTarget, *, is_head: bool) -> "StreamedResponse":
         head: asyncio.Future[StreamedResponse] = asyncio.get_running_loop().create_future()
         self._head, self._target, self._is_head, self._since_body = head, target, is_head, 0
         self.transport.write(message)
@@ -260,7 +260,7 @@ class StreamedResponse:
     def __init__(
         self,
         connection: HttpConnection,
-        target: Target,
+        target: RequestTarget,
         *,
         status: int,
         headers: dict[str, str],
@@ -345,7 +345,7 @@ class StreamedResponse:
         self.more.set()
 
 
-def _encoded(method: str, target: Target, headers: Mapping[str, str], content: bytes | None) -> bytes:
+def _encoded(method: str, target: RequestTarget, headers: Mapping[str, str], content: bytes | None) -> bytes:
     lines = [f"{method} {target.path} HTTP/1.1"]
     if "host" not in map(str.lower, headers):
         lines.append(f"host: {target.host}")

@@ -16,7 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 _LAST_PORT = 65535
 
 
-class Origin(Struct, frozen=True):
+class HttpOrigin(Struct, frozen=True):
     """Scheme, host and port: what a config url names when it names its own host."""
 
     scheme: str
@@ -28,18 +28,18 @@ class Origin(Struct, frozen=True):
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
-class Target(Struct, frozen=True):
+class RequestTarget(Struct, frozen=True):
     """Where a request goes, taken apart once."""
 
     url: str
-    origin: Origin
+    origin: HttpOrigin
     host: str
     """For the Host header."""
     path: str
     """With the query."""
 
     @classmethod
-    def of(cls, url: httpx2.URL) -> "Target":
+    def of(cls, url: httpx2.URL) -> "RequestTarget":
         """The target of a url in its normal form, without a user."""
         return cls(str(url), origin_of(url), url.netloc.decode("ascii"), url.raw_path.decode("ascii"))
 
@@ -72,22 +72,22 @@ def take_user(url: httpx2.URL) -> tuple[httpx2.URL, tuple[str, str] | None]:
     return url.copy_with(username=None, password=None), (url.username, url.password)
 
 
-def origin_of(url: httpx2.URL) -> Origin:
+def origin_of(url: httpx2.URL) -> HttpOrigin:
     """The origin of a url that `parse_url` gave."""
-    return Origin(url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
+    return HttpOrigin(url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
 
 
 @lru_cache(maxsize=1024)
-def named_origin(config_url: str) -> Origin:
+def named_origin(config_url: str) -> HttpOrigin:
     """The origin that a url in the operator's config names."""
     return origin_of(parse_url(config_url))
 
 
 @lru_cache(maxsize=1024)
-def target_of(url: str) -> Target | None:
+def target_of(url: str) -> RequestTarget | None:
     """Where a url leads; None for one that has a user or password in it."""
     parsed = parse_url(url)
-    return None if parsed.userinfo else Target.of(parsed)
+    return None if parsed.userinfo else RequestTarget.of(parsed)
 
 
 def with_params(url: httpx2.URL, params: tuple[tuple[str, str], ...]) -> httpx2.URL:
