@@ -18,7 +18,7 @@ def test_the_transport_follows_from_what_is_given() -> None:
     assert parsed(command=["uvx", "mcp-server-git"]).carrier == "stdio"
     assert parsed(command="npx", args=["-y", "server"]).argv == ("npx", "-y", "server")
     foreign = parsed(transport="pigeon", url="pigeon://north", options={"loft": 1})
-    assert (foreign.carrier, foreign.for_foreign) == ("pigeon", {"url": "pigeon://north", "loft": 1})
+    assert (foreign.carrier, foreign.for_plugin) == ("pigeon", {"url": "pigeon://north", "loft": 1})
 
 
 def test_the_servers_place_is_shown_without_what_may_be_secret() -> None:
