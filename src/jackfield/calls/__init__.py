@@ -1,5 +1,5 @@
 """The life of one call: find, validate, decide, execute, settle. Read `pipeline.py`; the rest serves it.
 
-Every door and every agent enters here, and nothing else executes a tool. May import: catalog, sources, store, model,
+Every tool call goes through here; nothing else executes a tool. May import: catalog, sources, store, model,
 errors. Never: web, cli, or anything that knows how a request arrived.
 """

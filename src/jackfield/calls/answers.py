@@ -2,7 +2,7 @@
 
 Each is one compare-and-set in the store; the first wins and the second is told so. Nothing here waits for a tool:
 an approved call that runs here is begun in the background and reaches its agent by the inbox.
-Above: the doors. Below: the store, the executor, the tool servers.
+Above: the handlers. Below: the store, the executor, the tool servers.
 """
 
 from collections.abc import Awaitable, Callable

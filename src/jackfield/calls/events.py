@@ -1,6 +1,6 @@
 """What happens to calls, live, for whoever follows. Nothing here is durable; the records are in the store.
 
-Above: the doors that stream. Below: the pipeline, which tells and never waits for a follower; and `elsewhere.py`,
+Above: the handlers that stream. Below: the pipeline, which tells and never waits for a follower; and `cluster.py`,
 which tells what happens at other gateways on the same database.
 """
 

@@ -1,6 +1,6 @@
 """Executing calls on this gateway: run the tool within its deadline, then settle, whoever is still waiting.
 
-Above: the pipeline, which has decided. Below: the panel of sources runs the tool, the store keeps the outcome.
+Above: the pipeline, which has decided. Below: the sources run the tool, the store persists the outcome.
 A call is settled once: by its own executor, or before it by somebody who cancelled it, never by both.
 """
 
@@ -196,7 +196,7 @@ class Executor:
             )
 
     async def _checked(self, entry: Entry, outcome: Outcome | InTransaction) -> Done | Failed:
-        """The outcome as it may be kept and told: fitting the tool's own output schema, and without secrets."""
+        """The outcome as it may be stored and sent: fitting the tool's own output schema, and without secrets."""
         if isinstance(outcome, InTransaction):
             log.error("tool %s runs only in a step of an agent's cycle, and this call is made outside one", entry.name)
             return broken_tool(entry.name)
@@ -315,7 +315,8 @@ class Executor:
             running.stop()
 
     async def recover(self) -> int:
-        """T6: calls whose gateway died while it ran them. Idempotent ones run again, the others are interrupted."""
+        """Recover calls whose gateway died while it ran them: idempotent ones run again, the others are interrupted."""
+        # T6
         recovered = 0
         while orphans := await self._store.read(call_tx.orphaned_calls):
             for call in orphans:

@@ -1,6 +1,6 @@
 """Work that goes on at a tool's owner: which of it has to be looked after, when, and who does it now.
 
-Above: `calls/operations.py`. Below: the named statements. Every row is in at most one gateway's hands: each claim
+Above: `operations.py`. Every row is in at most one gateway's hands: each claim
 raises its epoch, and who comes back with an older one changes nothing.
 """
 
@@ -15,7 +15,7 @@ from jackfield.model.call import Call
 from jackfield.store.scripts import Row, Script, json_list, one
 
 OFFERED_TO = "operation"
-"""The tool server, so to say, that has the calls of operations: all gateways together."""
+"""In place of a tool server: all gateways together have the calls of operations."""
 
 
 class Operation(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Such a call waits on record like one that a tool server answers. One gateway tak
 finds it again; from then on any gateway asks how it stands when the time has come, one at a time, until it is over. A
 gateway that dies loses nothing but the question it had in hand. Work whose beginning was cut off is begun again only
 where that is known to be the same call there.
-Above: the app. Below: the store's operations, the panel of sources, the executor's events.
+Above: the gateway. Below: `operation_transactions.py`, the sources, the executor's events.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Who may see, answer and stop a call: the one place for these rules.
 
 A key has its own calls. Beside them it sees those that wait, or waited, for an answer that it may give. Pure.
-Above: answers, execution and the doors. Below: the model.
+Above: answers, the executor and the handlers. Below: the model.
 """
 
 from typing import Protocol

@@ -1,7 +1,7 @@
-"""The one road of a call: find → validate → decide → execute → settle.
+"""The path of every call: find → validate → decide → execute → settle.
 
-Above: every door, the command line, agents. Below: the catalog finds and decides, `execution.py` runs and settles, the
-store remembers. `Pipeline.call` is the whole story; the methods after it are its steps, in order.
+Above: HTTP handlers, agents, tools that call tools. Below: the catalog finds and decides, `executor.py` runs and
+settles, the store persists. `Pipeline.call` is the whole story; the methods after it are its steps, in order.
 """
 
 import asyncio
@@ -324,19 +324,22 @@ class Pipeline:
         return await wait_until_final(self._store, call_id, seconds=seconds)
 
     async def sent(self, call: Call) -> None:
-        """T11: the HTTP caller has the last byte."""
+        """The HTTP caller has the last byte."""
+        # T11
         if call.waiter is not None:
             self._unmarked.add(call.id)
             await self._mark_sent(call.id)
 
     async def not_sent(self, call: Call) -> None:
-        """T12: the HTTP caller was gone before it had its answer, so the agent finds it in its inbox."""
+        """The HTTP caller was gone before it had its answer, so the agent finds it in its inbox."""
+        # T12
         if call.waiter is not None:
             self._broken_off.add(call.id)
             await self._give(call.id)
 
     async def write_receipts(self) -> None:
-        """T11, T3 and T12 for callers of whom the store has not heard: it was away, or their wait broke off."""
+        """Write what the store has not heard about callers: it was away, or their wait broke off."""
+        # T11, T3 and T12
         for call_id in tuple(self._unmarked):
             await self._mark_sent(call_id)
         for call_id in tuple(self._broken_off):

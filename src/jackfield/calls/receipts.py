@@ -1,8 +1,8 @@
-"""Whether an HTTP caller got the answer to its call: T11 and T12 of the pending protocol.
+"""Whether an HTTP caller got the response to its call: T11 and T12 of the pending-call protocol.
 
 Only the request that made the call counts; a repeat with the same Idempotency-Key reads the record, and reading is not
 delivery. A call without an agent owes nobody anything.
-Above: `execute.py`. Below: the pipeline.
+Above: `execute_api.py` and MCP. Below: the pipeline.
 """
 
 import asyncio

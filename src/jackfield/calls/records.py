@@ -1,6 +1,6 @@
 """How a call, its answer and its events look on the wire.
 
-Above: `execute.py`, `calls.py`. Below: `model/call.py` and the pipeline's events. Pure.
+Above: the handlers. Below: `model/call.py` and the pipeline's events. Pure.
 """
 
 from typing import Annotated, Any, Literal

@@ -4,7 +4,7 @@ A call goes to one server that offers its tool. An offer is a message, not a sta
 first, so that no two servers have one call, and made again when a server comes back under the same id. A call that
 may run twice goes to another server as soon as its own is gone; any other when its own has been gone for ten seconds
 and had not said that it began.
-Above: the door that streams offers. Below: the store, whose bus says which tool has a new call.
+Above: the handler that streams offers. Below: the store, whose bus says which tool has a new call.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The catalog judges by the pins and names it was given and never waits for the store; what it sees for the first time is
 written here, a little later. All gateways of a database share both.
-Above: the app, which runs `follow`, and the doors that show and accept changes. Below: the catalog and the store.
+Above: the gateway, which runs `follow`, and `pins_api.py`. Below: the catalog and the store.
 """
 
 import asyncio

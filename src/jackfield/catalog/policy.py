@@ -30,7 +30,7 @@ class Ask(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Not carried out; the door answers with this error."""
+    """Not carried out; the handler answers with this error."""
 
     error: Refused
 

@@ -2,7 +2,7 @@
 
 What an administrator says, for that key or for everybody, goes before what the key says for itself.
 
-Above: the pipeline and the consumer's doors. Below: rows of the store, read as a whole and kept here, so that a call
+Above: the pipeline and `preferences_api.py`. Below: rows of the store, read as a whole and kept here, so that a call
 asks no database. What is not known is refused: a book that could not be read answers nobody.
 """
 

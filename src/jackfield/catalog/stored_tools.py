@@ -1,7 +1,7 @@
 """Tools that live in the store: made over the API by an admin, or declared by a tool server.
 
-The shelf reads them at the start and after every change, at any gateway, and hands them to the sources that list them.
-Above: the app and the doors that change tools. Below: the store for the text, settings for its meaning, the sources.
+They are read at the start and after every change, at any gateway, and handed to the sources that list them.
+Above: the gateway and `stored_api.py`. Below: the store for the text, settings for its meaning, the sources.
 """
 
 import asyncio
