@@ -2,7 +2,7 @@
 
 So a message is seen at once and never twice, and what the model is told is what was written. Membership is looked up in
 the same transaction. What a tool needs from the catalog is looked up before, on the event loop: a script may run in a
-thread of the store. Above: `sources/builtin.py`. Below: the scripts of spaces and minds.
+thread of the store. Above: `sources/builtin.py`. Below: the transactions of spaces and agents.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The tools that every agent has: their names, schemas and words. What they do is in `deeds.py`.
+"""The tools that every agent has: their names, schemas and descriptions. Their handlers are in `builtin_handlers.py`.
 
 They are never visible, cannot be configured away, and no other tool takes their name. Above: the cycle. Below: nothing.
 """

@@ -60,19 +60,19 @@ def decode_context(data: str | None) -> AgentContext:
     return AgentContext() if data is None else msgspec.json.decode(data, type=AgentContext)
 
 
-def encode_context(mind: AgentContext) -> str:
-    return msgspec.json.encode(mind).decode()
+def encode_context(context: AgentContext) -> str:
+    return msgspec.json.encode(context).decode()
 
 
-def with_cycle(mind: AgentContext, past: PastCycle, *, room: int, hops: int) -> AgentContext:
-    """The mind after one more cycle, with at most `room` tokens: the oldest are summed up first.
+def with_cycle(context: AgentContext, past: PastCycle, *, room: int, hops: int) -> AgentContext:
+    """The context after one more cycle, with at most `room` tokens: the oldest are summed up first.
 
     Sizes are added up in characters and never rounded one by one: many cycles that each lose a part of a token to
     rounding would together take more than the room.
     """
     past = msgspec.structs.replace(past, items=tuple(map(_without_images, past.items)))
     most = room * CHARACTERS_PER_TOKEN
-    cycles = [*mind.cycles, _fitted(past, most)]
+    cycles = [*context.cycles, _fitted(past, most)]
     sizes = [_size_of(one.items) for one in cycles]
     total = sum(sizes)
     for place, size in enumerate(sizes[:-1]):

@@ -124,7 +124,7 @@ class CycleRecord(Struct, frozen=True, kw_only=True):
 
 
 class Consciousness(Struct, frozen=True):
-    """What an agent has in mind, as its last cycle left it."""
+    """An agent's context, as its last cycle left it."""
 
     version: int
     """How many cycles have written it."""
@@ -223,7 +223,7 @@ def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
 
 
 def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[Cycle | None]:
-    """The cycle becomes part of the agent's mind. Whoever commits has read every call's slot before. None: fenced."""
+    """The cycle becomes part of the agent's context. Whoever commits has read every call's slot. None: fenced."""
     # T9
     fence = {"cycle_id": cycle.id, "epoch": cycle.epoch}
     rows = yield "commit_cycle", fence | msgspec.structs.asdict(record)
@@ -339,7 +339,7 @@ def agents_to_wake(*, limit: int = 500) -> Script[list[str]]:
 
 
 def get_consciousness(agent: str) -> Script[Consciousness | None]:
-    """What the agent has in mind. None: it has never finished a cycle."""
+    """The agent's context. None: it has never finished a cycle."""
     row = yield from one("get_consciousness", agent=agent)
     return None if row is None else Consciousness(row["version"], row["data"])
 

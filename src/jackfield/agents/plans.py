@@ -1,6 +1,6 @@
 """When a plan is due: `runAfter`, `scheduledAt` or `cron` with a time zone. Pure; the caller brings the time.
 
-Above: the built-in tools and the doors that make plans, and the sweep that fires them. Below: cronsim for cron lines.
+Above: the built-in tools and the API, which create plans, and the sweep that fires them. Below: cronsim for cron lines.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What agents are and keep in mind, as scripts: memories, goals, plans, and the agents themselves.
+"""Transactions of agents and their state: memories, goals, plans.
 
 Scripts as in `scripts.py`, so that a built-in tool's effect is written with the step that asked for it or not at all.
 An agent's goals and plans are its own: an id that is not among them is answered with `UnknownIds`, and nothing is
@@ -77,7 +77,7 @@ def load_cycle(cycle: Cycle, *, most_spaces: int, most_members: int) -> Script[L
 
 
 def put_agent(agent_id: str, *, definition: str, origin: AgentOrigin, enabled: bool = True) -> Script[KeptAgent]:
-    """An agent as it is from now on. What it has in mind stays."""
+    """An agent as it is from now on. Its state stays."""
     values = {"definition": definition, "origin": origin, "enabled": int(enabled)}
     [row] = yield "put_agent", {"agent": agent_id, **values}
     yield wake(AGENTS_TOPIC)
@@ -97,9 +97,9 @@ def list_agents() -> Script[list[KeptAgent]]:
 
 
 def remove_agent(agent_id: str) -> Script[bool]:
-    """Forget an agent with all that it had in mind; it leaves its spaces. False: there was none.
+    """Delete an agent with its state; it leaves its spaces. False: there was none.
 
-    A cycle that it is in is given up in the same transaction, or its commit would leave a mind behind; what was to
+    A cycle that it is in is abandoned in the same transaction, or its commit would leave state behind; what was to
     be told to it is forgotten with it, or a namesake would wake for it. Rows are taken
     in the order of all moves: the cycle, its calls, spaces by their id.
     """
