@@ -1,6 +1,6 @@
-"""The whole URL map: every door, who may pass, what it takes and answers. Served, checked and documented from here.
+"""The whole URL map. Served, checked and documented from here.
 
-Above: `server.py`. Below: one module per kind of door. The first match counts, so the busiest door is the first.
+Above: `server.py`. Below: the `api` modules, each of which gets its services here. The first match counts.
 """
 
 from typing import Any

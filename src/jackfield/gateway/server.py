@@ -1,6 +1,6 @@
-"""A gateway behind its doors, from the bound port to the last stream closed.
+"""Serves a gateway over HTTP, from the bound port to the last stream closed.
 
-Above: `jackfield serve`. Below: uvicorn, the guard, and the gateway itself, which is started behind doors that say so
+Above: `jackfield serve`. Below: uvicorn, the app, and the gateway itself, which starts while the routes already answer
 and stopped after the last request.
 """
 
@@ -234,7 +234,7 @@ class _Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """The doors open first, so that probes are answered while the gateway starts."""
+        """The port opens first, so that probes are answered while the gateway starts."""
         await super().startup(sockets)
         await self._gateway.start()
         # Not before: a gateway that is refused its database must leave the note of the one that has it.

@@ -1,6 +1,6 @@
 """What may not leave the gateway in a sentence about itself: the operator's secrets, and where things are on its disk.
 
-Above: the doors that show why a source is down or what is wrong with a tool file. Below: settings. A tool's own words
+Above: the handlers that show why a source is down or what is wrong with a tool file. Below: settings. A tool's own words
 are not its business; those the pipeline looks after.
 """
 

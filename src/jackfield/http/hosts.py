@@ -1,6 +1,6 @@
 """Which Host and Origin a request may carry, so that a web page cannot reach a gateway on its visitor's machine.
 
-Above: `guard.py`. Below: `[server]` of the settings. Pure, apart from a memory of Host headers that were fine.
+Above: `app.py`. Below: `[server]` of the settings. Pure, apart from a memory of Host headers that were fine.
 """
 
 from ipaddress import ip_address

@@ -1,6 +1,6 @@
 """The OpenAPI document, made from the same table that is served.
 
-Above: `routes.py`. Below: `door.py`. Every status that a door can answer is in it: its own answers, and the refusals
+Above: `routes.py`. Below: `routing.py`. Every status that a route can return is in it: its own responses, and the errors
 that follow from what it takes (a key, a body, a query).
 """
 
@@ -43,13 +43,13 @@ _REFUSALS = {
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
 
 
-def openapi_document(doors: Iterable[Route]) -> dict[str, Any]:
+def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
     """The whole document."""
-    doors = tuple(doors)
-    schemas = _Schemas(doors)
+    routes = tuple(routes)
+    schemas = _Schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
-    for door in doors:
-        paths.setdefault(door.path, {})[door.method.lower()] = _operation(door, schemas)
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -59,35 +59,35 @@ def openapi_document(doors: Iterable[Route]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": group} for group in dict.fromkeys(door.group for door in doors)],
+        "tags": [{"name": group} for group in dict.fromkeys(route.group for route in routes)],
         "paths": paths,
         "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
-def refusals_of(door: Route) -> tuple[int, ...]:
-    """Every error status of a door: its own, and those of its kind."""
-    statuses = {*door.refusals, 400, 403, 500}
-    if door.path not in UNGUARDED:
+def refusals_of(route: Route) -> tuple[int, ...]:
+    """Every error status of a route: its own, and those of its kind."""
+    statuses = {*route.refusals, 400, 403, 500}
+    if route.path not in UNGUARDED:
         statuses.add(421)
-    if not door.always_open:
+    if not route.always_open:
         statuses.add(503)
-    if door.needs is not None or door.takes_key:
+    if route.needs is not None or route.takes_key:
         statuses |= {401, 429}
-    if door.body is not None:
+    if route.body is not None:
         statuses |= {408, 413, 415}
-    return tuple(sorted(statuses - set(door.answers)))
+    return tuple(sorted(statuses - set(route.answers)))
 
 
 class _Schemas:
-    """The types of all doors as components, and where each is found."""
+    """The types of all routes as components, and where each is found."""
 
-    def __init__(self, doors: tuple[Route, ...]) -> None:
+    def __init__(self, routes: tuple[Route, ...]) -> None:
         types: list[Any] = [ErrorAnswer]
-        for door in doors:
-            types += [kind for kind in (door.body, door.query) if kind is not None]
-            types += [header.type for header in door.headers]
-            types += [body.type for body in door.answers.values() if body.type is not None]
+        for route in routes:
+            types += [kind for kind in (route.body, route.query) if kind is not None]
+            types += [header.type for header in route.headers]
+            types += [body.type for body in route.answers.values() if body.type is not None]
         unique = list({id(kind): kind for kind in types}.values())
         schemas, self.components = msgspec.json.schema_components(unique, ref_template=_REF)
         self._by_type = {id(kind): schema for kind, schema in zip(unique, schemas, strict=True)}
@@ -101,23 +101,23 @@ class _Schemas:
         return schema
 
 
-def _operation(door: Route, schemas: _Schemas) -> dict[str, Any]:
+def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": door.operation or door.handler.__name__,
-        "summary": door.summary,
-        "tags": [door.group],
-        "parameters": _parameters(door, schemas),
-        "responses": _responses(door, schemas),
-        "security": [] if door.needs is None and not door.takes_key else list(_SECURITY),
+        "operationId": route.operation or route.handler.__name__,
+        "summary": route.summary,
+        "tags": [route.group],
+        "parameters": _parameters(route, schemas),
+        "responses": _responses(route, schemas),
+        "security": [] if route.needs is None and not route.takes_key else list(_SECURITY),
     }
-    if door.takes_key and door.needs is None:
+    if route.takes_key and route.needs is None:
         operation["security"].append({})
-    if door.needs is not None:
-        operation["description"] = f"Needs a key with {_words_for(door.needs)}."
-    if door.body is not None:
+    if route.needs is not None:
+        operation["description"] = f"Needs a key with {_words_for(route.needs)}."
+    if route.body is not None:
         operation["requestBody"] = {
-            "required": not door.body_is_optional,
-            "content": {JSON_MEDIA: {"schema": schemas.of(door.body)}},
+            "required": not route.body_is_optional,
+            "content": {JSON_MEDIA: {"schema": schemas.of(route.body)}},
         }
     return operation
 
@@ -126,20 +126,20 @@ def _words_for(needs: Scope | Permission) -> str:
     return needs.says.replace("'", "`") if isinstance(needs, Permission) else f"the scope `{needs.value}`"
 
 
-def _parameters(door: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+def _parameters(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in _PARAMETER.findall(door.path)
+        for name in _PARAMETER.findall(route.path)
     ]
-    if door.query is not None:
-        query = schemas.struct(door.query)
+    if route.query is not None:
+        query = schemas.struct(route.query)
         required = query.get("required", ())
         found += [
             _query_parameter(name, schema, required=name in required) for name, schema in query["properties"].items()
         ]
     found += [
         {"name": header.name, "in": "header", "description": header.says, "schema": schemas.of(header.type)}
-        for header in door.headers
+        for header in route.headers
     ]
     return found
 
@@ -155,10 +155,10 @@ def _query_parameter(name: str, schema: dict[str, Any], *, required: bool) -> di
     return parameter | {"schema": schema}
 
 
-def _responses(door: Route, schemas: _Schemas) -> dict[str, Any]:
-    responses = {str(status): _answer(body, schemas) for status, body in door.answers.items()}
+def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    responses = {str(status): _answer(body, schemas) for status, body in route.answers.items()}
     error = {JSON_MEDIA: {"schema": schemas.of(ErrorAnswer)}}
-    for status in refusals_of(door):
+    for status in refusals_of(route):
         responses[str(status)] = {"description": _REFUSALS[status], "content": error}
         if status in (429, 503):
             responses[str(status)]["headers"] = _RETRY_AFTER

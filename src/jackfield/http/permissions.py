@@ -1,6 +1,6 @@
 """What a key must be good for where no single scope says it. Pure.
 
-Above: `routes.py`, whose doors name one, and `admission.py`, which asks. Below: the principal.
+Above: `routes.py`, whose routes name one, and `authentication.py`, which asks. Below: the principal.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ ANSWERS = Permission("the scope 'answer' or 'worker:TOOL'", _answers)
 SERVES = Permission("the scope 'worker:TOOL'", _serves)
 """A tool server."""
 HAS_INBOX = Permission("the scope 'agent:NAME'", _has_inbox)
-"""An agent; which one, the door asks."""
+"""An agent; which one, the handler asks."""
 SEES_SPACES = Permission("the scope 'read' or 'agent:NAME'", _sees_spaces)
 """Who lists, reads and follows spaces; an agent those that it is in."""
 SPEAKS = Permission("the scope 'call' or 'agent:NAME'", _speaks)

@@ -1,6 +1,6 @@
-"""What a door gives back: a whole answer in one piece. Streams are in `sse.py`.
+"""Responses that are sent whole. Streams are in `sse.py`.
 
-An answer is an ASGI app, so `guard.py` sends every kind the same way. Above: the doors. Below: msgspec.
+A response is an ASGI app, so `app.py` sends every kind the same way. Above: the handlers. Below: msgspec.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What one door is: method and path, who may pass, what it takes and what it may answer.
+"""A route: method and path, the permission it needs, what it takes and what it returns.
 
-Above: `routes.py`, the table of them; `guard.py`, which opens them; `openapi.py`, which describes them. One entry
+Above: `routes.py`, the table of them; `app.py`, which serves them; `openapi.py`, which describes them. One entry
 serves all three, so the document cannot say anything else than what is served.
 """
 
@@ -36,7 +36,7 @@ class ResponseSpec(Struct, frozen=True, kw_only=True):
 
 
 class HeaderParameter(Struct, frozen=True, kw_only=True):
-    """A request header that a door reads."""
+    """A request header that a route reads."""
 
     name: str
     says: str
@@ -52,9 +52,9 @@ class Route(Struct, frozen=True, kw_only=True):
     summary: str
     group: str
     needs: Scope | Permission | None = Scope.READ
-    """The scope a key must hold, or the rule it must fit; None: the door is open to all."""
+    """The scope a key must hold, or the rule it must fit; None: open to all."""
     for_sessions: bool = False
-    """A session's key passes too; behind the door it finds what is lent to that session."""
+    """A session's key is accepted too, and sees the tools of that session."""
     is_discovery: bool = False
     """Open without a key where `[discovery] public` says so."""
     takes_key: bool = False
@@ -71,7 +71,7 @@ class Route(Struct, frozen=True, kw_only=True):
     headers: tuple[HeaderParameter, ...] = ()
     answers: dict[int, ResponseSpec] = {}
     refusals: tuple[int, ...] = ()
-    """Error statuses beside those that every door of its kind has."""
+    """Error statuses beside those that every route of its kind has."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Server-sent events: one stream of JSON messages with heartbeats, ended by either side.
 
-Above: the doors that stream. Below: `streams.py`, which knows when to stop.
+Above: the handlers that stream. Below: `streams.py`, which knows when to stop.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class EventStream:
         headers: Iterable[Header] = (),
         ping_every: float | None = None,
     ) -> None:
-        """`first` is a message that the door has already taken from `messages`."""
+        """`first` is a message that the handler has already taken from `messages`."""
         self._messages = messages
         self._streams = streams
         self._first = first

@@ -1,6 +1,6 @@
 """Every stream that is open, so that a stopping server can end them all at once.
 
-Above: `server.py`, which closes them, and the doors that stream. Below: asyncio.
+Above: `server.py`, which closes them, and the handlers that stream. Below: asyncio.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Who asks: the key in a request's headers or the login in its cookie, made into a principal.
 
-Above: `guard.py`. Below: the keyring and `logins.py`. A refusal says what is missing and how to give it.
+Above: `http/app.py`. Below: the keyring and the logins in the store. A refusal says what is missing and how to give it.
 """
 
 import hmac

@@ -1,6 +1,6 @@
 """Who a key belongs to. Keys are kept as SHA-256 digests, so that a lookup compares no secret byte by byte.
 
-Above: the gateway, which holds one `Keyring`, and the doors, which ask it. Below: settings and the data folder.
+Above: the gateway, which holds one `Keyring`, and the handlers, which ask it. Below: settings and the data folder.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The models of the config, by name. Above: the app, which opens and closes them, and whoever asks one.
+"""The models of the config, by name. Above: the gateway, which opens and closes them, and whoever asks one.
 
 Below: one file per provider; a new one is its file, its options in `options.py` and a line here. What the operator
 wrote is checked at the start.

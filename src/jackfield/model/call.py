@@ -97,7 +97,7 @@ class Done(Struct, frozen=True, tag="done"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The tool, or the road to it, failed; what the caller and the model are told."""
+    """The tool, or the path to it, failed; what the caller and the model are told."""
 
     code: str
     message: str

@@ -1,7 +1,7 @@
 """What a conversation is made of: the items of Open Responses, in their own spelling.
 
-The wire's shape is ours, so an item is decoded once at the door and encoded once at the end. A field that the wire
-leaves out, rather than says as null, is `UNSET` here. Above: llm, agents, store and the Responses door. Below: nothing.
+The wire's shape is ours, so an item is decoded once at the handler and encoded once at the end. A field that the wire
+leaves out, rather than says as null, is `UNSET` here. Above: llm, agents, store and the Responses API. Below: nothing.
 """
 
 from typing import Any, Literal
@@ -233,7 +233,7 @@ class Compaction(Struct, frozen=True, kw_only=True, tag="compaction"):
 
 
 class ItemReference(Struct, frozen=True, kw_only=True, tag="item_reference"):
-    """An item that is known already, by its id. The door puts the item in its place; the loop never sees one."""
+    """An item that is known already, by its id. The handler puts the item in its place; the loop never sees one."""
 
     id: str
 

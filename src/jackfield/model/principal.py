@@ -1,7 +1,7 @@
 """Who asks, and what they may do.
 
 A key names a principal; its scopes say what the key is good for (contract §3, §14). Checks are pure
-functions of the scopes, so every door asks the same question in the same words.
+functions of the scopes, so every route asks the same question in the same words.
 """
 
 from enum import Enum

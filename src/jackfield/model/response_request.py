@@ -1,7 +1,7 @@
 """A request for a response, read and checked: what `POST /v1/responses` asks for, in our types.
 
-Above: the engine, which carries it out, and the door, which reads it (`responses/request.py`) and echoes it. Below:
-the items. Every spelling that the door takes has become one form here, and every default has been put in.
+Above: the engine, which carries it out, and the handler, which reads it (`responses/request.py`) and echoes it. Below:
+the items. Every spelling that the handler takes has become one form here, and every default has been put in.
 """
 
 from typing import Any, Literal

@@ -1,6 +1,6 @@
 """What a call brings along from where it was made: its trace, and the gateways it came through.
 
-Above: the doors read it from a request's headers; a source whose tools live behind another gateway sends it on. It is
+Above: the handlers read it from a request's headers; a source whose tools live behind another gateway sends it on. It is
 in the task's context, so that whatever a call leads to has it too. Below: nothing.
 """
 
@@ -15,7 +15,7 @@ TIMEOUT_HEADER = "jackfield-timeout-ms"
 CALL_HEADER = "jackfield-call-id"
 """What the asking gateway calls it."""
 HOUSE_HEADER = "jackfield-house"
-"""In a manifest's answer: the house that gives it. All gateways of one database are one house."""
+"""In a manifest's answer: the cluster that gives it. All gateways of one database are one cluster."""
 MOST_HOPS = 8
 """Gateways that a call may come through, and a tool be passed on by."""
 

@@ -1,7 +1,7 @@
 """Agents that answer each other: how long that has gone on without a person, and what people are told then. Pure.
 
-An agent that lives here counts by the messages that woke it (`agents/inbox.py`). One that speaks through the HTTP door
-has no cycle to count in, so the space's own end is looked at. Above: the door. Below: the model's messages.
+An agent that lives here counts by the messages that woke it (`agents/inbox.py`). One that speaks through the HTTP route
+has no cycle to count in, so the space's own end is looked at. Above: the handler. Below: the model's messages.
 """
 
 from collections.abc import Sequence

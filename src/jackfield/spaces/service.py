@@ -1,6 +1,6 @@
 """The spaces of one gateway: who follows which, and what is in flight.
 
-Above: the doors, which follow; agents, which write through `live`. Below: one feed per space that is followed.
+Above: the handlers, which follow; agents, which write through `live`. Below: one feed per space that is followed.
 """
 
 from collections.abc import AsyncGenerator
@@ -49,7 +49,7 @@ class SpaceService:
             snapshot = b"".join(passing(piece) for flight in flights for piece in flight.snapshot())
             try:
                 if agents and not await self._is_member(space_id, agents):
-                    return  # taken out between the door and here
+                    return  # taken out between the handler and here
                 present = await self._store.read(partial(space_tx.presence_in, space_id))
                 streams = [flight.stream_id for flight in flights]
                 yield connected(
