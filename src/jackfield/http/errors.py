@@ -1,7 +1,7 @@
 """What may not leave the gateway in a sentence about itself: the operator's secrets, and where things are on its disk.
 
-Above: the handlers that show why a source is down or what is wrong with a tool file. Below: settings. A tool's own words
-are not its business; those the pipeline looks after.
+Error responses, and the sanitizer for messages that say why a source is down or what is wrong with a tool file. What
+tools themselves return is redacted by the pipeline. Above: the app and the handlers. Below: settings.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The OpenAPI document, made from the same table that is served.
 
-Above: `routes.py`. Below: `routing.py`. Every status that a route can return is in it: its own responses, and the errors
-that follow from what it takes (a key, a body, a query).
+Above: `routes.py`. Below: `routing.py`. Every status that a route can return is in it: its own, and the
+errors that follow from what it takes (a key, a body, a query).
 """
 
 import re

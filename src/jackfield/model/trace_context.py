@@ -1,7 +1,7 @@
 """What a call brings along from where it was made: its trace, and the gateways it came through.
 
-Above: the handlers read it from a request's headers; a source whose tools live behind another gateway sends it on. It is
-in the task's context, so that whatever a call leads to has it too. Below: nothing.
+Above: the handlers read it from a request's headers; a source whose tools live behind another gateway sends it on. It
+is in the task's context, so that whatever a call leads to has it too. Below: nothing.
 """
 
 from contextvars import ContextVar
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from msgspec import Struct
 
 VIA_HEADER = "jackfield-via"
-"""The houses that a call came through, the first one first, separated by commas."""
+"""The clusters that a call came through, the first one first, separated by commas."""
 TIMEOUT_HEADER = "jackfield-timeout-ms"
 """How much of its time the call has left, in milliseconds: clocks differ between machines, durations do not."""
 CALL_HEADER = "jackfield-call-id"
@@ -30,4 +30,4 @@ class IncomingTrace(Struct, frozen=True):
 incoming_trace: ContextVar[IncomingTrace | None] = ContextVar("incoming_trace", default=None)
 """The trace of the request that this task serves."""
 via: ContextVar[tuple[str, ...]] = ContextVar("via", default=())
-"""The houses that the call of this task came through before this one."""
+"""The clusters that the call of this task came through before this one."""
