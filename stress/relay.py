@@ -59,7 +59,7 @@ async def _round(
     chance: random.Random,
     report: Report,
 ) -> None:
-    after = session.ring.last_index
+    after = session.events.last_index
     for place in range(AT_ONCE):
         params = {"tool": "echo", "arguments": {"own": f"{number}-{place}"}}
         request = {"jsonrpc": "2.0", "id": place, "method": "caller_tool", "params": params}
@@ -79,7 +79,7 @@ async def _round(
 
 async def _requests(session: AgentSession, after: int) -> list[SessionEvent]:
     found: list[SessionEvent] = []
-    async for event in session.ring.follow(after):
+    async for event in session.events.follow(after):
         if event.type == CALLER_TOOL_REQUEST:
             found.append(event)
         if len(found) == AT_ONCE:

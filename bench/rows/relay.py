@@ -77,7 +77,7 @@ async def _a_session(folder: Path, store: str) -> AsyncIterator[tuple[Gateway, A
 
 async def _answer_all(gateway: Gateway, session: AgentSession) -> None:
     with session.presence.stream():
-        async for event in session.ring.follow(-1):
+        async for event in session.events.follow(-1):
             if event.type == CALLER_TOOL_REQUEST:
                 await gateway.sessions.answer(session, str(event.request_id), done("hello"), principal=ADMIN)
 

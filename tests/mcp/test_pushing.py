@@ -24,7 +24,7 @@ def a_session() -> AgentSession:
 def request(session: AgentSession, name: str) -> None:
     timer = asyncio.get_running_loop().call_later(60, lambda: None)
     session.requests[name] = OpenRequest(call_id=name, tool="say", timer=timer)
-    session.ring.add("caller_tool_request", request_id=name, tool="say", arguments=Raw(b"{}"))
+    session.events.add("caller_tool_request", request_id=name, tool="say", arguments=Raw(b"{}"))
 
 
 async def next_of(outbox: "asyncio.Queue[Push]", *, sends: bool = True) -> dict[str, Any]:
@@ -60,7 +60,7 @@ async def test_what_was_settled_meanwhile_or_purged_is_left_out_and_the_rest_sti
     request(session, "settled")
     del session.requests["settled"]
     for number in range(1_100):
-        session.ring.add("message", text=str(number))
+        session.events.add("message", text=str(number))
     request(session, "open")
     async with pushing.stream() as outbox:
         assert (await next_of(outbox))["request_id"] == "open"
@@ -72,13 +72,13 @@ async def test_other_events_are_told_to_who_asked_for_them() -> None:
     session, pushing = a_session(), SessionPush(lambda: level[0] if level else None)
     pushing.bind(session)
     async with pushing.stream() as outbox:
-        session.ring.add("message", text="unheard")
+        session.events.add("message", text="unheard")
         request(session, "first")
         assert (await next_of(outbox))["request_id"] == "first"
         level.append("debug")
-        session.ring.add("message", text="heard")
+        session.events.add("message", text="heard")
         assert (await next_of(outbox))["text"] == "heard"
         level[0] = "warning"
-        session.ring.add("message", text="unheard")
+        session.events.add("message", text="unheard")
         request(session, "second")
         assert (await next_of(outbox))["request_id"] == "second"

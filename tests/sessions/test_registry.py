@@ -75,7 +75,7 @@ def write(path: Path, text: str) -> None:
 
 async def until_over(session: AgentSession) -> SessionStatus:
     async with asyncio.timeout(WITHIN):
-        async for _ in session.ring.follow(-1):
+        async for _ in session.events.follow(-1):
             pass
     return session.status
 
@@ -84,7 +84,7 @@ async def asked(gateway: Gateway, session: AgentSession) -> list[str]:
     """The tools that its model was shown."""
     await gateway.sessions.message(session, "hello", declared=CallerDeclaration(), principal=session.owner)
     async with asyncio.timeout(WITHIN):
-        async for event in session.ring.follow(-1):
+        async for event in session.events.follow(-1):
             if event.type == "completion":
                 break
     model = await gateway.models.get("demo")
@@ -130,7 +130,10 @@ async def test_a_session_ends_when_it_lasted_too_long_or_nobody_says_anything(
         session = await gateway.sessions.open(OWNER, agent=agent, declared=CallerDeclaration())
         assert await until_over(session) is SessionStatus.TIMED_OUT
         assert why in (session.error or "")
-        assert [event.status for event in session.ring.since(-1) if event.type == "status"] == ["running", "timed_out"]
+        assert [event.status for event in session.events.since(-1) if event.type == "status"] == [
+            "running",
+            "timed_out",
+        ]
 
 
 @pytest.fixture
@@ -267,7 +270,7 @@ async def test_an_agent_may_do_for_its_caller_what_the_callers_key_may(
 
 
 async def _until_done(session: AgentSession) -> AsyncIterator[SessionEvent]:
-    async for event in session.ring.follow(-1):
+    async for event in session.events.follow(-1):
         yield event
         if event.type in ("completion", "error"):
             return
@@ -307,7 +310,7 @@ async def test_a_program_that_prints_without_end_holds_up_nobody_else(tmp_path: 
         while (before := time.monotonic()) < end:
             await asyncio.sleep(0)
             slowest = max(slowest, time.monotonic() - before)
-        said = session.ring.last_index
+        said = session.events.last_index
         await gateway.sessions.end(session)
     assert slowest < 0.5
     assert said < 5_000

@@ -197,7 +197,7 @@ class SessionTools:
             )
             return _done({"session_id": opened.session_id, "spawned": True, "last_event_index": -1})
         session = self._session(arguments, principal)
-        before = session.ring.last_index
+        before = session.events.last_index
         await self._sessions.message(session, text, declared=declared, principal=principal)
         return _done({"session_id": session.id, "spawned": False, "last_event_index": before})
 

@@ -273,7 +273,7 @@ class SessionPush:
     async def _follow(self, session: AgentSession, outbox: "asyncio.Queue[Push]", *, after: int) -> int | None:
         """To the session's end (None); if some were purged meanwhile, where to begin again."""
         try:
-            async with aclosing(session.ring.follow(after)) as events:
+            async with aclosing(session.events.follow(after)) as events:
                 async for event in events:
                     if event.index > self._told[session.id] and self._is_wanted(session, event):
                         await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))

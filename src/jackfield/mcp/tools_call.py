@@ -301,16 +301,16 @@ def _is_wanted(note: LogNote, request: RpcRequest, caller: Caller) -> bool:
 
 
 def log_notification(note: LogNote) -> bytes:
-    told: dict[str, object] = {"level": note.level, "data": note.message}
+    params: dict[str, object] = {"level": note.level, "data": note.message}
     if note.logger is not None:
-        told["logger"] = note.logger
-    return notification("notifications/message", told)
+        params["logger"] = note.logger
+    return notification("notifications/message", params)
 
 
 def progress_notification(token: RequestId, progress: Progress) -> bytes:
-    told: dict[str, object] = {"progressToken": token, "progress": progress.progress}
+    params: dict[str, object] = {"progressToken": token, "progress": progress.progress}
     if progress.total is not None:
-        told["total"] = progress.total
+        params["total"] = progress.total
     if progress.message is not None:
-        told["message"] = progress.message
-    return notification("notifications/progress", told)
+        params["message"] = progress.message
+    return notification("notifications/progress", params)

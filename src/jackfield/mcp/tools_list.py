@@ -81,18 +81,18 @@ class Definitions:
 def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
     """One tool in MCP's words."""
     tool = entry.tool
-    told: dict[str, Any] = {"name": entry.mcp_name}
+    listed: dict[str, Any] = {"name": entry.mcp_name}
     if tool.title is not None:
-        told["title"] = tool.title
-    told["description"] = tool.description
-    told["inputSchema"] = parameters_of(tool.input_schema)
+        listed["title"] = tool.title
+    listed["description"] = tool.description
+    listed["inputSchema"] = parameters_of(tool.input_schema)
     if promises_output(tool, modern=modern):
-        told["outputSchema"] = tool.output_schema
+        listed["outputSchema"] = tool.output_schema
     if hints := _hints(tool):
-        told["annotations"] = hints
+        listed["annotations"] = hints
     if tool.meta:
-        told["_meta"] = tool.meta
-    return told
+        listed["_meta"] = tool.meta
+    return listed
 
 
 def _hints(tool: Tool) -> dict[str, Any]:

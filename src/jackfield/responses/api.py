@@ -104,7 +104,7 @@ class ResponseApi:
         response_id = request.part("id")
         if query.stream:
             after = -1 if query.starting_after is None else query.starting_after
-            messages = await self._responses.again(response_id, request.principal, after=after)
+            messages = await self._responses.replay(response_id, request.principal, after=after)
             return EventStream(messages, streams=request.streams)
         if query.starting_after is not None:
             raise BadRequest("'starting_after' is for streams. Add 'stream=true'.", param="starting_after")

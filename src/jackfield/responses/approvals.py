@@ -127,15 +127,15 @@ class Approvals:
 
 def shown_call(item: McpCall, call: Call) -> McpCall:
     """The item of a call as the call is by now."""
-    told = latest_output(call)
+    output = latest_output(call)
     return McpCall(
         id=item.id,
         server_label=item.server_label,
         name=item.name,
         arguments=bytes(call.arguments).decode(),
-        output=None if told.error is not None else told.text,
-        error=told.error,
-        status=told.status,
+        output=None if output.error is not None else output.text,
+        error=output.error,
+        status=output.status,
         approval_request_id=item.approval_request_id,
-        images=len(told.images) or UNSET,
+        images=len(output.images) or UNSET,
     )

@@ -72,19 +72,19 @@ class RunningResponse:
         *,
         principal: Principal,
         history: tuple[Item, ...],
-        keeper: ResponseWriter,
+        storage: ResponseWriter,
     ) -> None:
         self.request = request
         self.principal = principal
         self.history = history
         self._asked = msgspec.structs.replace(request, input=opened(request.input))
-        self._told_before = opened(history)
+        self._history_for_model = opened(history)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self._queued = resource
         names = request.event_names or "openai"
-        self._writer = EventWriter(resource, now=keeper.now, names=names, include=request.include)
-        self._keeper = keeper
+        self._writer = EventWriter(resource, now=storage.now, names=names, include=request.include)
+        self._storage = storage
         self._listeners: list[ResponseListener] = []
         self._ended: Ended | None = None
         self._task: asyncio.Task[None] | None = None
@@ -125,7 +125,7 @@ class RunningResponse:
 
     async def queued(self) -> ResponseResource:
         """The response as it was before it began, once it is certain to be found again."""
-        await self._keeper.on_disk()
+        await self._storage.on_disk()
         return self._queued
 
     def cancel(self) -> None:
@@ -156,7 +156,7 @@ class RunningResponse:
                 self._asked,
                 response_id=self.id,
                 principal=self.principal,
-                history=self._told_before,
+                history=self._history_for_model,
                 emit=self._take,
             )
         except asyncio.CancelledError:
@@ -169,8 +169,8 @@ class RunningResponse:
             if not self.begun.done():
                 raise
             log.exception("response %s failed", self.id)
-            told = RunError(fault.code, fault.message) if isinstance(fault, JackfieldError) else CRASHED
-            return Ended(status="failed", error=told)
+            error = RunError(fault.code, fault.message) if isinstance(fault, JackfieldError) else CRASHED
+            return Ended(status="failed", error=error)
         if not self.begun.done():
             raise RuntimeError(f"The engine said nothing about response {self.id}.")
         return self._ended or Ended(status="failed", error=CRASHED)
@@ -182,24 +182,24 @@ class RunningResponse:
             return
         frames = self._writer.take(event)
         if isinstance(event, Begun) and not self.begun.done():
-            self._keeper.begin(self._writer.resource)
+            self._storage.begin(self._writer.resource)
             self.begun.set_result(None)
         self._tell(frames)
 
     def _tell(self, frames: list[Frame]) -> None:
-        self._keeper.put(frames)
+        self._storage.put(frames)
         for listener in self._listeners:
             listener.put(frames)
 
     async def _finish(self, ended: Ended) -> None:
         try:
-            await self._keeper.on_disk()
+            await self._storage.on_disk()
         except Exception:
             log.exception("response %s could not be kept", self.id)
             ended = Ended(status="failed", error=NOT_KEPT, usage=ended.usage)
         last = self._writer.take(ended)
         try:
-            await self._keeper.end(self._writer.resource, last)
+            await self._storage.end(self._writer.resource, last)
         except Exception:
             log.exception("the end of response %s could not be kept", self.id)
         self.over.set()
@@ -268,14 +268,14 @@ class ResponseStream:
 
     def __init__(
         self,
-        making: RunningResponse,
+        run: RunningResponse,
         reader: FrameQueue,
         *,
         gone: "asyncio.Task[None]",
         streams: Streams,
         stops_it: bool,
     ) -> None:
-        self._making = making
+        self._run = run
         self._reader = reader
         self._gone = gone
         self._streams = streams
@@ -290,7 +290,7 @@ class ResponseStream:
             await send({"type": "http.response.body", "body": b""})
         finally:
             if self._stops_it:
-                self._making.cancel()
+                self._run.cancel()
             await self._streams.release(self._gone)
 
     async def _send_all(self, send: Send) -> bool:
@@ -311,6 +311,6 @@ class ResponseStream:
     async def _ended_with_the_server(self) -> bool:
         """The server stops: how the response ended is still told. One in the background is not this stream's to end."""
         if self._stops_it:
-            self._making.interrupt()
-            await asyncio.wait((self._making.task,), timeout=ENDS_WITHIN)
+            self._run.interrupt()
+            await asyncio.wait((self._run.task,), timeout=ENDS_WITHIN)
         return self._reader.is_closed

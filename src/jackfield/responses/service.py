@@ -1,7 +1,7 @@
-"""Every response this gateway knows: those it makes now, and all that are kept. Who may see which.
+"""Every response this gateway knows: those it makes now, and all that are stored. Who may see which.
 
 Above: the doors. Below: `making.py` for what is live, `transactions.py` for the rest. A response that a dead gateway
-was making is found by whoever reads it next, and ends there as failed, `interrupted`.
+was run is found by whoever reads it next, and ends there as failed, `interrupted`.
 """
 
 import asyncio
@@ -79,17 +79,17 @@ class ResponseService:
         request, history = await self._with_history(request, principal, earlier)
         status = "queued" if request.background else "in_progress"
         resource = new_resource(request, id=new_id("resp"), created_at=_now(), status=status)
-        keeper = self._keeper(request, principal)
+        storage = self._storage_for(request, principal)
         request = msgspec.structs.replace(
             request,
             tools=_with_found_tools(request, history),
             event_names=request.event_names or self._event_names,
         )
-        making = RunningResponse(request, resource, principal=principal, history=history, keeper=keeper)
-        self._live[making.id] = making
-        making.start(self._engine, self._streams.keep)
-        making.task.add_done_callback(lambda _: self._live.pop(making.id, None))
-        return making
+        run = RunningResponse(request, resource, principal=principal, history=history, storage=storage)
+        self._live[run.id] = run
+        run.start(self._engine, self._streams.keep)
+        run.task.add_done_callback(lambda _: self._live.pop(run.id, None))
+        return run
 
     async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
         """About how many tokens the model would be given to read. Raises whatever making the response would."""
@@ -103,43 +103,43 @@ class ResponseService:
     ) -> tuple[CreateResponse, tuple[Item, ...]]:
         """The request with every reference resolved, and what was said before it; raises for what does not fit."""
         history = tuple(earlier) if earlier is not None else await self._history(request, principal)
-        kept = await self._kept_items(unknown_references(history, request.input), principal)
-        request = msgspec.structs.replace(request, input=resolve_references(history, request.input, kept=kept))
+        stored = await self._stored_items(unknown_references(history, request.input), principal)
+        request = msgspec.structs.replace(request, input=resolve_references(history, request.input, kept=stored))
         check_answers(history, request.input)
         return request, history
 
     async def find(self, response_id: str, principal: Principal) -> FoundResponse:
         """The response as it is now; raises `ResponseNotFound`."""
-        making = self._live.get(response_id)
-        if making is not None and making.begun.done() and _may_see(principal, making.principal.name):
-            request = making.request
+        run = self._live.get(response_id)
+        if run is not None and run.begun.done() and _may_see(principal, run.principal.name):
+            request = run.request
             return FoundResponse(
-                resource=making.resource,
+                resource=run.resource,
                 input=request.input,
                 is_background=request.background,
                 is_kept=request.store,
-                is_finished=making.is_over,
+                is_finished=run.is_over,
             )
-        kept = await self._kept(response_id, principal)
-        resource = decode_resource(kept.resource)
+        stored = await self._stored(response_id, principal)
+        resource = decode_resource(stored.resource)
         return FoundResponse(
-            resource=msgspec.structs.replace(resource, output=decode_items(kept.output)),
-            input=decode_items(kept.input),
-            is_background=kept.is_background,
+            resource=msgspec.structs.replace(resource, output=decode_items(stored.output)),
+            input=decode_items(stored.input),
+            is_background=stored.is_background,
             is_kept=True,
-            is_finished=kept.is_finished,
+            is_finished=stored.is_finished,
         )
 
     async def cancel(self, response_id: str, principal: Principal) -> ResponseResource:
         """Stop a response, here or at another gateway, and give it as it ended. One that has ended stays as it is."""
         found = await self.find(response_id, principal)
-        making = self._live.get(response_id)
-        if making is not None:
-            making.cancel()
-            await asyncio.wait((making.task,), timeout=STOPS_WITHIN)
+        run = self._live.get(response_id)
+        if run is not None:
+            run.cancel()
+            await asyncio.wait((run.task,), timeout=STOPS_WITHIN)
         elif not found.is_finished:
             await self._stop_elsewhere(response_id)
-        return making.resource if making is not None else (await self.find(response_id, principal)).resource
+        return run.resource if run is not None else (await self.find(response_id, principal)).resource
 
     async def delete(self, response_id: str, principal: Principal) -> None:
         """Forget a response; one that is being made is stopped first."""
@@ -148,33 +148,33 @@ class ResponseService:
             await self.cancel(response_id, principal)
         await self._store.write(partial(response_tx.delete_response, response_id))
 
-    async def again(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[EventMessage]:
+    async def replay(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[EventMessage]:
         """The stream of a background response from the event behind `after`, to its end, from the store."""
-        kept = await self._kept(response_id, principal)
-        if not kept.is_background:
+        stored = await self._stored(response_id, principal)
+        if not stored.is_background:
             raise BadRequest(
                 f"Response '{response_id}' was not made in the background, so its stream was not kept. Leave out "
                 "'stream', or make it with 'background': true.",
                 param="stream",
             )
-        return self._told_again(response_id, after)
+        return self._replayed(response_id, after)
 
-    async def _told_again(self, response_id: str, after: int) -> AsyncGenerator[EventMessage]:
+    async def _replayed(self, response_id: str, after: int) -> AsyncGenerator[EventMessage]:
         with self._store.bus.listen(response_id) as written:
             while True:
                 written.clear()
-                kept = await self._read(response_id)
+                stored = await self._read(response_id)
                 async for event in events_after(self._store, response_id, after):
                     yield EventMessage(event=event.type, data=Raw(event.data))
                     after = event.sequence_number
                     if event.type in TERMINAL:
                         yield EventMessage(data=Raw(b"[DONE]"))
                         return
-                if kept is None or kept.is_finished:
+                if stored is None or stored.is_finished:
                     return
                 await _within(written, LOOK_AGAIN)
 
-    def _keeper(self, request: CreateResponse, principal: Principal) -> UnstoredWriter | RowWriter:
+    def _storage_for(self, request: CreateResponse, principal: Principal) -> UnstoredWriter | RowWriter:
         if not request.store:
             return UnstoredWriter(_now)
         owner = Owner(principal=principal.name, gateway=self._gateway_id)
@@ -185,10 +185,10 @@ class ResponseService:
         previous = request.previous_response_id
         if previous is None:
             return ()
-        kept = await self._read(previous)
-        if kept is None or not _may_see(principal, kept.principal):
+        stored = await self._read(previous)
+        if stored is None or not _may_see(principal, stored.principal):
             raise _no_previous(previous)
-        if not kept.is_finished:
+        if not stored.is_finished:
             raise Conflict(
                 f"Response '{previous}' is still being made. Wait for its end, or cancel it.",
                 param="previous_response_id",
@@ -202,7 +202,7 @@ class ResponseService:
             items += filter(is_whole, decode_items(turn.output))
         return tuple(items)
 
-    async def _kept_items(self, wanted: Sequence[str], principal: Principal) -> dict[str, Item]:
+    async def _stored_items(self, wanted: Sequence[str], principal: Principal) -> dict[str, Item]:
         """Items of earlier responses of this key, by their ids; with each come the others of its response."""
         found: dict[str, Item] = {}
         looked = 0
@@ -222,24 +222,24 @@ class ResponseService:
                 found |= {item.id: item for item in (*decode_items(turn.input), *decode_items(turn.output))}
         return found
 
-    async def _kept(self, response_id: str, principal: Principal) -> StoredResponse:
-        kept = await self._read(response_id)
-        if kept is None or not _may_see(principal, kept.principal):
+    async def _stored(self, response_id: str, principal: Principal) -> StoredResponse:
+        stored = await self._read(response_id)
+        if stored is None or not _may_see(principal, stored.principal):
             raise ResponseNotFound(
                 f"There is no response '{response_id}' for this key. It may have been deleted, or was made with "
                 "'store': false.",
                 param="response_id",
             )
-        return kept
+        return stored
 
     async def _read(self, response_id: str) -> StoredResponse | None:
         """The row; what a dead gateway left unfinished is finished first."""
         if "\x00" in response_id:
             return None
-        kept = await self._store.read(partial(response_tx.get_response, response_id))
-        if kept is None or not kept.is_orphan:
-            return kept
-        await end_orphan(self._store, kept, now=_now)
+        stored = await self._store.read(partial(response_tx.get_response, response_id))
+        if stored is None or not stored.is_orphan:
+            return stored
+        await end_orphan(self._store, stored, now=_now)
         return await self._store.read(partial(response_tx.get_response, response_id))
 
     async def _stop_elsewhere(self, response_id: str) -> None:
@@ -247,17 +247,17 @@ class ResponseService:
             if await self._store.write(partial(response_tx.want_stopped, response_id)):
                 deadline = time.monotonic() + STOPS_WITHIN
                 while (left := deadline - time.monotonic()) > 0:
-                    kept = await self._read(response_id)
-                    if kept is None or kept.is_finished:
+                    stored = await self._read(response_id)
+                    if stored is None or stored.is_finished:
                         return
                     written.clear()
                     await _within(written, left)
 
     def _hear(self, topics: Sequence[str] | None) -> None:
         """Another gateway was asked to stop something that may be ours."""
-        for making in tuple(self._live.values()):
-            if topics is not None and stop_topic(making.id) in topics:
-                making.cancel()
+        for run in tuple(self._live.values()):
+            if topics is not None and stop_topic(run.id) in topics:
+                run.cancel()
 
 
 def _with_found_tools(request: CreateResponse, history: tuple[Item, ...]) -> tuple[RequestTool, ...]:

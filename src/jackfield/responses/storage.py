@@ -59,7 +59,7 @@ class ResponseWriter(Protocol):
 
 
 class UnstoredWriter:
-    """For `store: false`: nothing is kept."""
+    """For `store: false`: nothing is stored."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
@@ -218,16 +218,16 @@ async def events_after(store: Store, response_id: str, after: int) -> AsyncGener
             after = chunk.last
 
 
-async def end_orphan(store: Store, kept: StoredResponse, *, now: Callable[[], int]) -> None:
+async def end_orphan(store: Store, stored: StoredResponse, *, now: Callable[[], int]) -> None:
     """Fail a response that nobody makes any more, as `interrupted`. Of several who try, one does."""
     done: dict[int, Item] = {}
     following = 0
-    async for event in events_after(store, kept.id, -1):
+    async for event in events_after(store, stored.id, -1):
         following = event.sequence_number + 1
         if event.type == ITEM_DONE:
-            told = _decode_done(event.data)
-            if told.output_index is not UNSET and told.item is not UNSET:
-                done[told.output_index] = told.item
-    writer = EventWriter(decode_resource(kept.resource), now=now, told=StreamPosition(done=done, next=following))
+            event_done = _decode_done(event.data)
+            if event_done.output_index is not UNSET and event_done.item is not UNSET:
+                done[event_done.output_index] = event_done.item
+    writer = EventWriter(decode_resource(stored.resource), now=now, position=StreamPosition(done=done, next=following))
     frames = writer.take(Ended(status="failed", error=INTERRUPTED))
-    await settle(store, writer.resource, last_events=chunk_of(frames) if kept.is_background else None)
+    await settle(store, writer.resource, last_events=chunk_of(frames) if stored.is_background else None)

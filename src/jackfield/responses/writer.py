@@ -209,20 +209,20 @@ class EventWriter:
         resource: ResponseResource,
         *,
         now: Callable[[], int],
-        told: StreamPosition | None = None,
+        position: StreamPosition | None = None,
         names: EventNames = "openai",
         include: Container[str] = (),
     ) -> None:
         self.resource = resource
         self._spellings = _SPELLINGS[names]
-        self._tells_progress = PROGRESS in include
+        self._sends_progress = PROGRESS in include
         wants_summary = resource.reasoning is not None and resource.reasoning.summary is not None
-        self._thoughts: PartKind = "summary" if wants_summary else "reasoning"
+        self._reasoning_kind: PartKind = "summary" if wants_summary else "reasoning"
         self.is_over = False
         self._now = now
-        self._next = 0 if told is None else told.next
+        self._next = 0 if position is None else position.next
         self._drafts: dict[int, ItemDraft] = {}
-        self._done: dict[int, Item] = {} if told is None else told.done
+        self._done: dict[int, Item] = {} if position is None else position.done
         self._frames: list[Frame] = []
         self._handlers: Mapping[type[Any], Callable[[Any], None]] = {
             Begun: self._begun,
@@ -260,7 +260,7 @@ class EventWriter:
         self._frames.append(kind(sequence_number=self._next, **fields).frame)
         self._next += 1
 
-    def _tell(self, kind: Callable[..., wire.Event], draft: ItemDraft, **fields: Any) -> None:
+    def _send_for(self, kind: Callable[..., wire.Event], draft: ItemDraft, **fields: Any) -> None:
         self._send(kind, item_id=draft.item.id, output_index=draft.index, **fields)
 
     def _begun(self, _event: Begun) -> None:
@@ -285,12 +285,12 @@ class EventWriter:
 
     def _say(self, kind: PartKind, draft: ItemDraft, delta: str) -> None:
         if kind == "reasoning":
-            kind = self._thoughts
+            kind = self._reasoning_kind
         spelling, part = self._spellings[kind], draft.open_part
         if part is None or part.kind != kind:
             self._close_part(draft)
             part = draft.begin_part(kind)
-            self._tell(spelling.added, draft, **{spelling.place: draft.content_index}, part=made_part(kind, ""))
+            self._send_for(spelling.added, draft, **{spelling.place: draft.content_index}, part=made_part(kind, ""))
         if delta:
             part.pieces.append(delta)
             self._send_delta(spelling, draft, delta)
@@ -312,8 +312,8 @@ class EventWriter:
             return
         spelling = self._spellings[part.kind]
         place = {spelling.place: draft.content_index}
-        self._tell(spelling.whole, draft, **place, **{spelling.word: part.text})
-        self._tell(spelling.done, draft, **place, part=part.part)
+        self._send_for(spelling.whole, draft, **place, **{spelling.word: part.text})
+        self._send_for(spelling.done, draft, **place, part=part.part)
 
     def _arguments(self, event: ArgumentsDelta) -> None:
         self._say_arguments(self._drafts[event.index], event.delta)
@@ -321,7 +321,7 @@ class EventWriter:
     def _say_arguments(self, draft: ItemDraft, delta: str) -> None:
         draft.arguments.append(delta)
         is_function = isinstance(draft.item, FunctionCall)
-        self._tell(wire.FunctionArgumentsDelta if is_function else wire.McpArgumentsDelta, draft, delta=delta)
+        self._send_for(wire.FunctionArgumentsDelta if is_function else wire.McpArgumentsDelta, draft, delta=delta)
 
     def _close_arguments(self, draft: ItemDraft, arguments: str) -> None:
         """Arguments that came without deltas are told by one; then that they are whole, once."""
@@ -332,7 +332,7 @@ class EventWriter:
         draft.has_arguments_done = True
         is_function = isinstance(draft.item, FunctionCall)
         kind = wire.FunctionArgumentsDone if is_function else wire.McpArgumentsDone
-        self._tell(kind, draft, arguments="".join(draft.arguments))
+        self._send_for(kind, draft, arguments="".join(draft.arguments))
 
     def _running(self, event: ToolRunning) -> None:
         draft = self._drafts[event.index]
@@ -345,15 +345,15 @@ class EventWriter:
             return
         draft.is_running = True
         if isinstance(draft.item, McpListTools):
-            self._tell(wire.McpListInProgress, draft)
+            self._send_for(wire.McpListInProgress, draft)
         elif isinstance(draft.item, McpCall):
-            self._tell(wire.McpCallInProgress, draft)
+            self._send_for(wire.McpCallInProgress, draft)
 
     def _progress(self, event: ToolProgress) -> None:
         draft = self._drafts.get(event.index)
-        if draft is not None and self._tells_progress:  # a tool may say how far it is after it was cut off
-            told = {"progress": event.progress, "total": event.total, "message": event.message}
-            self._tell(wire.ToolProgressEvent, draft, **told)
+        if draft is not None and self._sends_progress:  # a tool may say how far it is after it was cut off
+            fields = {"progress": event.progress, "total": event.total, "message": event.message}
+            self._send_for(wire.ToolProgressEvent, draft, **fields)
 
     def _item_done(self, event: ItemDone) -> None:
         draft = self._drafts.pop(event.index, None)
@@ -372,21 +372,21 @@ class EventWriter:
             self._close_arguments(draft, done.arguments)
         elif isinstance(done, CustomToolCall):
             if done.input:
-                self._tell(wire.CustomInputDelta, draft, delta=done.input)
-            self._tell(wire.CustomInputDone, draft, input=done.input)
+                self._send_for(wire.CustomInputDelta, draft, delta=done.input)
+            self._send_for(wire.CustomInputDone, draft, input=done.input)
         item = draft.agreed(done)
-        self._tell_outcome(draft, item)
+        self._send_outcome(draft, item)
         self._done[draft.index] = item
         self._send(wire.ItemDoneEvent, output_index=draft.index, item=item)
 
-    def _tell_outcome(self, draft: ItemDraft, item: Item) -> None:
+    def _send_outcome(self, draft: ItemDraft, item: Item) -> None:
         """A server-run tool ran, whether or not anybody said that it began; one that waits has no outcome yet."""
         if isinstance(item, McpListTools):
             self._begin_to_run(draft)
-            self._tell(wire.McpListCompleted if item.error is None else wire.McpListFailed, draft)
+            self._send_for(wire.McpListCompleted if item.error is None else wire.McpListFailed, draft)
         elif isinstance(item, McpCall) and item.status in ("completed", "failed"):
             self._begin_to_run(draft)
-            self._tell(wire.McpCallCompleted if item.status == "completed" else wire.McpCallFailed, draft)
+            self._send_for(wire.McpCallCompleted if item.status == "completed" else wire.McpCallFailed, draft)
 
     def _ended(self, event: Ended) -> None:
         for index in sorted(self._drafts):

@@ -90,7 +90,7 @@ class ConfiguredAgent:
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
         self._said: list[Item] = []
         self._working: asyncio.Task[None] | None = None
-        self._telling = _Telling(session)
+        self._forwarder = _EventForwarder(session)
 
     async def start(self) -> None:
         await self._models.get(self._model_name())
@@ -114,11 +114,11 @@ class ConfiguredAgent:
             try:
                 await self._run(message)
             except Refused as refusal:
-                self._session.ring.add(ERROR, error=refusal.message)
+                self._session.events.add(ERROR, error=refusal.message)
             except Exception:
                 log.exception("a run of session %s failed", self._session.id)
                 said = "Something went wrong inside the gateway. Its log has the details."
-                self._session.ring.add(ERROR, error=said)
+                self._session.events.add(ERROR, error=said)
             if self._messages.empty():
                 self._session.move_to(SessionStatus.IDLE)
 
@@ -127,13 +127,13 @@ class ConfiguredAgent:
         self._said.append(Message(role="user", content=(InputText(text=message),)))
         async with self._own_tools(Agent(self._session.agent, self._settings, is_configured=True)) as own:
             ended = await self._loop(self._tools(own))
-        self._telling.flush()
+        self._forwarder.flush()
         if ended.error is not None:
-            self._session.ring.add(ERROR, error=ended.error.message)
+            self._session.events.add(ERROR, error=ended.error.message)
         elif ended.reason is not None:
-            self._session.ring.add(ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
+            self._session.events.add(ERROR, error=f"The agent stopped before it was done: {ended.reason}.")
         else:
-            self._session.ring.add(COMPLETION, text=_last_words(self._said))
+            self._session.events.add(COMPLETION, text=_last_words(self._said))
 
     async def _loop(self, table: ToolTable) -> Ended:
         plan = RunPlan(
@@ -159,8 +159,8 @@ class ConfiguredAgent:
             entries = tuple(entry for server, entry in usable if server == label)
             servers.append(OfferedServer(label=label, entries=entries, is_private=True))
         table = _of_the_agent(table_of((), servers))
-        lent = self._session.lent
-        label = lent.caller_id or "caller"
+        caller_tools = self._session.caller_tools
+        label = caller_tools.caller_id or "caller"
         offered = [
             OfferedTool(
                 name=name,
@@ -172,7 +172,7 @@ class ConfiguredAgent:
                 is_private=True,
                 is_own=True,
             )
-            for name, entry in lent.beside(table.keys()).items()
+            for name, entry in caller_tools.beside(table.keys()).items()
         ]
         return ToolTable([*table.values(), *offered])
 
@@ -195,7 +195,7 @@ class ConfiguredAgent:
         self._session.touch()
         if isinstance(event, ItemDone):
             self._said.append(event.item)
-        self._telling.tell(event)
+        self._forwarder.tell(event)
 
     def _model_name(self) -> str:
         names = self._models.names
@@ -207,7 +207,7 @@ def _of_the_agent(table: ToolTable) -> ToolTable:
     return ToolTable(msgspec.structs.replace(tool, asks_first=False, is_own=tool.is_private) for tool in table.values())
 
 
-class _Telling:
+class _EventForwarder:
     """A run's events as a session's: pieces of text are gathered, so that they do not crowd out what matters."""
 
     def __init__(self, session: AgentSession) -> None:
@@ -221,7 +221,7 @@ class _Telling:
                 self._gather(delta)
             case ItemAdded(item=McpCall(name=name)):
                 self.flush()
-                self._session.ring.add(TOOL_CALL, tool_name=name)
+                self._session.events.add(TOOL_CALL, tool_name=name)
             case ItemDone(item=item):
                 self.flush()
                 self._done(item)
@@ -231,7 +231,7 @@ class _Telling:
             self._timer.cancel()
             self._timer = None
         if self._pieces:
-            self._session.ring.add(DELTA, role="assistant", text="".join(self._pieces))
+            self._session.events.add(DELTA, role="assistant", text="".join(self._pieces))
             self._pieces.clear()
 
     def _gather(self, delta: str) -> None:
@@ -241,10 +241,10 @@ class _Telling:
 
     def _done(self, item: Item) -> None:
         if isinstance(item, Message):
-            self._session.ring.add(MESSAGE, role="assistant", text=text_of(item))
+            self._session.events.add(MESSAGE, role="assistant", text=text_of(item))
         elif isinstance(item, McpCall):
-            told = {"text": item.output} if item.error is None else {"error": _error_text(item)}
-            self._session.ring.add(TOOL_RESULT, tool_name=item.name, **told)
+            fields = {"text": item.output} if item.error is None else {"error": _error_text(item)}
+            self._session.events.add(TOOL_RESULT, tool_name=item.name, **fields)
 
 
 def _error_text(item: McpCall) -> str:

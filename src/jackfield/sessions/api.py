@@ -135,7 +135,7 @@ class SessionApi:
         declared = body.declared
         if body.message is None and declared.tools is None:
             raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
-        before = session.ring.last_index
+        before = session.events.last_index
         await self._sessions.message(session, body.message, declared=declared, principal=request.principal)
         record = session_record(session, request.principal)
         return json_response(Opened(session_id=session.id, spawned=False, last_event_index=before, session=record))
@@ -150,10 +150,10 @@ class SessionApi:
             page = await events_page(session, request.principal, since=since, limit=wanted.max_events, wait=wanted.wait)
             return json_response(page)
         after = _last_event_id(request) if wanted.since_index is None else wanted.since_index
-        if session.ring.is_closed and after is not None and after >= session.ring.last_index:
+        if session.events.is_closed and after is not None and after >= session.events.last_index:
             return EmptyResponse(204)  # tells a browser not to come back
         if after is not None:
-            session.ring.since(after, limit=1)  # an index that is purged is said before the stream begins
+            session.events.since(after, limit=1)  # an index that is purged is said before the stream begins
         return EventStream(_stream(session, request.principal, after), streams=request.streams)
 
     async def respond(self, request: Request) -> Response:
@@ -179,11 +179,11 @@ async def _stream(
 ) -> AsyncGenerator[EventMessage | Comment]:
     """From `after` on; without it from the beginning, but for requests that nobody has to answer any more."""
     listening = session.presence.stream() if principal.name == session.owner.name else nullcontext()
-    begun_at = session.ring.last_index
+    begun_at = session.events.last_index
     with listening:
         yield CONNECTED
         try:
-            async for event in session.ring.follow(-1 if after is None else after):
+            async for event in session.events.follow(-1 if after is None else after):
                 if after is None and event.index <= begun_at and _is_settled(session, event):
                     continue
                 yield EventMessage(event=event.type, id=str(event.index), data=event)

@@ -179,7 +179,7 @@ class Program:
 
     def _say(self, line: str) -> None:
         self._session.touch()
-        self._session.ring.add(MESSAGE, role="assistant", text=self._redact(line))
+        self._session.events.add(MESSAGE, role="assistant", text=self._redact(line))
 
     def _log(self, line: str) -> None:
         said = self._redact(line).replace(self._session.token, REDACTED)

@@ -90,24 +90,24 @@ async def events_page(
     session: AgentSession, principal: Principal, *, since: int, limit: int | None, wait: float = 0
 ) -> EventsPage:
     """What there is after an index; with `wait`, as soon as there is something. Asking is a sign of life."""
-    ring = session.ring
+    buffer = session.events
     if principal.name == session.owner.name:
         session.presence.give_sign()
         session.touch()
-    if wait and ring.last_index <= since:
+    if wait and buffer.last_index <= since:
         is_caller = principal.name == session.owner.name
         with session.presence.waiting() if is_caller else nullcontext():
-            await ring.wait_past(since, within=wait)
+            await buffer.wait_past(since, within=wait)
     status = session.status
     return EventsPage(
         session_id=session.id,
         status=status.value,
-        last_index=ring.last_index,
-        events=ring.since(since, limit=limit),
+        last_index=buffer.last_index,
+        events=buffer.since(since, limit=limit),
         completed=status is SessionStatus.COMPLETED,
         failed=status in (SessionStatus.FAILED, SessionStatus.TIMED_OUT),
         error=session.error,
-        dropped_events=ring.dropped,
+        dropped_events=buffer.dropped,
     )
 
 
@@ -133,11 +133,11 @@ def session_record(session: AgentSession, principal: Principal) -> SessionRecord
         status=session.status.value,
         error=session.error,
         owner=session.owner.name,
-        caller_id=session.lent.caller_id,
-        tools=[entry.name for entry in session.lent.entries],
+        caller_id=session.caller_tools.caller_id,
+        tools=[entry.name for entry in session.caller_tools.entries],
         caller_is_present=session.presence.is_here and not session.status.is_over,
         open_requests=len(session.requests),
-        last_event_index=session.ring.last_index,
+        last_event_index=session.events.last_index,
         created_at=iso_time(session.opened_at),
         socket=None if session.socket is None else str(session.socket),
         token=session.token if is_owner and not session.status.is_over else None,

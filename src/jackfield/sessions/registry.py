@@ -38,7 +38,7 @@ from jackfield.sessions.caller_tools import CallerDeclaration, CallerPresence, C
 from jackfield.sessions.program import Program
 from jackfield.sessions.relay import ENDED, Relay
 from jackfield.sessions.relay_socket import RelaySocket, sweep
-from jackfield.sessions.session import COMPLETION, ERROR, AgentSession, SessionAgent, SessionLimits, SessionStatus
+from jackfield.sessions.session import COMPLETION, ERROR, AgentSession, SessionLimits, SessionRunner, SessionStatus
 from jackfield.settings import Settings
 from jackfield.store import Store
 from jackfield.workers.host import WorkerHost
@@ -51,7 +51,7 @@ KEPT_AFTER_END = 600.0
 """Seconds for which what happened in an ended session can still be read."""
 MOST_ENDED = 200
 CLOSE_WITHIN = 2.0
-TOLD_WITHIN = 1.0
+DELIVER_WITHIN = 1.0
 """Seconds for callers to hear that the gateway stops."""
 
 
@@ -120,12 +120,12 @@ class SessionRegistry:
         name = self.agent_called(agent)
         self._check_room(name)
         session = self._made(owner, name, session_id=session_id)
-        session.lent = await self._lent(declared, caller_id=declared.caller_id or owner.name)
+        session.caller_tools = await self._caller_tools(declared, caller_id=declared.caller_id or owner.name)
         session.presence.give_sign()
         await self._keep(session, is_new=session_id is None)
         self._sessions[session.id] = session
         try:
-            await self._move_in(session)
+            await self._start(session)
         except CouldNotStart as fault:
             await self._end(session, SessionStatus.FAILED, str(fault))
             raise Unavailable(f"The session could not be opened: {fault}") from None
@@ -144,11 +144,13 @@ class SessionRegistry:
         session.presence.give_sign()
         session.touch()
         if declared.tools is not None:
-            lent = await self._lent(declared, caller_id=declared.caller_id or session.lent.caller_id)
-            self._lend(session, lent)
+            caller_tools = await self._caller_tools(
+                declared, caller_id=declared.caller_id or session.caller_tools.caller_id
+            )
+            self._replace_caller_tools(session, caller_tools)
         if text:
-            assert session.inhabitant is not None
-            session.inhabitant.tell(text)
+            assert session.runner is not None
+            session.runner.tell(text)
 
     def find(self, session_id: str, principal: Principal) -> AgentSession:
         """A session that this key may read."""
@@ -204,7 +206,7 @@ class SessionRegistry:
         await asyncio.gather(*(self._end(one, SessionStatus.FAILED, "The gateway stopped.") for one in live))
         if self._ending:
             await asyncio.wait(self._ending, timeout=CLOSE_WITHIN)
-        await asyncio.gather(*(one.ring.told(within=TOLD_WITHIN) for one in live))
+        await asyncio.gather(*(one.events.delivered(within=DELIVER_WITHIN) for one in live))
         await self._relay.close(within=CLOSE_WITHIN)
 
     async def _keep(self, session: AgentSession, *, is_new: bool) -> None:
@@ -251,16 +253,16 @@ class SessionRegistry:
         )
         return session
 
-    async def _move_in(self, session: AgentSession) -> None:
+    async def _start(self, session: AgentSession) -> None:
         """The session's key and its socket first: a program finds them when it begins."""
         await self._swept()
         self._keyring.lend(session.token, session.principal)
-        self._catalog.lend_to(session.id, session.lent.entries)
+        self._catalog.lend_to(session.id, session.caller_tools.entries)
         socket = RelaySocket(session, relay=self._relay, folder=self._folder)
         self._sockets[session.id] = socket
         session.socket = await socket.open()
-        session.inhabitant = self._inhabitant(session)
-        await session.inhabitant.start()
+        session.runner = self._runner_for(session)
+        await session.runner.start()
 
     async def _swept(self) -> None:
         """Once, before the first socket: nothing is left of a gateway that was killed."""
@@ -271,7 +273,7 @@ class SessionRegistry:
         except OSError as fault:
             log.warning("what a gateway before this one left of its sessions could not be taken away: %s", fault)
 
-    def _inhabitant(self, session: AgentSession) -> SessionAgent:
+    def _runner_for(self, session: AgentSession) -> SessionRunner:
         agent = self._settings.agents.get(session.agent)
         if agent is not None:
             return ConfiguredAgent(
@@ -297,13 +299,13 @@ class SessionRegistry:
             on_end=over,
         )
 
-    def _lend(self, session: AgentSession, lent: CallerTools) -> None:
-        session.lent = lent
-        self._catalog.lend_to(session.id, lent.entries)
+    def _replace_caller_tools(self, session: AgentSession, caller_tools: CallerTools) -> None:
+        session.caller_tools = caller_tools
+        self._catalog.lend_to(session.id, caller_tools.entries)
         if (socket := self._sockets.get(session.id)) is not None:
             socket.tell_config()
 
-    async def _lent(self, declared: CallerDeclaration, *, caller_id: str) -> CallerTools:
+    async def _caller_tools(self, declared: CallerDeclaration, *, caller_id: str) -> CallerTools:
         """In a thread: a caller may declare hundreds of tools, and schemas that take long to read."""
         timeout_ms = max(1, round(self._settings.relay.timeout * 1000))
         if not declared.tools:
@@ -322,29 +324,29 @@ class SessionRegistry:
             return
         session.error = error
         if error is not None:
-            session.ring.add(ERROR, error=error)
+            session.events.add(ERROR, error=error)
         else:
-            session.ring.add(COMPLETION)
+            session.events.add(COMPLETION)
         session.move_to(status)
         session.ended = time.monotonic()
         self._relay.fail_all(session, Failed(ENDED, "The session ended before the caller answered."))
         self._keyring.take_back(session.token)
         self._catalog.end_lending_to(session.id)
-        if session.inhabitant is not None:
-            await session.inhabitant.stop()
+        if session.runner is not None:
+            await session.runner.stop()
         if (socket := self._sockets.pop(session.id, None)) is not None:
             await socket.close()
         session.socket = None
-        session.ring.close()
+        session.events.close()
         with suppress(Unavailable):  # then it counts as over when this gateway is gone
             await self._store.write(partial(session_tx.end_session, session.id, gateway=self._gateway_id))
 
     def _require_owner(self, session: AgentSession, principal: Principal, declared: CallerDeclaration) -> None:
         if principal.name != session.owner.name:
             raise Forbidden(f"Session '{session.id}' belongs to another key, and only its owner speaks in it.")
-        if declared.caller_id not in (None, session.lent.caller_id):
+        if declared.caller_id not in (None, session.caller_tools.caller_id):
             raise Forbidden(
-                f"Session '{session.id}' is the caller '{session.lent.caller_id}''s. Open another session.",
+                f"Session '{session.id}' is the caller '{session.caller_tools.caller_id}''s. Open another session.",
                 param="caller_id",
             )
 

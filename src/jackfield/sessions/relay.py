@@ -59,7 +59,7 @@ class Relay:
 
     async def call(self, session: AgentSession, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
         """One call by the program in the session, to its end. What cannot be called raises."""
-        entry = session.lent.get(name)
+        entry = session.caller_tools.get(name)
         request = CallRequest(tool=entry.name, arguments=arguments, principal=session.principal, entry=entry)
         try:
             call = await self._pipeline.call(request, call_id=call_id)
@@ -92,11 +92,11 @@ class Relay:
 
     def _put(self, session: AgentSession, call: Call) -> None:
         session.touch()
-        tool = session.lent.own_name(call.tool)
+        tool = session.caller_tools.own_name(call.tool)
         session.requests[call.id] = OpenRequest(
             call_id=call.id, tool=tool, timer=self._at_deadline_in(call.timeout_ms / 1000, session, call.id)
         )
-        session.ring.add(CALLER_TOOL_REQUEST, request_id=call.id, tool=tool, arguments=call.arguments)
+        session.events.add(CALLER_TOOL_REQUEST, request_id=call.id, tool=tool, arguments=call.arguments)
         self.look_after(session)
 
     async def answer(
@@ -183,12 +183,12 @@ class Relay:
         request = session.requests.pop(call.id if call is not None else call_id, None)
         if request is not None:
             request.timer.cancel()
-        if call is None or session.ring.is_closed:
+        if call is None or session.events.is_closed:
             return
-        told: dict[str, Any] = {"request_id": call.id, "tool": session.lent.own_name(call.tool)}
+        fields: dict[str, Any] = {"request_id": call.id, "tool": session.caller_tools.own_name(call.tool)}
         if call.error is not None:
-            told["error"] = call.error.message
-        session.ring.add(CALLER_TOOL_SETTLED, status=call.status.value, **told)
+            fields["error"] = call.error.message
+        session.events.add(CALLER_TOOL_SETTLED, status=call.status.value, **fields)
 
     def _at_deadline_in(self, seconds: float, session: AgentSession, call_id: str) -> asyncio.TimerHandle:
         loop = asyncio.get_running_loop()

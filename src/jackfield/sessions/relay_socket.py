@@ -165,7 +165,9 @@ class _Connection:
     def tell_config(self) -> None:
         """Under both words: the seed's own clients look for `type`."""
         method = "caller_tools_config"
-        self._send(encode({"jsonrpc": "2.0", "method": method, "type": method, "params": self._session.lent.config()}))
+        self._send(
+            encode({"jsonrpc": "2.0", "method": method, "type": method, "params": self._session.caller_tools.config()})
+        )
 
     def hang_up(self) -> None:
         for task in self._open.values():
@@ -239,7 +241,7 @@ class _Connection:
             raise RpcError(INVALID_PARAMS, "tool is required")
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "arguments must be an object")
-        if not self._session.lent.tools:
+        if not self._session.caller_tools.tools:
             raise RpcError(SERVER_ERROR, "No caller tools configured for this session")
         try:
             call = await self._relay.call(self._session, tool, arguments or {}, call_id=new_id("call"))

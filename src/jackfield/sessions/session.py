@@ -56,7 +56,7 @@ class SessionStatus(Enum):
         return self not in (SessionStatus.IDLE, SessionStatus.RUNNING)
 
 
-class SessionAgent(Protocol):
+class SessionRunner(Protocol):
     """Who works in a session."""
 
     async def start(self) -> None:
@@ -109,13 +109,13 @@ class AgentSession:
         """Whoever has the session's key."""
         self.presence = presence
         self.limits = limits
-        self.ring = EventBuffer(session_id)
-        self.lent = CallerTools()
+        self.events = EventBuffer(session_id)
+        self.caller_tools = CallerTools()
         self.requests: dict[str, OpenRequest] = {}
         self.status = SessionStatus.IDLE
         self.error: str | None = None
         self.socket: Path | None = None
-        self.inhabitant: SessionAgent | None = None
+        self.runner: SessionRunner | None = None
         self.opened_at = time.time_ns() // 1_000_000
         self._opened = self._last_word = time.monotonic()
         self.ended: float | None = None
@@ -140,7 +140,7 @@ class AgentSession:
         """Say so where it is something new. What is over stays as it is."""
         if status is not self.status and not self.status.is_over:
             self.status = status
-            self.ring.add(STATUS, status=status.value)
+            self.events.add(STATUS, status=status.value)
 
 
 class SessionEvent(Struct, frozen=True, kw_only=True):
@@ -255,7 +255,7 @@ class EventBuffer:
         self.is_closed = True
         self._wake()
 
-    async def told(self, *, within: float) -> None:
+    async def delivered(self, *, within: float) -> None:
         """Until everybody who follows has heard the end, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
