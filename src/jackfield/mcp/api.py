@@ -1,6 +1,6 @@
-"""`/mcp` as HTTP sees it: POST carries one message, GET opens a session's stream, DELETE ends a session.
+"""`/mcp` over HTTP: POST carries one message, GET opens a session's stream, DELETE ends a session.
 
-Above: `routes.py`. Below: `methods.py`, and what carries an exchange. Which era a message is of, the message says.
+Above: the URL map. Below: `server.py` and `exchange.py`. Each message says which era of the protocol it belongs to.
 """
 
 import asyncio
@@ -68,7 +68,8 @@ class McpApi:
         check_media_type(request.headers.get(b"content-type"))
         message: AnyMessage | None = None
         try:
-            takes_events = accepts_events(request.headers.get(b"accept"))
+            accept = request.headers.get(b"accept")
+            takes_events = accept == _BOTH or accepts_events(accept)
             body = await read_bytes(request)
             if body.lstrip()[:1] == b"[":
                 return await self._post_batch(request, body)
@@ -126,7 +127,8 @@ class McpApi:
     def _begin(self, request: Request, exchange: McpExchange, caller: Caller) -> None:
         """Begin to answer. The work goes on, whoever stops listening."""
         work = self._server.answer(caller, exchange)
-        exchange.begin(request.streams.keep(work, name=f"MCP {exchange.request.method[:40]}"))
+        exchange.work = request.streams.keep(work, name=f"MCP {exchange.request.method[:40]}")
+        exchange.work.add_done_callback(exchange.wake)
         if caller.session is not None:
             caller.session.keep(exchange)
 
@@ -151,13 +153,15 @@ class McpApi:
         capabilities: dict[str, object] | None = None,
         takes_events: bool = False,
     ) -> Caller:
+        searches = request.headers.get(SEARCH_HEADER)
         configured = self._search_tools_above
         return Caller(
             principal=request.principal,
             revision=revision,
+            is_modern=revision == MODERN,
             capabilities=session.capabilities if session is not None else capabilities or {},
             session=session,
-            search_above=search_above(request.headers.get(SEARCH_HEADER), configured=configured),
+            search_above=configured if searches is None else search_above(searches, configured=configured),
             headers=request.headers,
             takes_events=takes_events,
         )
@@ -184,7 +188,7 @@ class McpApi:
 
     async def _post_in_session(self, request: Request, message: AnyMessage, *, takes_events: bool) -> Response:
         if isinstance(message, RpcRequest) and message.method == INITIALIZE:
-            return self._shake_hands(request, message)
+            return self._initialize(request, message)
         session = self._session(request)
         if isinstance(message, RpcRequest):
             caller = self._caller(request, session.revision, session=session, takes_events=takes_events)
@@ -192,8 +196,8 @@ class McpApi:
         session.take(message)
         return _ACCEPTED
 
-    def _shake_hands(self, request: Request, message: RpcRequest) -> Response:
-        result, session = self._server.shake_hands(message, self._caller(request, LATEST_HANDSHAKE))
+    def _initialize(self, request: Request, message: RpcRequest) -> Response:
+        result, session = self._server.initialize(message, self._caller(request, LATEST_HANDSHAKE))
         reply = outcome_response(message.id, result, modern=False)
         reply.headers = (*reply.headers, (SESSION_HEADER, session.id.encode()))
         return reply
@@ -258,8 +262,8 @@ def is_modern(message: AnyMessage, version: bytes | None) -> bool:
 
 def accepts_events(accept: bytes | None) -> bool:
     """Whether the client takes a stream of events too; JSON it must take."""
-    if accept is None or accept == _BOTH:
-        return accept is not None
+    if accept is None:
+        return False
     kinds = {kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")}
     if not kinds & {b"application/json", b"application/*", b"*/*"}:
         message = "Answers are JSON or events. Send 'Accept: application/json, text/event-stream'."

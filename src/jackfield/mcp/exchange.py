@@ -1,6 +1,7 @@
-"""One request on its way to its answer: what is said before the answer, and how it is called off.
+"""One request and its response: messages sent before the result, cancellation, and the HTTP response that carries it.
 
-Above: the door, which sends, and the methods, which answer. Below: asyncio. Knows neither HTTP nor what is asked.
+Above: `api.py` and `server.py`. Below: asyncio and ASGI. The response is JSON unless something is sent before the
+result, or 15 seconds pass in silence: then it becomes an event stream.
 """
 
 import asyncio
@@ -74,11 +75,6 @@ class McpExchange:
         self._asked: list[asyncio.Future[Any]] = []
         self._successor: McpExchange | None = None
         self._waiter: asyncio.Future[bool] | None = None
-
-    def begin(self, work: "asyncio.Task[RpcOutcome]") -> None:
-        """This task is the request being answered."""
-        self.work = work
-        work.add_done_callback(self.wake)
 
     def say(self, message: bytes) -> None:
         """Something for the client before its answer. Never blocks."""

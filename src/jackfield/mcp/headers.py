@@ -1,7 +1,6 @@
-"""A request of revision 2026-07-28 says for itself who asks: the checks of its `_meta` and its headers. Pure.
+"""Headers of revision 2026-07-28: `_meta` must be complete, headers must agree with the body, the revision be served.
 
-Above: the door. Below: `wire.py`. The first rung that does not hold is the error: `_meta` complete, headers the same as
-the body, the revision one that is served. Headers are compared because others on the way route by them.
+Above: `api.py` and `tools_call.py`. Below: `protocol/mcp.py`. Headers are checked because proxies route by them. Pure.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""That the list of tools has changed: told on the GET stream of a session, or on `subscriptions/listen` (2026-07-28).
+"""`notifications/tools/list_changed`, on a session's GET stream or on `subscriptions/listen` (2026-07-28).
 
-Above: the door. Below: the catalog's followers. A client is told that something changed and asks for the list itself.
+Above: `api.py`. Below: the catalog's followers. A client learns that the list changed and fetches it again.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""What a call came to, as the result of `tools/call`: content, structured content, whether it is an error.
+"""The result of `tools/call`: content, structured content, and whether it is an error.
 
-Above: `methods.py`. Below: `model/content.py`, which reads results, and `records.py`, which has the words for a call
-that waits. Pure. Results pass as the bytes they are.
+Above: `server.py` and `tools_call.py`. Below: `model/content.py` and `calls/records.py`. Pure. Results stay bytes.
 """
 
 from typing import Any
@@ -16,7 +15,7 @@ from jackfield.errors import Refused
 from jackfield.http.response import encode
 from jackfield.mcp.tools_list import promises_output
 from jackfield.model.call import Call
-from jackfield.model.content import SERVER_INFO, Content, Wrapping, expand, without_connection, wrapping_of
+from jackfield.model.content import SERVER_INFO, Content, expand, without_connection, wrapping_of
 from jackfield.model.tool import ToolKind
 from jackfield.protocol.large_results import may_be_notice
 from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
@@ -32,7 +31,9 @@ _COMPLETE = b'"resultType":"complete",'
 def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
     """The answer to whoever made the call. `url` is the gateway's, where its record can be read."""
     answer = execute_answer(call)
-    promised = promises_output(entry.tool, modern=revision == MODERN)
+    tool = entry.tool
+    promised = promises_output(tool, modern=revision == MODERN)
+    wrapping = wrapping_of(tool.output_schema) if tool.kind is ToolKind.MCP else None
     if not answer.status.is_final:
         assert answer.result is not None
         content = _waiting(answer.result, call.id, url)
@@ -41,16 +42,12 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
         assert answer.result is not None
         # What stands in for a large result does not fit the schema that the tool promises to keep.
         apart = promised and may_be_notice(answer.result, call.id)
-        content = expand(answer.result, wrapping=_wrapping(entry))
+        content = expand(answer.result, wrapping=wrapping)
         return _encoded(content, revision=revision, call_id=call.id, is_error=apart, is_structured=not apart)
     result = answer.result
-    content = _text(answer.error.message) if result is None else expand(result, wrapping=_wrapping(entry))
-    is_structured = entry.tool.output_schema is None
+    content = _text(answer.error.message) if result is None else expand(result, wrapping=wrapping)
+    is_structured = tool.output_schema is None
     return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
-
-
-def _wrapping(entry: Entry) -> Wrapping | None:
-    return wrapping_of(entry.tool.output_schema) if entry.tool.kind is ToolKind.MCP else None
 
 
 def refusal_result(refusal: Refused, *, revision: str) -> bytes:
@@ -99,20 +96,26 @@ def _text(message: str) -> Content:
 def _encoded(
     content: Content, *, revision: str, call_id: str | None = None, is_error: bool = False, is_structured: bool = True
 ) -> bytes:
-    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', _spoken(content.blocks, revision)]
+    blocks = _readable(content.blocks, revision) if revision in WITHOUT_LINKS else content.blocks
+    parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', blocks]
     if is_structured and content.structured is not None and _takes(content, revision):
         parts += [b',"structuredContent":', content.structured]
     if is_error:
         parts.append(b',"isError":true')
-    if members := _meta(content, revision=revision, call_id=call_id):
-        parts += [b',"_meta":{', members, b"}"]
+    members = [_STAMP] if revision == MODERN else []
+    if call_id is not None:
+        members.append(b'"%b":"%b"' % (CALL_ID_KEY.encode(), call_id.encode()))
+    if content.meta is not None and (own := without_connection(msgspec.json.decode(content.meta))) is not None:
+        members.append(bytes(own)[1:-1])
+    if members:
+        parts += [b',"_meta":{', b",".join(members), b"}"]
     parts.append(b"}")
     return b"".join(parts)
 
 
-def _spoken(blocks: Raw, revision: str) -> bytes | Raw:
+def _readable(blocks: Raw, revision: str) -> bytes | Raw:
     """The blocks, with a text in place of those that the client's revision does not know."""
-    if revision not in WITHOUT_LINKS or not any(kind in bytes(blocks) for kind in (b'"resource_link"', b'"audio"')):
+    if not any(kind in bytes(blocks) for kind in (b'"resource_link"', b'"audio"')):
         return blocks
     return encode([_known(block, revision) for block in msgspec.json.decode(blocks)])
 
@@ -128,13 +131,3 @@ def _known(block: dict[str, Any], revision: str) -> dict[str, Any]:
 
 def _takes(content: Content, revision: str) -> bool:
     return revision == MODERN or (revision in WITH_STRUCTURED_CONTENT and content.has_object)
-
-
-def _meta(content: Content, *, revision: str, call_id: str | None) -> bytes:
-    """The members of `_meta`: who answers, which call it was, and what the tool itself says there."""
-    members = [_STAMP] if revision == MODERN else []
-    if call_id is not None:
-        members.append(b'"%b":"%b"' % (CALL_ID_KEY.encode(), call_id.encode()))
-    if content.meta is not None and (own := without_connection(msgspec.json.decode(content.meta))) is not None:
-        members.append(bytes(own)[1:-1])
-    return b",".join(members)

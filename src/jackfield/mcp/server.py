@@ -1,7 +1,7 @@
-"""The protocol: one function per method of MCP, for both eras and any transport.
+"""The MCP server: one function per method, for both eras and any transport.
 
-Above: the door. Below: `calling.py` for calls, the catalog for lists. A method gets the request, its caller and the
-exchange, and gives the bytes of the result; what the protocol has no result for raises `RpcError`.
+Above: `api.py`. Below: `tools_call.py` and the catalog. A method takes the request, its caller and the exchange, and
+returns the result's bytes or raises `RpcError`.
 """
 
 import logging
@@ -28,6 +28,7 @@ from jackfield.mcp.tools_list import (
     search_request,
 )
 from jackfield.model.principal import Scope
+from jackfield.model.tool import SESSION_TOOLS
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -46,8 +47,8 @@ log = logging.getLogger(__name__)
 
 FORBIDDEN = -32003
 
-FRESH_MS = 60_000
 LONGEST_INSTRUCTIONS = 20_000
+FRESH_MS = 60_000
 """How long a client of 2026-07-28 may keep a list, if it hears of no change."""
 
 Method = Callable[[RpcRequest, Caller, McpExchange], Awaitable[bytes]]
@@ -107,7 +108,7 @@ class McpServer:
                 f"Something went wrong inside the gateway. Its log has the details under reference {reference}.",
             )
 
-    def shake_hands(self, request: RpcRequest, caller: Caller) -> tuple[bytes, McpSession]:
+    def initialize(self, request: RpcRequest, caller: Caller) -> tuple[bytes, McpSession]:
         """`initialize`: agree on a revision and open a session."""
         revision = negotiated(text_param(request.params, "protocolVersion"))
         capabilities = object_param(request.params, "capabilities")
@@ -181,7 +182,7 @@ class McpServer:
                 f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
                 status=403,
             )
-        if self._session_tools.has(name, caller.principal):
+        if name in SESSION_TOOLS and self._session_tools.has(name, caller.principal):
             return await self._session_tool(name, request, caller)
         return await self._calling.call(name, request, caller, exchange)
 

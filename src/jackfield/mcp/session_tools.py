@@ -1,7 +1,7 @@
-"""SessionRegistry as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
+"""Sessions as MCP tools: `session_message`, `session_events`, `session_end`, `caller_tool_response`.
 
-Above: `methods.py`, which lists them beside the catalog for keys that may call tools, and the pipeline, which executes
-them. Below: the sessions' room, and `sessions/records.py`, whose answers these are too.
+Above: `server.py`, which lists them for keys that may call tools, and the pipeline, which executes them. Below: the
+session registry; records are those of `sessions/records.py`.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""The sessions of clients of the handshake era: who shook hands, and what was agreed.
+"""Sessions of handshake-era clients, and the messages pushed on their streams.
 
-Above: the door and the methods. Below: the catalog's followers. A session lives in this gateway's memory only. One that
-is not known here (another gateway's, expired, ended) is 404 to its client, which then shakes hands again: that is all a
-balancer needs. Their number is bounded, and one that nobody has used for half an hour is forgotten.
+Above: `api.py` and `server.py`. Below: the catalog's followers and the event buffers of agent sessions. Sessions live
+in memory: an unknown one (another gateway's, expired, ended) is 404 and its client initializes again, which is all a
+load balancer needs. Their number is bounded; idle ones expire after half an hour.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
-from jackfield.protocol.mcp import LOG_LEVELS, MODERN
+from jackfield.protocol.mcp import LOG_LEVELS
 from jackfield.protocol.records import ToolsChanged
 from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
 
@@ -163,16 +163,13 @@ class McpSessions:
         session = self._by_id.get(session_id)
         if session is None or session.principal != principal.name:
             return None
-        self._touch(session)
+        session.used = self._clock()
+        self._by_id.move_to_end(session_id)
         return session
 
     def end(self, session: McpSession) -> None:
         self._by_id.pop(session.id, None)
         session.end()
-
-    def _touch(self, session: McpSession) -> None:
-        session.used = self._clock()
-        self._by_id.move_to_end(session.id)
 
     def _expire(self) -> None:
         before = self._clock() - IDLE_SECONDS
@@ -181,7 +178,8 @@ class McpSessions:
             if oldest.used > before:
                 return
             if oldest.is_in_use:
-                self._touch(oldest)
+                oldest.used = self._clock()
+                self._by_id.move_to_end(oldest.id)
             else:
                 self.end(oldest)
 
@@ -197,6 +195,8 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     principal: Principal
     revision: str
+    is_modern: bool
+    """Revision 2026-07-28 or later: no session, no handshake."""
     capabilities: dict[str, Any] = {}
     session: McpSession | None = None
     search_above: int = 0
@@ -204,10 +204,6 @@ class Caller(Struct, frozen=True, kw_only=True):
     headers: dict[bytes, bytes] = {}
     takes_events: bool = False
     """Whether an answer may be a stream."""
-
-    @property
-    def is_modern(self) -> bool:
-        return self.revision == MODERN
 
 
 class Push(Struct, frozen=True):

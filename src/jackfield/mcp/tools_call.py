@@ -1,7 +1,7 @@
-"""`tools/call`: from a request to the pipeline and back, with what happens meanwhile told to the client.
+"""`tools/call`: from a request to the pipeline and back, with progress, log messages and elicitation in between.
 
-Above: `methods.py`. Below: the pipeline, the one road of every call. A refusal that a model can do something about is a
-result that says so; only a tool that is not there is an error of the protocol.
+Above: `server.py`. Below: the pipeline. A refusal that a model can act on is a result with `isError`; only an unknown
+tool is a protocol error.
 """
 
 import asyncio
@@ -201,7 +201,8 @@ class ToolCalls:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {refusal.message}") from None
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
-        continue_trace(_trace(request, caller))
+        in_meta = isinstance(request.meta.get("traceparent"), str)
+        continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
         if caller.is_modern:
             check_param_headers(entry, arguments, caller.headers)
         call_request = CallRequest(
@@ -274,11 +275,10 @@ async def _gone_on_with(waiting: Waiting, exchange: McpExchange) -> bytes:
     return settled
 
 
-def _trace(request: RpcRequest, caller: Caller) -> Mapping[bytes, bytes]:
-    """The trace that the call belongs to, by the message itself, else by the headers it came with."""
-    told = {key: request.meta.get(key) for key in ("traceparent", "tracestate")}
-    named = {key.encode(): value.encode() for key, value in told.items() if isinstance(value, str)}
-    return named if b"traceparent" in named else caller.headers
+def _trace_in(meta: Mapping[str, Any]) -> Mapping[bytes, bytes]:
+    """The trace context that a message carries itself, as headers would."""
+    named = {key: meta.get(key) for key in ("traceparent", "tracestate")}
+    return {key.encode(): value.encode() for key, value in named.items() if isinstance(value, str)}
 
 
 def progress_token(request: RpcRequest) -> RequestId | None:

@@ -1,6 +1,8 @@
-"""Tools as MCP lists them: encoded once per definition and era, in the catalog's stable order, page by page.
+"""`tools/list`: definitions encoded once per era, paged in the catalog's order; `search_tools` for large catalogs.
 
-Above: `methods.py`. Below: the catalog's views. A page is the bytes of its tools, joined.
+Above: `server.py`. Below: the catalog's views and the built-in `search_tools`. In the handshake era tools that were
+found join the session's list. Since 2026-07-28 a list may not depend on earlier requests, so a search returns whole
+definitions, and any tool of the catalog can be called by name.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,7 @@
-"""`/v1/responses`: make one, read it, continue its stream, stop it, forget it. And `/v1/models`.
+"""`/v1/responses`: create, read, resume the stream, cancel, delete. And `/v1/models`.
 
-Above: `routes.py`. Below: the desk. What is wrong before the first event is an ordinary error answer; after it, the
-response tells it itself.
+Above: the URL map. Below: `service.py`. Errors before the first event are ordinary error responses; later ones are
+events of the stream.
 """
 
 import asyncio

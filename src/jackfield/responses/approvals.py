@@ -1,7 +1,7 @@
-"""A person's word on calls that a response waits for, given in the request that continues it.
+"""Approvals of pending calls, sent in the request that continues a response.
 
-Above: the engine. Below: `calls/answers.py`, which decides once, and the pipeline, which runs what was allowed.
-Whoever else decided first, on a screen or at another gateway, has decided; the response goes on with that.
+Above: the engine. Below: `calls/answers.py` and the pipeline. The first decision wins, whoever made it; the response
+continues with that.
 """
 
 import asyncio

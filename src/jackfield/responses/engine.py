@@ -1,6 +1,6 @@
-"""A Responses request, carried out: which model, which tools, what was said before, then the loop.
+"""Runs a Responses request: resolve the model and the tools, build the conversation, run the loop.
 
-Above: the door, which stores and tells. Below: the loop. What cannot be carried out is refused before the first event.
+Above: `run.py`. Below: the loop. What cannot run is refused before the first event.
 """
 
 import logging

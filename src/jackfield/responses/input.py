@@ -1,6 +1,6 @@
-"""The items of a request's `input`, from every spelling that clients use into the one of `model/items.py`. Pure.
+"""The items of a request's `input`: parsing, references, compaction, and whether every call has its output. Pure.
 
-Above: `request.py`. Below: the items. Null and left out are the same here; what has no id gets one.
+Above: `request.py` and `service.py`. Below: `model/items.py`. Null means absent; items without an id get one.
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""The body of `POST /v1/responses`: its keys, its limits, its defaults. Every fault is a sentence and a 400. Pure.
+"""The body of `POST /v1/responses`: keys, limits, defaults. Every error is a 400 that names the parameter. Pure.
 
-Above: the doors. Below: `items.py` and `tools.py` for the parts with many spellings. Unknown keys are let be, since
-clients of OpenAI's API send more than Open Responses knows; those that would change the answer are refused.
+Above: `api.py` and `socket.py`. Below: `input.py` and `tools.py`. Unknown keys are ignored, since OpenAI's clients
+send more than Open Responses defines; those that would change the response are refused.
 """
 
 from typing import Annotated, Any, Literal, get_args

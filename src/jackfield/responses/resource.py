@@ -1,7 +1,7 @@
-"""The response object: all 31 keys of Open Responses, with values of the right types at every moment of its life.
+"""The response object: all 31 keys of Open Responses, valid at every moment of its life.
 
-Above: the writer, the run and the doors. Below: the request, whose echo it is. Headers and authorization of a server
-are not part of the echo, and so are never kept or shown.
+Above: the writer, the run and the API. Below: the request it echoes. Headers and credentials of MCP servers are never
+echoed, stored or shown.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
-"""One response while it is being made: the engine's task, the stream it tells, and the row it is kept in.
+"""One running response: the engine's task, its event stream to clients, and its storage.
 
-Above: the desk, which begins and stops them. Below: the engine, the writer and the store. The terminal event leaves
-after the response is on disk, so whoever has read it can continue from it at once.
+Above: `service.py` and `api.py`. Below: the engine, the writer, the store and ASGI. The terminal event is sent after
+the response is persisted, so a client that has read it can continue from it at once. Each event is one write; nothing
+is looked up between events. A client that disconnects stops a response that runs for it alone.
 """
 
 import asyncio

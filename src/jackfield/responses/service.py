@@ -1,7 +1,7 @@
-"""Every response this gateway knows: those it makes now, and all that are stored. Who may see which.
+"""Every response this gateway knows, running or stored, and who may see it.
 
-Above: the doors. Below: `making.py` for what is live, `transactions.py` for the rest. A response that a dead gateway
-was run is found by whoever reads it next, and ends there as failed, `interrupted`.
+Above: `api.py` and `socket.py`. Below: `run.py` and `transactions.py`. A response whose gateway died is failed as
+`interrupted` by its next reader.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """`/v1/responses` as WebSocket: one response after the other, each event one text frame.
 
-Above: `routes.py`. Below: the desk. A connection remembers the last response that was not to be stored, so that it can
-be continued here and nowhere else; a continuation that fails forgets it.
+Above: the URL map. Below: `service.py`. A connection keeps its last unstored response, so that it can be continued
+here and nowhere else; a failed continuation drops it.
 """
 
 import asyncio

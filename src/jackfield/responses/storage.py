@@ -1,7 +1,6 @@
-"""How a response gets onto disk: its row when it begins, the stream of one in the background as it grows, its end.
+"""Persists a response: its row at the start, the events of a background response as they come, its end.
 
-Above: one response being made. Below: `transactions.py`. Nobody waits for the disk while tokens come; the end waits
-for all of it.
+Above: `run.py` and `service.py`. Below: `transactions.py`. Tokens never wait for the disk; the terminal event does.
 """
 
 import asyncio

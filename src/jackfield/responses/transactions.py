@@ -1,6 +1,6 @@
-"""Responses as they are kept: one row each, the conversation by its links, and the stream of those in the background.
+"""Transactions of responses: one row each, conversations by their links, event chunks of background responses.
 
-A response is settled once. Each response's id is the topic of whatever is written about it.
+A response is settled once. Its id is the topic of every change to it.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""From what a run tells to what a client reads: loop events in, wire events out. No I/O and no clock of its own.
+"""Loop events in, wire events out. No I/O and no clock of its own.
 
-Above: one response being made (`making.py`). Below: `wire.py`, the events; `drafts.py`, the items as they grow.
-Sequence numbers are given here and nowhere else, on one thread, in the order of the loop's events; so there is no gap
-and no repeat, however many tools stream at once.
+Above: `run.py`. Below: `wire.py`. Sequence numbers are assigned here only, on one thread, in the order of the loop's
+events: no gap and no repeat, however many tools stream at once.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""An agent of the config as the inhabitant of a session: each message is one run of its model, the talk goes on.
+"""An agent of the config in a session: each message is one run of its model, in one conversation.
 
-Its tools are those of the catalog that its config names and its caller may see, and what the caller lends.
-Above: `registry.py`. Below: the agents' loop. What the model says while it speaks is told in small pieces.
+Its tools are those of the catalog that its config names and its caller may see, and the caller's own.
+Above: `registry.py`. Below: the run loop. Text deltas are batched.
 """
 
 import asyncio

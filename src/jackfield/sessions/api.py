@@ -1,6 +1,6 @@
-"""SessionRegistry over HTTP: open one, speak in it, follow it, answer what its agent asks of you, end it.
+"""Sessions over HTTP: open, message, follow, answer tool requests, end.
 
-Above: the URL map. Below: the session registry, and `records.py` for what is said of sessions.
+Above: the URL map. Below: `registry.py`, and `records.py` for the records.
 """
 
 from collections.abc import AsyncGenerator

@@ -1,8 +1,8 @@
-"""Inside the sandbox: what a session's caller lends, as an MCP server on stdin and stdout.
+"""Inside the sandbox: the caller's tools as an MCP server on stdin and stdout.
 
 Above: any MCP client that starts its servers itself, through `jackfield bridge --socket PATH` or, where jackfield is
 not installed, this file alone: `python bridge.py --socket PATH`. Below: the session's socket (`relay_socket.py`).
-Standard library only. No wait in here is shorter than the gateway's: a call ends when the gateway says so, or with the
+Standard library only. No timeout here is shorter than the gateway's: a call ends when the gateway says so, or with the
 socket.
 """
 

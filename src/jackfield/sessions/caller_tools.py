@@ -1,7 +1,7 @@
-"""The tools that a caller lends: as it declares them, and as its agent sees them. Pure.
+"""Caller tools: as the caller declares them, as the agent sees them, and whether the caller is present.
 
-Above: the session. Below: the catalog's entries. The agent calls `{caller_id}_{name}`; which tool that is, a table
-says and never the place of an underscore.
+Above: `session.py`. Below: the catalog's entries. The agent calls `{caller_id}_{name}`; a table maps it back, never
+the position of an underscore.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""A program of the operator's, in a sandbox, as the inhabitant of a session.
+"""An operator's program, sandboxed, running in a session.
 
-What the caller says are lines on its stdin, what it prints are messages, its stderr goes to the log. It finds the
+The caller's messages are lines on its stdin, its stdout lines are messages, its stderr goes to the log. It finds the
 session's socket in `JACKFIELD_SOCKET` and the session's key in `JACKFIELD_TOKEN`.
-Above: `registry.py`. Below: the sandbox and the supervisor, with whom nothing of it is left behind.
+Above: `registry.py`. Below: the sandbox and the process supervisor.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What is said of sessions, over HTTP and as MCP tools alike: their records, their events, what came of an answer.
+"""Records of sessions, for HTTP and the MCP tools alike.
 
-Above: `sessions.py` and `mcp/session_tools.py`. Below: the sessions' room.
+Above: `api.py` and `mcp/session_tools.py`. Below: `registry.py`.
 """
 
 from contextlib import nullcontext

@@ -1,7 +1,7 @@
-"""All sessions of one gateway: opened, told, read, answered and ended here.
+"""All sessions of one gateway: opened, messaged, read, answered and ended here.
 
-Above: the doors. Below: one session's parts, and the relay. The owner is the key that opened a session; an
-administrator may read and end it, and nobody else sees it.
+Above: `api.py` and `mcp/session_tools.py`. Below: one session's parts, and the relay. The owner is the key that opened
+a session; an administrator may read and end it; nobody else sees it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""A call of a lent tool, carried to the caller that lent it, and the caller's answer back to the call.
+"""Forwards a call of a caller tool to its caller, and the answer back to the call.
 
-The call has its row before the caller is asked, and its answer is written by the one road of answers; here is only who
-is asked, and what becomes of a call whose caller is gone or too slow.
-Above: `registry.py`. Below: the pipeline, which tells of each such call, and the answers.
+The call is persisted before the caller is asked, and answered like every other pending call; this module decides only
+who is asked, and what happens when the caller is gone or too slow.
+Above: `registry.py`. Below: the pipeline and the answers.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""One session: whose it is, what is lent to it, what happens in it, and who lives in it.
+"""One session: its owner, caller tools, status and event buffer.
 
-Above: `registry.py`, which opens and ends it, and `relay.py`. Below: its parts. It decides nothing by itself.
+Above: `registry.py`, which opens and ends it, and `relay.py`. It decides nothing by itself.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Whose a session is, and the gateway that it lives in. What happens in a session is in that gateway's memory."""
+"""Who owns a session, and which gateway it lives in. Its events stay in that gateway's memory."""
 
 from msgspec import Struct
 
