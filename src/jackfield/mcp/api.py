@@ -125,7 +125,7 @@ class McpApi:
         return raw_json_response(b"[%b]" % b",".join(bodies))
 
     def _begin(self, request: Request, exchange: McpExchange, caller: Caller) -> None:
-        """Begin to answer. The work goes on, whoever stops listening."""
+        """Start the work. It goes on if the client disconnects."""
         work = self._server.answer(caller, exchange)
         exchange.work = request.streams.keep(work, name=f"MCP {exchange.request.method[:40]}")
         exchange.work.add_done_callback(exchange.wake)
@@ -170,14 +170,14 @@ class McpApi:
         if isinstance(message, RpcResponse):
             raise RpcError(INVALID_REQUEST, f"Revision {MODERN} has no responses of clients. Send a request.")
         if isinstance(message, RpcNotification):
-            # There is nothing that one could mean over HTTP: a request is called off by closing it.
+            # Notifications mean nothing over HTTP: closing a request cancels it.
             check_version(header_value(request.headers.get(VERSION_HEADER)) or "")
             return _ACCEPTED
         capabilities = client_capabilities(message, request.headers)
         if message.method == LISTEN:
             return self._listen(request, message, takes_events=takes_events)
         caller = self._caller(request, MODERN, capabilities=capabilities, takes_events=takes_events)
-        return await self._exchanged(request, McpExchange(message), caller)
+        return await self._respond_to(request, McpExchange(message), caller)
 
     def _listen(self, request: Request, message: RpcRequest, *, takes_events: bool) -> Response:
         if not takes_events:
@@ -192,7 +192,7 @@ class McpApi:
         session = self._session(request)
         if isinstance(message, RpcRequest):
             caller = self._caller(request, session.revision, session=session, takes_events=takes_events)
-            return await self._exchanged(request, McpExchange(message), caller)
+            return await self._respond_to(request, McpExchange(message), caller)
         session.take(message)
         return _ACCEPTED
 
@@ -202,12 +202,12 @@ class McpApi:
         reply.headers = (*reply.headers, (SESSION_HEADER, session.id.encode()))
         return reply
 
-    async def _exchanged(self, request: Request, exchange: McpExchange, caller: Caller) -> Response:
-        """Begin to answer. What comes soon and alone is a plain answer; the rest is seen to while it is sent."""
+    async def _respond_to(self, request: Request, exchange: McpExchange, caller: Caller) -> Response:
+        """Start the work. An early result is a plain response; otherwise `ExchangeResponse` sends it."""
         self._begin(request, exchange, caller)
         await exchange.wait(within=SOON)
-        settled = exchange.settled
-        if settled is None or exchange.has_more_than_an_answer:
+        settled = exchange.outcome
+        if settled is None or exchange.needs_stream:
             return ExchangeResponse(
                 exchange, streams=request.streams, modern=caller.is_modern, takes_events=caller.takes_events
             )
@@ -233,7 +233,7 @@ def _read_batch(body: bytes) -> list[UncheckedMessage]:
 
 LISTEN = "subscriptions/listen"
 SOON = 0.05
-"""Seconds in which most calls are over: their answer is sent without anybody watching the connection meanwhile."""
+"""Seconds in which most calls finish: until then the connection is not watched."""
 _BOTH = b"application/json, text/event-stream"
 _ACCEPTED = EmptyResponse(202, ((b"content-length", b"0"),))
 

@@ -32,7 +32,7 @@ from jackfield.protocol.sse import encode_event
 BACKLOG = 1_000
 """Messages that may wait for one client."""
 RpcOutcome = bytes | RpcError
-"""What a request came to: the bytes of its result, or an error."""
+"""A request's outcome: the bytes of its result, or an error."""
 _STOPPED = RpcError(INTERNAL_ERROR, "The gateway stopped before this was answered. See the record of the call.")
 HTTP_STATUS = {
     PARSE_ERROR: 400,
@@ -53,9 +53,9 @@ class McpExchange:
         "_outbox",
         "_successor",
         "_waiter",
-        "call_off",
         "interim",
-        "is_called_off",
+        "is_cancelled",
+        "on_cancel",
         "receipt",
         "request",
         "work",
@@ -64,33 +64,33 @@ class McpExchange:
     def __init__(self, request: RpcRequest) -> None:
         self.request = request
         self.work: asyncio.Task[RpcOutcome] | None = None
-        self.call_off: Callable[[], None] | None = None
-        """Stops what the request began; None: there is nothing to stop."""
-        self.is_called_off = False
+        self.on_cancel: Callable[[], None] | None = None
+        """Cancels the call, if there is one."""
+        self.is_cancelled = False
         self.receipt: StreamedCall | None = None
-        """Notes whether the client got the outcome of the call that it made."""
+        """Confirms whether the client received the outcome."""
         self.interim: bytes | None = None
-        """A result that ends this request and not the work: the client is to come back with more."""
+        """A result that ends this request but not the work: the client comes back with input."""
         self._outbox: list[bytes] = []
         self._asked: list[asyncio.Future[Any]] = []
         self._successor: McpExchange | None = None
         self._waiter: asyncio.Future[bool] | None = None
 
-    def say(self, message: bytes) -> None:
-        """Something for the client before its answer. Never blocks."""
+    def send(self, message: bytes) -> None:
+        """Queue a message that is sent before the result. Never blocks."""
         if self._successor is not None:
-            self._successor.say(message)
+            self._successor.send(message)
             return
         self._outbox.append(message)
         self.wake()
 
     def ask(self, message: bytes, answer: "asyncio.Future[Any]") -> None:
-        """Something that the client is to answer, unless it hangs up."""
+        """Queue a question to the client."""
         self._asked.append(answer)
-        self.say(message)
+        self.send(message)
 
     def give_interim(self, result: bytes) -> None:
-        """End this request with a result that asks the client to come back."""
+        """End this request with a result that asks the client for input."""
         if self._successor is not None:
             self._successor.give_interim(result)
             return
@@ -103,47 +103,47 @@ class McpExchange:
         return self.request if self._successor is None else self._successor.latest
 
     def hand_over(self, successor: "McpExchange") -> None:
-        """The client came back: what is said from now on is for the request that it came back with."""
+        """The client came back: send later messages to its new request."""
         self._successor = successor
-        successor.call_off, successor.receipt = self.call_off, self.receipt
+        successor.on_cancel, successor.receipt = self.on_cancel, self.receipt
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be said that can be done without: a client that reads slowly must not fill our memory."""
+        """Whether optional messages may be queued: a slow client must not fill our memory."""
         return len(self._outbox) < BACKLOG if self._successor is None else self._successor.has_room
 
-    def take(self) -> list[bytes]:
-        """What was said and not taken yet."""
+    def drain(self) -> list[bytes]:
+        """Take the queued messages."""
         said, self._outbox = self._outbox, []
         return said
 
     @property
-    def has_more_than_an_answer(self) -> bool:
-        """Something was said before it, or somebody has to know whether it arrives."""
+    def needs_stream(self) -> bool:
+        """Messages are queued before the result, or its delivery must be confirmed."""
         return bool(self._outbox) or (self.receipt is not None and self.receipt.is_owed)
 
     @property
-    def settled(self) -> RpcOutcome | None:
-        """What it came to, once it has come to something."""
+    def outcome(self) -> RpcOutcome | None:
+        """The outcome, once there is one."""
         if self.work is not None and self.work.done():
             return _STOPPED if self.work.cancelled() else self.work.result()
         return self.interim
 
     def cancel(self) -> None:
-        """The client does not want it any more."""
-        self.is_called_off = True
-        if self.call_off is not None:
-            self.call_off()
+        """Cancelled by the client."""
+        self.is_cancelled = True
+        if self.on_cancel is not None:
+            self.on_cancel()
 
-    def let_go(self) -> None:
-        """The client is gone and answers nothing any more."""
+    def abandon_questions(self) -> None:
+        """The client is gone: its open questions get no answer."""
         for answer in self._asked:
             if not answer.done():
                 answer.set_result(None)
 
     async def wait(self, *, within: float) -> bool:
-        """Until there is something to send or something else woke us; False: nothing did for `within` seconds."""
-        if self._outbox or self.settled is not None:
+        """Wait for a message, the outcome or a wake-up; False on timeout."""
+        if self._outbox or self.outcome is not None:
             return True
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
@@ -163,7 +163,7 @@ class McpExchange:
 
 
 def outcome_response(request_id: RequestId | None, settled: RpcOutcome, *, modern: bool) -> BytesResponse:
-    """The whole answer as JSON."""
+    """The outcome as JSON."""
     if not isinstance(settled, RpcError):
         assert request_id is not None
         return raw_json_response(response(request_id, settled))
@@ -172,7 +172,7 @@ def outcome_response(request_id: RequestId | None, settled: RpcOutcome, *, moder
 
 
 class ExchangeResponse:
-    """Sends what an exchange says and comes to. A client that hangs up is not waited with."""
+    """The HTTP response of an exchange: JSON or an event stream."""
 
     def __init__(self, exchange: McpExchange, *, streams: Streams, modern: bool, takes_events: bool) -> None:
         self._exchange = exchange
@@ -186,28 +186,28 @@ class ExchangeResponse:
         gone = self._streams.watch(receive)
         gone.add_done_callback(exchange.wake)
         try:
-            if not await self._send_what_comes_before(send, gone):
-                self._hung_up()
-            elif await self._send_answer(send, gone) and exchange.receipt is not None:
+            if not await self._send_until_outcome(send, gone):
+                self._disconnected()
+            elif await self._send_outcome(send, gone) and exchange.receipt is not None:
                 await exchange.receipt.sent()
         finally:
             await self._streams.release(gone)
             if exchange.receipt is not None and exchange.interim is None:
                 await exchange.receipt.end()
 
-    async def _send_what_comes_before(self, send: Send, gone: "asyncio.Task[None]") -> bool:
-        """Until the answer is there. False: the client hung up. A server that stops sees its calls to their end."""
+    async def _send_until_outcome(self, send: Send, gone: "asyncio.Task[None]") -> bool:
+        """Send messages until there is an outcome. False: the client disconnected. Shutdown lets calls finish."""
         exchange = self._exchange
         while True:
             was_woken = await exchange.wait(within=PING_EVERY)
             if gone.done() and not gone.cancelled():
                 return False
-            said = exchange.take()
+            said = exchange.drain()
             if said and self._takes_events:
                 await self._begin(send)
                 if not await send_whole(send, b"".join(map(_event, said)), gone=gone) and not gone.cancelled():
                     return False
-            elif exchange.settled is not None:
+            elif exchange.outcome is not None:
                 return True
             elif self._takes_events and not was_woken:
                 await self._begin(send)
@@ -218,9 +218,9 @@ class ExchangeResponse:
             self._has_begun = True
             await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
 
-    async def _send_answer(self, send: Send, gone: "asyncio.Task[None]") -> bool:
-        """The answer itself; whether it has left."""
-        settled = self._exchange.settled
+    async def _send_outcome(self, send: Send, gone: "asyncio.Task[None]") -> bool:
+        """Send the outcome; whether it was sent whole."""
+        settled = self._exchange.outcome
         assert settled is not None
         reply = outcome_response(self._exchange.request.id, settled, modern=self._modern)
         if not self._has_begun:
@@ -230,9 +230,9 @@ class ExchangeResponse:
         await send({"type": "http.response.body", "body": b""})
         return has_left
 
-    def _hung_up(self) -> None:
-        """From 2026-07-28 on that is how a request is called off; before, a client says so, and may only be cut off."""
-        self._exchange.let_go()
+    def _disconnected(self) -> None:
+        """Since 2026-07-28 disconnecting cancels; earlier clients send a notification."""
+        self._exchange.abandon_questions()
         if self._modern:
             self._exchange.cancel()
 

@@ -33,7 +33,7 @@ _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri
 
 
 def client_capabilities(request: RpcRequest, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """What the client can do, by its own word; raises `RpcError` for a request that contradicts itself."""
+    """The declared client capabilities; raises `RpcError` for a request that contradicts itself."""
     meta = request.params.get("_meta")
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if not isinstance(meta, dict) or key not in meta]
     if missing or not isinstance(meta, dict):

@@ -25,35 +25,35 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 async def session_messages(
     catalog: Catalog, principal: Principal, session: McpSession
 ) -> AsyncGenerator[EventMessage | Comment]:
-    """What a session is told outside any request. The comment says that from here on nothing is missed."""
+    """The messages of a session outside requests. After the first comment no change is missed."""
     follower = catalog.follow(principal)
     session.follow(follower)
     try:
         yield CONNECTED
-        async with session.pushing.stream() as outbox:
-            telling = asyncio.create_task(_tell_changes(follower, outbox))
+        async with session.push.stream() as outbox:
+            changes = asyncio.create_task(_push_changes(follower, outbox))
             try:
-                while (said := await _next(outbox, telling)) is not None:
+                while (said := await _next(outbox, changes)) is not None:
                     yield EventMessage(event="message", data=Raw(said.message), on_sent=said.on_sent)
             finally:
-                await stop(telling)
+                await stop(changes)
     finally:
         session.unfollow(follower)
 
 
-async def _tell_changes(follower: Follower, outbox: "asyncio.Queue[Push]") -> None:
+async def _push_changes(follower: Follower, outbox: "asyncio.Queue[Push]") -> None:
     async for change in follower:
         if change.names_tools:
             await outbox.put(Push(notification(LIST_CHANGED)))
 
 
-async def _next(outbox: "asyncio.Queue[Push]", telling: "asyncio.Task[None]") -> Push | None:
-    """What is to be sent next; None when there are no more changes to tell, which is when the stream is to end."""
+async def _next(outbox: "asyncio.Queue[Push]", changes: "asyncio.Task[None]") -> Push | None:
+    """The next message; None at the end of the stream."""
     if not outbox.empty():
         return outbox.get_nowait()
     coming = asyncio.ensure_future(outbox.get())
     try:
-        await asyncio.wait((coming, telling), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((coming, changes), return_when=asyncio.FIRST_COMPLETED)
         return coming.result() if coming.done() else None
     finally:
         coming.cancel()

@@ -22,14 +22,14 @@ from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDI
 
 SERVER = {"name": "jackfield", "version": __version__}
 CALL_ID_KEY = "jackfield/callId"
-"""In `_meta`: the call's id, under which its record is kept."""
+"""In `_meta`: the call's id."""
 
 _STAMP = encode({SERVER_INFO: SERVER})[1:-1]
 _COMPLETE = b'"resultType":"complete",'
 
 
 def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
-    """The answer to whoever made the call. `url` is the gateway's, where its record can be read."""
+    """The result of a call. `url` is the gateway's, for the link to a pending call."""
     answer = execute_answer(call)
     tool = entry.tool
     promised = promises_output(tool, modern=revision == MODERN)
@@ -65,7 +65,7 @@ def found_result(tools: bytes, *, revision: str) -> bytes:
 
 
 def object_result(told: Raw, *, revision: str) -> bytes:
-    """An object that one of the gateway's own tools came to."""
+    """The result of one of the gateway's own tools."""
     return _encoded(expand(told), revision=revision)
 
 
@@ -79,7 +79,7 @@ def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None
 
 
 def _waiting(told: Raw, call_id: str, url: str) -> Content:
-    """The contract's object about a call that waits, and how its end can be learnt."""
+    """The contract's object for a pending call, and where to read its result."""
     follow = (
         f"The call goes on without you. Do not repeat it. Its record, with the result once there is one: "
         f"GET {url}/api/v1/calls/{call_id} with the same key."

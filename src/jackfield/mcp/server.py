@@ -49,13 +49,13 @@ FORBIDDEN = -32003
 
 LONGEST_INSTRUCTIONS = 20_000
 FRESH_MS = 60_000
-"""How long a client of 2026-07-28 may keep a list, if it hears of no change."""
+"""How long a client of 2026-07-28 may cache a list."""
 
 Method = Callable[[RpcRequest, Caller, McpExchange], Awaitable[bytes]]
 
 
 class McpServer:
-    """One gateway as an MCP server, and what it remembers of its clients."""
+    """One gateway as an MCP server, with its sessions."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class McpServer:
         }
 
     async def answer(self, caller: Caller, exchange: McpExchange) -> RpcOutcome:
-        """What a request comes to. Every fault has its shape here, so nothing is raised."""
+        """The outcome of a request. Every error becomes an `RpcError`; nothing is raised."""
         request = exchange.request
         methods = self._modern if caller.is_modern else self._handshake
         method = methods.get(request.method)
@@ -122,7 +122,7 @@ class McpServer:
         return encode(result), session
 
     def _instructions(self, caller: Caller) -> str:
-        """What the gateway is, and how the tools of each source are used of which this key sees any."""
+        """The instructions of the gateway and of each source visible to this key."""
         seen = dict.fromkeys(entry.tool.source for entry in self._catalog.view(caller.principal).entries)
         said = {source: self._sources.about(source).instructions for source in seen}
         parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
@@ -143,7 +143,7 @@ class McpServer:
         return b"{}"
 
     async def _set_level(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
-        """From now on the session hears what the servers of the tools it calls have to say."""
+        """Set the log level of the session."""
         level = text_param(request.params, "level")
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"'params.level' must be one of {', '.join(LOG_LEVELS)}.")
@@ -183,10 +183,10 @@ class McpServer:
                 status=403,
             )
         if name in SESSION_TOOLS and self._session_tools.has(name, caller.principal):
-            return await self._session_tool(name, request, caller)
+            return await self._call_session_tool(name, request, caller)
         return await self._calling.call(name, request, caller, exchange)
 
-    async def _session_tool(self, name: str, request: RpcRequest, caller: Caller) -> bytes:
+    async def _call_session_tool(self, name: str, request: RpcRequest, caller: Caller) -> bytes:
         arguments = object_param(request.params, "arguments")
         try:
             call = await self._pipeline.call(session_request(name, arguments, principal=caller.principal))
@@ -194,9 +194,9 @@ class McpServer:
             return refusal_result(refusal, revision=caller.revision)
         if call.error is not None:
             return error_result(call.error.message, revision=caller.revision)
-        spoken_to = self._session_tools.spoken_to(call, caller.principal)
-        if caller.session is not None and spoken_to is not None:
-            caller.session.pushing.bind(spoken_to)  # of the handshake era it is told on its stream; later ones ask
+        message_target = self._session_tools.message_target(call, caller.principal)
+        if caller.session is not None and message_target is not None:
+            caller.session.push.bind(message_target)  # pushed on its stream; later eras poll
         assert call.result is not None
         return object_result(call.result, revision=caller.revision)
 
@@ -213,7 +213,7 @@ class McpServer:
         found = found_in(call, view)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
-            session.tell_found(view.version)
+            session.announce_found(view.version)
         return found_result(self._definitions.array(found, modern=caller.is_modern), revision=caller.revision)
 
     def _server_info(self) -> dict[str, str]:

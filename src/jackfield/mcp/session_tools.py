@@ -40,7 +40,7 @@ _CALLER_TOOLS = {
 }
 
 
-class _Spoken(Struct, frozen=True):
+class _MessageResult(Struct, frozen=True):
     session_id: str
 
 
@@ -56,7 +56,7 @@ class _Arguments(Struct, frozen=True, kw_only=True):
     wait: float = 0
     request_id: str | None = None
     tool_call_id: str | None = None
-    """Another word for `request_id`, which clients of the seed's era may use."""
+    """Alias of `request_id`, for older clients."""
     result: Any = UNSET
     error: str | UnsetType | None = UNSET
     is_error: bool = False
@@ -159,11 +159,11 @@ class SessionTools:
         """Whether this name is one of them for this key. A session's key has none."""
         return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
 
-    def spoken_to(self, call: Call, principal: Principal) -> RelaySession | None:
+    def message_target(self, call: Call, principal: Principal) -> RelaySession | None:
         """The session that a completed `session_message` was for."""
         if call.tool != "session_message" or call.result is None:
             return None
-        session_id = msgspec.json.decode(call.result, type=_Spoken).session_id
+        session_id = msgspec.json.decode(call.result, type=_MessageResult).session_id
         return self._sessions.find(session_id, principal) if self._sessions.is_known(session_id) else None
 
     async def _respond(self, invocation: Invocation) -> Done:

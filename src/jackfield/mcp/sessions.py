@@ -38,12 +38,12 @@ LEVEL = "info"
 CALLER_TOOL = "jackfield.caller_tool"
 SESSION = "jackfield.session"
 BACKLOG = 100
-"""Messages that wait for one stream; the ring keeps the others."""
+"""Messages queued for one stream; the event buffer holds the others."""
 MOST_BOUND = 100
 
 
 class McpSession:
-    """One client that has shaken hands."""
+    """One initialized client."""
 
     def __init__(
         self, session_id: str, *, principal: str, revision: str, capabilities: dict[str, Any], now: float
@@ -61,8 +61,8 @@ class McpSession:
         """Of the open GET stream."""
         self.log_level: str | None = None
         """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
-        self.pushing = SessionPush(lambda: self.log_level)
-        """What it is told of the sessions in which it lends tools."""
+        self.push = SessionPush(lambda: self.log_level)
+        """Events of the agent sessions that use its tools."""
         self.found: dict[str, None] = {}
         """Names that `search_tools` found in this session."""
 
@@ -71,15 +71,15 @@ class McpSession:
         return bool(self.exchanges) or self.follower is not None
 
     def remember(self, names: list[str]) -> bool:
-        """Keep what was found; whether something was new."""
+        """Remember found tools; whether any was new."""
         new = [name for name in names if name not in self.found]
         self.found.update(dict.fromkeys(new))
         for name in list(self.found)[: max(0, len(self.found) - MAX_FOUND)]:
             del self.found[name]
         return bool(new)
 
-    def tell_found(self, version: str) -> None:
-        """The session's list has grown; its stream says so as it says every change."""
+    def announce_found(self, version: str) -> None:
+        """Announce on the stream that the session's list has grown."""
         if self.follower is not None:
             self.follower.offer(ToolsChanged(added=tuple(self.found), version=version))
 
@@ -112,7 +112,7 @@ class McpSession:
             self._cancel(message.params.get("requestId"))
 
     def _cancel(self, request_id: Any) -> None:
-        """The client calls one of its requests off. One that is over, or was never made, is not worth a word."""
+        """Cancel a request of the client. Unknown ids are ignored, as the protocol asks."""
         exchange = self.exchanges.get(request_id) if isinstance(request_id, (str, int)) else None
         if exchange is not None:
             exchange.cancel()
@@ -124,7 +124,7 @@ class McpSession:
             asked.set_result(response.result)
 
     def end(self) -> None:
-        """Let go of everybody who waits for this client."""
+        """Close the stream and cancel open questions."""
         if self.follower is not None:
             self.follower.close()
         for waiting in self.asked.values():
@@ -143,7 +143,7 @@ class McpSessions:
         return len(self._by_id)
 
     def open(self, principal: Principal, *, revision: str, capabilities: dict[str, Any]) -> McpSession:
-        """A new session. When there is no room, the one that was idle longest makes it."""
+        """Open a session; at the limit the longest idle one is evicted."""
         self._expire()
         if len(self._by_id) >= self._limit:
             self._make_room()
@@ -191,7 +191,7 @@ class McpSessions:
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The client behind one request. Of the handshake era it has a session, except while it shakes hands."""
+    """The client behind one request. Handshake-era clients have a session once initialized."""
 
     principal: Principal
     revision: str
@@ -219,20 +219,20 @@ class SessionPush:
     def __init__(self, level: Callable[[], str | None]) -> None:
         self._level = level
         self._sessions: dict[str, AgentSession] = {}
-        self._told: dict[str, int] = {}
-        """By session: the last event that this client was told."""
+        self._delivered: dict[str, int] = {}
+        """By session: the index of the last delivered event."""
         self._outbox: asyncio.Queue[Push] | None = None
         self._pumps: dict[str, asyncio.Task[None]] = {}
 
     def bind(self, session: AgentSession) -> None:
-        """From now on this client is told what happens there."""
+        """Push the events of this session from now on."""
         if self._sessions.get(session.id) is session:
             return
         if (earlier := self._pumps.pop(session.id, None)) is not None:  # of the life before, if it was opened again
             earlier.cancel()
         self._forget_ended()
         self._sessions[session.id] = session
-        self._told[session.id] = -1
+        self._delivered[session.id] = -1
         if self._outbox is not None:
             self._begin(session, self._outbox)
 
@@ -261,7 +261,7 @@ class SessionPush:
             await asyncio.wait(pumps)
 
     async def _pump(self, session: AgentSession, outbox: "asyncio.Queue[Push]") -> None:
-        after: int | None = self._told[session.id]
+        after: int | None = self._delivered[session.id]
         with session.presence.stream():
             while after is not None:
                 after = await self._follow(session, outbox, after=after)
@@ -271,7 +271,7 @@ class SessionPush:
         try:
             async with aclosing(session.events.follow(after)) as events:
                 async for event in events:
-                    if event.index > self._told[session.id] and self._is_wanted(session, event):
+                    if event.index > self._delivered[session.id] and self._is_wanted(session, event):
                         await outbox.put(Push(message_of(event), partial(self._note, session.id, event.index)))
         except EventsPurged as fault:
             log.info("a client was not told all of session %s: %s", session.id, fault)
@@ -279,9 +279,9 @@ class SessionPush:
         return None
 
     async def _note(self, session_id: str, index: int) -> None:
-        """The client has it: what was only on its way when a stream broke is told on the next."""
-        if session_id in self._told:
-            self._told[session_id] = index
+        """Delivered. What was in flight when a stream broke is sent again on the next."""
+        if session_id in self._delivered:
+            self._delivered[session_id] = index
 
     def _is_wanted(self, session: AgentSession, event: SessionEvent) -> bool:
         if event.type == CALLER_TOOL_REQUEST:
@@ -292,7 +292,7 @@ class SessionPush:
     def _forget_ended(self) -> None:
         over = [one.id for one in self._sessions.values() if one.status.is_over]
         for session_id in over[: max(0, len(self._sessions) - MOST_BOUND + 1)]:
-            del self._sessions[session_id], self._told[session_id]
+            del self._sessions[session_id], self._delivered[session_id]
 
 
 def message_of(event: SessionEvent) -> bytes:

@@ -71,7 +71,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Questions:
-    """Puts questions to clients, and keeps those of 2026-07-28 until the client comes back."""
+    """Elicitation. Questions of 2026-07-28 wait here until the client comes back."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
@@ -88,7 +88,7 @@ class Questions:
             ask = _ask_on_stream
 
         async def elicit(question: ElicitRequest) -> ElicitAnswer:
-            if not _can_be_put(question, able):
+            if not _can_ask(question, able):
                 return _CANCELLED
             answer: ElicitAnswer = await ask(exchange, caller, question)
             return answer
@@ -125,7 +125,7 @@ class Questions:
 
 
 def answer_in(asked: RpcRequest, key: str) -> ElicitAnswer | None:
-    """What the person said to the question of this key, if the client brings it."""
+    """The answer to this question, if the request carries it."""
     responses = asked.params.get("inputResponses")
     if not isinstance(responses, dict) or key not in responses:
         return None
@@ -160,8 +160,8 @@ def _read(result: Raw | None) -> ElicitAnswer:
     return ElicitAnswer(action=said.action, content=said.content)
 
 
-def _can_be_put(question: ElicitRequest, able: dict[str, Any]) -> bool:
-    """Forms are taken by whoever names no kind; a page to open only by those who say so."""
+def _can_ask(question: ElicitRequest, able: dict[str, Any]) -> bool:
+    """Forms are the default; URLs need the declared capability."""
     return "url" in able if question.url is not None else "form" in able or "url" not in able
 
 
@@ -193,7 +193,7 @@ class ToolCalls:
         """One call. Its result, also if it was refused, failed or is left pending."""
         waiting = self._questions.returned(request, caller) if caller.is_modern else None
         if waiting is not None:
-            return await _gone_on_with(waiting, exchange)
+            return await _resume(waiting, exchange)
         arguments = object_param(request.params, "arguments")
         try:
             entry = self._catalog.view(caller.principal).get(name)
@@ -213,16 +213,16 @@ class ToolCalls:
             elicit=self._questions.asker(caller, exchange),
         )
         try:
-            call = await self._made(call_request, exchange, caller)
+            call = await self._execute(call_request, exchange, caller)
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
-        if exchange.is_called_off and call.status is CallStatus.CANCELLED:
+        if exchange.is_cancelled and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
         return call_result(call, entry, revision=caller.revision, url=self._url)
 
-    async def _made(self, call_request: CallRequest, exchange: McpExchange, caller: Caller) -> Call:
+    async def _execute(self, call_request: CallRequest, exchange: McpExchange, caller: Caller) -> Call:
         call_id = new_id("call")
-        exchange.call_off = lambda: self._cancel(call_id, call_request.principal, exchange)
+        exchange.on_cancel = lambda: self._cancel(call_id, call_request.principal, exchange)
         streamed = exchange.receipt = StreamedCall(self._pipeline)
         if progress_token(exchange.request) is None and log_level(exchange.request, caller) is None:
             return await streamed.make(call_request, call_id=call_id)
@@ -231,9 +231,9 @@ class ToolCalls:
             async for event in until_done(events, call):
                 token = progress_token(exchange.latest)
                 if event.progress is not None and token is not None and exchange.has_room:
-                    exchange.say(progress_notification(token, event.progress))
+                    exchange.send(progress_notification(token, event.progress))
                 if event.log is not None and exchange.has_room and _is_wanted(event.log, exchange.latest, caller):
-                    exchange.say(log_notification(event.log))
+                    exchange.send(log_notification(event.log))
             return await call
 
     def _cancel(self, call_id: str, principal: Principal, exchange: McpExchange) -> None:
@@ -247,7 +247,7 @@ class ToolCalls:
             try:
                 await self._pipeline.cancel(call_id, principal=principal)
             except CallNotFound:
-                if exchange.settled is not None:
+                if exchange.outcome is not None:
                     return
                 await asyncio.sleep(CANCEL_PAUSE)
             except AlreadyResolved:
@@ -259,8 +259,8 @@ class ToolCalls:
                 return
 
 
-async def _gone_on_with(waiting: Waiting, exchange: McpExchange) -> bytes:
-    """The client is back with what the person said: the call goes on, and its end is this request's."""
+async def _resume(waiting: Waiting, exchange: McpExchange) -> bytes:
+    """The client is back with an answer: resume the call; its result is this request's."""
     answer = answer_in(exchange.request, waiting.key)
     if answer is None:
         return waiting.result
@@ -282,13 +282,13 @@ def _trace_in(meta: Mapping[str, Any]) -> Mapping[bytes, bytes]:
 
 
 def progress_token(request: RpcRequest) -> RequestId | None:
-    """What the client wants progress to be told under; None: it wants none."""
+    """The progress token, if the client wants progress."""
     token = request.meta.get("progressToken")
     return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
 
 
 def log_level(request: RpcRequest, caller: Caller) -> str | None:
-    """From which level on the client wants to hear what a tool's server says; None: it did not ask to."""
+    """The lowest log level that the client asked for; None: no log messages."""
     if caller.is_modern:
         level = request.meta.get(LOG_LEVEL)
         return level if level in LOG_LEVELS else None

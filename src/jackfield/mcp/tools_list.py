@@ -38,7 +38,7 @@ MAX_LIMIT = 50
 
 
 class Definitions:
-    """The encoded tools. Bounded: those that nobody has listed for longest are encoded again."""
+    """Encoded definitions, in a bounded cache."""
 
     def __init__(self, *, kept: int = KEPT) -> None:
         self._kept = kept
@@ -98,7 +98,7 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
 
 
 def _hints(tool: Tool) -> dict[str, Any]:
-    """What its owner says about it; the operator's word that it may be repeated counts more."""
+    """The tool's own annotations; the operator's `idempotent` wins."""
     return {**tool.annotations, "idempotentHint": True} if tool.metadata.idempotent else tool.annotations
 
 
@@ -193,7 +193,7 @@ def search_request(arguments: dict[str, Any], *, principal: Principal) -> CallRe
 
 
 def found_in(call: Call, view: View) -> tuple[Entry, ...]:
-    """What a search came to, as far as it is still there."""
+    """The tools that a search found, as far as they still exist."""
     assert call.result is not None
     names = [found.name for found in msgspec.json.decode(call.result, type=_Found).tools]
     seen = among(view, names)

@@ -25,7 +25,7 @@ from jackfield.runs.step import mcp_item_id, record_id
 from jackfield.store import Store
 
 SPARE_SECONDS = 30.0
-"""Beyond the call's own deadline, which its executor keeps."""
+"""Grace beyond the call's own deadline."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class Approvals:
-    """Carries verdicts out."""
+    """Applies verdicts."""
 
     def __init__(self, *, store: Store, catalog: Catalog, pipeline: Pipeline, answers: Answers) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class Approvals:
             )
 
     async def act_on(self, verdict: Verdict, *, index: int, principal: Principal, emit: events.Emit) -> McpCall | None:
-        """Decide, and if it may run, show it running to its end. None: it was refused."""
+        """Decide the call and, if it may run, emit its items. None: rejected."""
         call = await self._decided(verdict, principal)
         if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED):
             return None
@@ -93,7 +93,7 @@ class Approvals:
         except (Conflict, Expired):
             call = await self._store.read(partial(call_tx.get_call, call_id)) or verdict.call
             if call.status is CallStatus.PENDING_APPROVAL:
-                raise  # nobody has decided: the tool is not what was asked about
+                raise  # undecided: the tool is no longer the one that was approved
             return call
 
     async def _shown(
@@ -114,7 +114,7 @@ class Approvals:
         return done
 
     async def _ended(self, call: Call, principal: Principal) -> Call:
-        """The call at its end, or as it is if somebody else has to answer it. Who does not wait any more stops it."""
+        """Wait for the call to end, unless it is pending. Cancelling the wait cancels the call."""
         if call.status is not CallStatus.RUNNING:
             return call
         try:

@@ -39,7 +39,7 @@ log = logging.getLogger("jackfield.agents")
 
 
 class ResponseEngine:
-    """Carries requests out, each on its own."""
+    """Runs requests, each on its own."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ResponseEngine:
         history: tuple[Item, ...],
         emit: events.Emit,
     ) -> None:
-        """One request: refused by an exception, or told event by event until `Ended`."""
+        """Run one request: raise to refuse it, or emit events until `Ended`."""
         model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
             table = table_of(request.tools, servers)
@@ -162,7 +162,7 @@ class ResponseEngine:
         return found
 
     def _check_known(self, request: CreateResponse) -> None:
-        """Tools that somebody else would run are left out, or refused where the config says so."""
+        """Hosted tools are ignored or refused, by config."""
         unknown = [tool.type for tool in request.tools if isinstance(tool, HostedTool)]
         if unknown and self._settings.unknown_tools == "refuse":
             raise BadRequest(

@@ -38,7 +38,7 @@ ENDS_WITHIN = 2.0
 
 
 class Responder(Protocol):
-    """Whoever carries requests out (`responses/engine.py`)."""
+    """Runs requests (`engine.py`)."""
 
     async def respond(
         self,
@@ -49,14 +49,14 @@ class Responder(Protocol):
         history: tuple[Item, ...],
         emit: Emit,
     ) -> None:
-        """Refuse by raising before the first event, `Begun`; else tell everything, `Ended` last."""
+        """Raise to refuse, before `Begun`; otherwise emit every event, `Ended` last."""
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens the model would read. Refuses as `respond` does."""
 
 
 class ResponseListener(Protocol):
-    """Somebody who reads the stream as it is made."""
+    """Receives the frames of a running response."""
 
     def put(self, frames: list[Frame]) -> None: ...
 
@@ -64,7 +64,7 @@ class ResponseListener(Protocol):
 
 
 class RunningResponse:
-    """A response being made. `begun` is done as soon as it is certain that there will be one."""
+    """A running response. `begun` is done once the engine accepted the request."""
 
     def __init__(
         self,
@@ -103,34 +103,34 @@ class RunningResponse:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is on disk as it ended."""
+        """Whether its end is persisted."""
         return self.over.is_set()
 
     @property
     def resource(self) -> ResponseResource:
-        """The response as it is now, with what has been said so far."""
+        """The response with its output so far."""
         return self._writer.snapshot
 
     def listen(self, listener: ResponseListener) -> None:
-        """From the first event on, if that has not come yet."""
+        """Add a listener; it gets the events from now on."""
         self._listeners.append(listener)
 
     @property
     def conversation(self) -> tuple[Item, ...]:
-        """All that was said up to now, for whoever continues from here."""
+        """The conversation up to now, for a continuation."""
         return (*self.history, *self.request.input, *(item for item in self.resource.output if is_whole(item)))
 
     def start(self, engine: Responder, keep: Callable[..., "asyncio.Task[Any]"]) -> None:
-        """Begin; `keep` is what looks after the task."""
+        """Start the task; `keep` owns it."""
         self._task = keep(self._make(engine), name=f"Response {self.id}")
 
     async def queued(self) -> ResponseResource:
-        """The response as it was before it began, once it is certain to be found again."""
+        """The queued response, once it is persisted."""
         await self._storage.on_disk()
         return self._queued
 
     def cancel(self) -> None:
-        """Stop the model and its tools. What was said is kept."""
+        """Stop the model and its tools. The output so far is kept."""
         self._is_stopped = True
         if not self._is_ending:
             self.task.cancel()
@@ -151,7 +151,7 @@ class RunningResponse:
                 listener.close()
 
     async def _engine_ends(self, engine: Responder) -> Ended:
-        """How the run ended, whatever became of it. Before it has begun, its refusal is the answer."""
+        """How the run ended. A refusal before `Begun` is raised."""
         try:
             await engine.respond(
                 self._asked,
@@ -179,7 +179,7 @@ class RunningResponse:
     def _take(self, event: LoopEvent) -> None:
         """What the engine calls with each event."""
         if isinstance(event, Ended):
-            self._ended = event  # told when it is on disk
+            self._ended = event  # sent once it is persisted
             return
         frames = self._writer.take(event)
         if isinstance(event, Begun) and not self.begun.done():
@@ -209,12 +209,12 @@ class RunningResponse:
 
 
 def is_whole(item: Item) -> bool:
-    """A call whose arguments never came whole was not handed to the client, so nobody can answer it."""
+    """False for a client call cut off in its arguments: the client never got it."""
     return not isinstance(item, ClientCall) or item.status == "completed"
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do all of it, though whoever waits for it is cancelled meanwhile."""
+    """Run to the end even if the waiting task is cancelled."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:
@@ -225,7 +225,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class FrameQueue:
-    """What has been told to one client and not sent yet."""
+    """Frames for one client, not sent yet."""
 
     __slots__ = ("_frames", "_waiter", "is_closed")
 
@@ -249,7 +249,7 @@ class FrameQueue:
         return self._frames.popleft() if self._frames else None
 
     async def wait(self, seconds: float) -> bool:
-        """Until something is there or somebody woke us; False when that took too long."""
+        """Wait for a frame or a wake-up; False on timeout."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter
@@ -265,7 +265,7 @@ class FrameQueue:
 
 
 class ResponseStream:
-    """The answer that streams a response while it is made. `stops_it`: it is made for this client alone."""
+    """Streams a running response. `stops_it`: it runs for this client alone."""
 
     def __init__(
         self,
@@ -295,7 +295,7 @@ class ResponseStream:
             await self._streams.release(self._gone)
 
     async def _send_all(self, send: Send) -> bool:
-        """True when the last event has left, False when the client has."""
+        """True when the last event was sent, False when the client disconnected."""
         reader, gone = self._reader, self._gone
         while not gone.done() or gone.cancelled():
             if (frame := reader.take()) is not None:
@@ -310,7 +310,7 @@ class ResponseStream:
         return False
 
     async def _ended_with_the_server(self) -> bool:
-        """The server stops: how the response ended is still told. One in the background is not this stream's to end."""
+        """On shutdown the end is still sent. A background response is not ended by its stream."""
         if self._stops_it:
             self._run.interrupt()
             await asyncio.wait((self._run.task,), timeout=ENDS_WITHIN)

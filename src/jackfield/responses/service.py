@@ -39,7 +39,7 @@ LOOK_AGAIN = 5.0
 
 
 class FoundResponse(Struct, frozen=True, kw_only=True):
-    """A response that is there, for a key that may see it."""
+    """A response that the key may see."""
 
     resource: ResponseResource
     input: tuple[Item, ...]
@@ -49,7 +49,7 @@ class FoundResponse(Struct, frozen=True, kw_only=True):
 
 
 class ResponseService:
-    """Begins, finds, continues, stops and forgets responses."""
+    """Starts, finds, continues, cancels and deletes responses."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ResponseService:
     async def begin(
         self, request: CreateResponse, *, principal: Principal, earlier: "Sequence[Item] | None" = None
     ) -> RunningResponse:
-        """Begin a response. `earlier` is the conversation so far for whoever keeps it; else the store does.
+        """Start a response. `earlier` is the conversation so far, if the caller has it; else it is read from the store.
 
         Raises for what is wrong with the conversation; for the rest see `RunningResponse.begun`.
         """
@@ -101,7 +101,7 @@ class ResponseService:
     async def _with_history(
         self, request: CreateResponse, principal: Principal, earlier: "Sequence[Item] | None"
     ) -> tuple[CreateResponse, tuple[Item, ...]]:
-        """The request with every reference resolved, and what was said before it; raises for what does not fit."""
+        """Resolve references and load the history; raise for items that do not fit."""
         history = tuple(earlier) if earlier is not None else await self._history(request, principal)
         stored = await self._stored_items(unknown_references(history, request.input), principal)
         request = msgspec.structs.replace(request, input=resolve_references(history, request.input, kept=stored))
@@ -131,7 +131,7 @@ class ResponseService:
         )
 
     async def cancel(self, response_id: str, principal: Principal) -> ResponseResource:
-        """Stop a response, here or at another gateway, and give it as it ended. One that has ended stays as it is."""
+        """Cancel a response, here or at another gateway, and return it. A finished one is returned as it is."""
         found = await self.find(response_id, principal)
         run = self._live.get(response_id)
         if run is not None:
@@ -142,14 +142,14 @@ class ResponseService:
         return run.resource if run is not None else (await self.find(response_id, principal)).resource
 
     async def delete(self, response_id: str, principal: Principal) -> None:
-        """Forget a response; one that is being made is stopped first."""
+        """Delete a response; a running one is cancelled first."""
         found = await self.find(response_id, principal)
         if not found.is_finished:
             await self.cancel(response_id, principal)
         await self._store.write(partial(response_tx.delete_response, response_id))
 
     async def replay(self, response_id: str, principal: Principal, *, after: int) -> AsyncGenerator[EventMessage]:
-        """The stream of a background response from the event behind `after`, to its end, from the store."""
+        """Replay the stored stream of a background response after event `after`, to its end."""
         stored = await self._stored(response_id, principal)
         if not stored.is_background:
             raise BadRequest(
@@ -181,7 +181,7 @@ class ResponseService:
         return RowWriter(self._store, request, owner=owner, now=_now)
 
     async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
-        """What was said before, from the first turn on."""
+        """The conversation so far, from its first turn."""
         previous = request.previous_response_id
         if previous is None:
             return ()
@@ -233,7 +233,7 @@ class ResponseService:
         return stored
 
     async def _read(self, response_id: str) -> StoredResponse | None:
-        """The row; what a dead gateway left unfinished is finished first."""
+        """The row; an orphan of a dead gateway is failed first."""
         if "\x00" in response_id:
             return None
         stored = await self._store.read(partial(response_tx.get_response, response_id))
@@ -254,7 +254,7 @@ class ResponseService:
                     await _within(written, left)
 
     def _hear(self, topics: Sequence[str] | None) -> None:
-        """Another gateway was asked to stop something that may be ours."""
+        """Cancel requests that arrived at another gateway."""
         for run in tuple(self._live.values()):
             if topics is not None and stop_topic(run.id) in topics:
                 run.cancel()

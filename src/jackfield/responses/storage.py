@@ -28,11 +28,11 @@ from jackfield.store import Store
 log = logging.getLogger(__name__)
 
 EVENTS_EVERY = 0.05
-"""Seconds between two writes of a stream: readers elsewhere are so far behind at most."""
+"""Seconds between two writes of a stream: the most that readers elsewhere lag behind."""
 
 
 TRY_AGAIN_AFTER = (0.1, 0.5, 2.0)
-"""Seconds after which the end of a response is written again, if the store could not."""
+"""Seconds between attempts to write the end of a response."""
 ITEM_DONE = "response.output_item.done"
 
 
@@ -44,7 +44,7 @@ class Owner(Struct, frozen=True, kw_only=True):
 
 
 class ResponseWriter(Protocol):
-    """Where a response goes. `now` is in whole seconds."""
+    """Where a response is persisted. `now` is in whole seconds."""
 
     now: Callable[[], int]
 
@@ -73,7 +73,7 @@ class UnstoredWriter:
 
 
 class RowWriter:
-    """Keeps a response in the store; of one in the background also every event."""
+    """Persists a response, and every event of a background response."""
 
     def __init__(self, store: Store, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
         self.now = now
@@ -99,7 +99,7 @@ class RowWriter:
             self._journal = _Journal(self._store, resource.id, after=self._added)
 
     async def on_disk(self) -> None:
-        """Comes back when the response's beginning is."""
+        """Wait until the response's row is persisted."""
         if self._added is not None:
             await asyncio.shield(self._added)
 
@@ -139,7 +139,7 @@ class _Journal:
         self._filled.set()
 
     async def close(self) -> list[Frame]:
-        """Stop writing; what is still to be written."""
+        """Stop writing and return what is left."""
         self._closing.set()
         self._filled.set()
         await self._writing
@@ -167,7 +167,7 @@ class _Journal:
 
 
 async def settle(store: Store, resource: ResponseResource, *, last_events: EventChunk | None) -> bool:
-    """Keep a response as it ended; False if it had ended before."""
+    """Persist the final response; False if it was settled before."""
     script = partial(
         response_tx.settle_response,
         resource.id,
@@ -218,7 +218,7 @@ async def events_after(store: Store, response_id: str, after: int) -> AsyncGener
 
 
 async def end_orphan(store: Store, stored: StoredResponse, *, now: Callable[[], int]) -> None:
-    """Fail a response that nobody makes any more, as `interrupted`. Of several who try, one does."""
+    """Fail a response whose gateway died, as `interrupted`. Of several attempts one wins."""
     done: dict[int, Item] = {}
     following = 0
     async for event in events_after(store, stored.id, -1):

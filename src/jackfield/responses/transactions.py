@@ -53,7 +53,7 @@ class EventChunk(Struct, frozen=True):
 
 
 def stop_topic(response_id: str) -> str:
-    """What is published when somebody wants a response stopped."""
+    """Published when a response is cancelled."""
     return f"{response_id}:stop"
 
 
@@ -114,7 +114,7 @@ def response_with_item(item_id: str, *, principal: str, within_ms: int) -> Scrip
 
 
 def want_stopped(response_id: str) -> Script[bool]:
-    """Ask whoever makes it to stop. False: it has ended."""
+    """Ask its gateway to stop it. False: it has ended."""
     row = yield from one("want_response_stopped", id=response_id)
     yield wake(stop_topic(response_id))
     return row is not None

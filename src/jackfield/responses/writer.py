@@ -190,11 +190,11 @@ _SPELLINGS: dict[EventNames, dict[PartKind, _Spelling]] = {
     | {"reasoning": _Spelling(wire.PartAdded, wire.ReasoningDeltaEvent, wire.ReasoningDone, wire.PartDone)},
 }
 PROGRESS = "jackfield.progress"
-"""What a request includes to be told how far server-run calls are."""
+"""In `include`: send progress of server-run calls."""
 
 
 class StreamPosition(Struct, frozen=True, kw_only=True):
-    """What another writer of the same stream has told: the items that are done, and which number comes next."""
+    """Where another writer of the same stream stopped: finished items and the next sequence number."""
 
     done: dict[int, Item]
     next: int
@@ -237,7 +237,7 @@ class EventWriter:
         }
 
     def take(self, event: LoopEvent) -> list[Frame]:
-        """What the client is sent for one event of the loop. After the end nothing is."""
+        """The frames for one loop event; none after the end."""
         if self.is_over:
             return []
         self._handlers[type(event)](event)
@@ -246,7 +246,7 @@ class EventWriter:
 
     @property
     def snapshot(self) -> ResponseResource:
-        """The response with what has been said by now."""
+        """The response with its output so far."""
         return self.resource if self.is_over else msgspec.structs.replace(self.resource, output=self.output)
 
     @property
@@ -323,7 +323,7 @@ class EventWriter:
         self._send_for(wire.FunctionArgumentsDelta if is_function else wire.McpArgumentsDelta, draft, delta=delta)
 
     def _close_arguments(self, draft: ItemDraft, arguments: str) -> None:
-        """Arguments that came without deltas are told by one; then that they are whole, once."""
+        """Send arguments that came without deltas as one delta, then `done`, once."""
         if draft.has_arguments_done:
             return
         if arguments and not draft.arguments:
@@ -379,7 +379,7 @@ class EventWriter:
         self._send(wire.ItemDoneEvent, output_index=draft.index, item=item)
 
     def _send_outcome(self, draft: ItemDraft, item: Item) -> None:
-        """A server-run tool ran, whether or not anybody said that it began; one that waits has no outcome yet."""
+        """Send the outcome of a server-run tool; a pending one has none yet."""
         if isinstance(item, McpListTools):
             self._begin_to_run(draft)
             self._send_for(wire.McpListCompleted if item.error is None else wire.McpListFailed, draft)

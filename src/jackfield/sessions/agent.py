@@ -48,12 +48,12 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield.sessions")
 
 STOP_SECONDS = 10.0
-"""How long a run that is told to stop is waited for; what it has on record goes on without the session."""
+"""Seconds to wait for a cancelled run; its pending calls go on without the session."""
 
 UNREAD = 100
 """Messages that may wait for an agent."""
 PIECE_SECONDS = 0.1
-"""How long pieces of a message are gathered before they are told."""
+"""Seconds for which text deltas are batched."""
 CHARACTERS_OF_A_TOKEN = 4
 
 
@@ -86,7 +86,7 @@ class ConfiguredAgent:
         self._acting = Principal(
             name=owner.name, scopes=frozenset({Scope.CALL.value}), tools=owner.tools, budget=owner.budget
         )
-        """In the caller's name, for its account, and limited as its key is."""
+        """Acts for the caller, with its budget and tool limits."""
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
         self._said: list[Item] = []
         self._working: asyncio.Task[None] | None = None
@@ -123,7 +123,7 @@ class ConfiguredAgent:
                 self._session.move_to(SessionStatus.IDLE)
 
     async def _run(self, message: str) -> None:
-        """One message: the model speaks and calls until it is done."""
+        """One message: run the loop to its end."""
         self._said.append(Message(role="user", content=(InputText(text=message),)))
         async with self._own_tools(Agent(self._session.agent, self._settings, is_configured=True)) as own:
             ended = await self._loop(self._tools(own))
@@ -149,7 +149,7 @@ class ConfiguredAgent:
         return await Loop(plan, executor=executor, emit=self._hear).run()
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
-        """The catalog's and those of its own servers; what is lent, under names that none of those has."""
+        """Tools of the catalog and of its own servers; caller tools under names that are still free."""
         view = self._catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN]
@@ -182,7 +182,7 @@ class ConfiguredAgent:
         return limits is None or compiled(limits).match(entry.name, source=tool.source, foreign=tool.name)
 
     async def _conversation(self, table: ToolTable) -> tuple[Item, ...]:
-        """What was said so far, as far back as the agent's memory goes."""
+        """The conversation, as much as fits the agent's context."""
         self._said = _recent(self._said, characters=self._settings.context_tokens * CHARACTERS_OF_A_TOKEN)
         records = {}
         for call_id in open_calls(self._said):
@@ -203,12 +203,12 @@ class ConfiguredAgent:
 
 
 def _of_the_agent(table: ToolTable) -> ToolTable:
-    """A server that a request brings along is asked about and limited; the operator gave these to the agent."""
+    """The operator configured these servers, so their tools need no approval."""
     return ToolTable(msgspec.structs.replace(tool, asks_first=False, is_own=tool.is_private) for tool in table.values())
 
 
 class _EventForwarder:
-    """A run's events as a session's: pieces of text are gathered, so that they do not crowd out what matters."""
+    """Forwards a run's events to the session; text deltas are batched."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -261,7 +261,7 @@ def _last_words(said: Sequence[Item]) -> str:
 
 
 def _recent(said: list[Item], *, characters: int) -> list[Item]:
-    """The newest part that fits, beginning with what a caller said."""
+    """The newest part that fits, starting at a user message."""
     size, first = 0, len(said)
     for place in range(len(said) - 1, -1, -1):
         item = said[place]

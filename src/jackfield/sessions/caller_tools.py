@@ -36,14 +36,14 @@ class CallerTool(Struct, frozen=True, kw_only=True):
 
 
 class CallerDeclaration(Struct, frozen=True, kw_only=True):
-    """Who calls, and what it lends. None: nothing is said about that."""
+    """The caller and its tools. None: not declared."""
 
     caller_id: str | None = None
     tools: tuple[CallerTool, ...] | None = None
 
 
 class CallerTools:
-    """All that one caller lends to one session."""
+    """The tools of one caller in one session."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class CallerTools:
         return named
 
     def config(self) -> dict[str, Any]:
-        """What is told inside the session. `agent_names` has the tools that are not called `{caller_id}_{name}`."""
+        """The config sent inside the session. `agent_names` has the tools that are not called `{caller_id}_{name}`."""
         tools = [
             {
                 "name": tool.name,
@@ -182,7 +182,7 @@ class CallerPresence:
         return math.inf if self._streams else max(0.0, self._until - self._clock())
 
     def give_sign(self) -> None:
-        """It asked, said or answered something."""
+        """Sign of life: it polled, sent or answered something."""
         self._until = max(self._until, self._clock() + SIGN_LASTS)
         self._on_change()
 

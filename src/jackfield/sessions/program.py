@@ -33,7 +33,7 @@ LONGEST_LOGGED = 2_000
 TURN = 100
 """Lines that are taken in before others have their turn."""
 UNREAD = 1024 * 1024
-"""Bytes that a program may leave unread on its stdin before it is told no more."""
+"""Bytes that a program may leave unread on its stdin."""
 END_GRACE = 1.0
 END_WITHIN = 5.0
 INHERITED = ("PATH", "HOME", "LANG")
@@ -134,7 +134,7 @@ class Program:
             watching.cancel()
 
     async def _watch(self, told: asyncio.StreamReader, errors: asyncio.StreamReader) -> None:
-        """Hear what it says, to its end."""
+        """Read its output to the end."""
         assert self._child is not None
         assert self._plan is not None
         hearing = [
@@ -162,7 +162,7 @@ class Program:
     async def _hear(
         self, reader: asyncio.StreamReader, take: Callable[[str], None], pace: "Pace", *, left_over: float = math.inf
     ) -> None:
-        """Line by line, and no faster than `pace`: a program that prints without end holds up itself alone."""
+        """Read lines no faster than `pace`: a program that prints without end slows only itself."""
         lines = LineSplitter(limit=LONGEST_LINE)
         while piece := await reader.read(PIECE):
             for place, line in enumerate(lines.feed(piece), start=1):
@@ -214,7 +214,7 @@ async def _reading(descriptor: int, opened: list[asyncio.ReadTransport]) -> asyn
 
 
 class Pace:
-    """So many lines a second, after twice as many at once; who is faster has to wait, and nobody else with it."""
+    """A rate limit: so many lines a second, with a burst of twice as many."""
 
     def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second

@@ -52,7 +52,7 @@ KEPT_AFTER_END = 600.0
 MOST_ENDED = 200
 CLOSE_WITHIN = 2.0
 DELIVER_WITHIN = 1.0
-"""Seconds for callers to hear that the gateway stops."""
+"""Seconds for followers to receive the last event at shutdown."""
 
 
 class SessionRegistry:
@@ -93,25 +93,24 @@ class SessionRegistry:
 
     @property
     def can_be_opened(self) -> bool:
-        """Whether the config has anything that could run in one."""
+        """Whether the config has an agent or a program."""
         return bool(self._settings.agents or self._settings.sessions)
 
     def is_live(self, session_id: str | None) -> bool:
-        """Whether there is such a session, and it is not over."""
+        """Whether the session is open."""
         session = self._sessions.get(session_id or "")
         return session is not None and not session.status.is_over
 
     def is_known(self, session_id: str) -> bool:
-        """Whether this gateway has, or lately had, this session."""
+        """Whether this gateway has the session, open or recently ended."""
         return session_id in self._sessions
 
     async def open(
         self, owner: Principal, *, agent: str | None, declared: CallerDeclaration, session_id: str | None = None
     ) -> AgentSession:
-        """A new session of this key, with its inhabitant at work or ready for a message.
+        """Open a session of this key and start what runs in it.
 
-        With `session_id` it is one that the key had, which is over or was lost with its gateway. It begins anew, with
-        the agent that it had unless another is named.
+        With `session_id`, reopen one that ended or was lost with its gateway; its agent stays unless another is named.
         """
         if not self._is_open:
             raise NotReady("The gateway is stopping and opens no more sessions. Try again when it is back.")
@@ -137,7 +136,7 @@ class SessionRegistry:
     async def message(
         self, session: AgentSession, text: str | None, *, declared: CallerDeclaration, principal: Principal
     ) -> None:
-        """Something for the agent, or other tools for it, from the owner."""
+        """The owner's message, or a new declaration of its tools."""
         self._require_owner(session, principal, declared)
         if session.status.is_over:
             raise Conflict(f"Session '{session.id}' is over: it is {session.status.value}. Open another.")
@@ -176,15 +175,15 @@ class SessionRegistry:
     async def answer(
         self, session: AgentSession, request_id: str, outcome: Done | Failed, *, principal: Principal
     ) -> Call:
-        """What the caller says to one of its agent's requests."""
+        """The caller's answer to a tool request."""
         return await self._relay.answer(session, request_id, outcome, principal=principal)
 
     async def end(self, session: AgentSession) -> None:
-        """The owner, or an administrator, has enough of it."""
+        """End it on request of the owner or an administrator."""
         await self._end(session, SessionStatus.COMPLETED, None)
 
     async def tend(self) -> None:
-        """End what lasted too long, forget what is long over, and what was asked in sessions of gateways that died."""
+        """Expire overdue sessions, forget old ones, fail requests of lost ones."""
         await self._give_up_lost()
         for session in tuple(self._sessions.values()):
             if not session.status.is_over and (why := session.overdue) is not None:
@@ -200,7 +199,7 @@ class SessionRegistry:
             await self._relay.give_up(call_id)
 
     async def close(self) -> None:
-        """The gateway stops: every session ends, and whoever waits in one is told so."""
+        """Shutdown: end every session and notify its followers."""
         self._is_open = False
         live = [session for session in self._sessions.values() if not session.status.is_over]
         await asyncio.gather(*(self._end(one, SessionStatus.FAILED, "The gateway stopped.") for one in live))
@@ -210,7 +209,7 @@ class SessionRegistry:
         await self._relay.close(within=CLOSE_WITHIN)
 
     async def _keep(self, session: AgentSession, *, is_new: bool) -> None:
-        """Put it on record that the session lives here."""
+        """Persist that the session belongs to this gateway."""
         store = self._store
         values = {"owner": session.owner.name, "agent": session.agent, "gateway": self._gateway_id}
         if is_new:
@@ -223,7 +222,7 @@ class SessionRegistry:
         raise Conflict(f"Session '{session.id}' is open{where}. Speak in it, or end it first.", param="session_id")
 
     async def _agent_before(self, session_id: str, owner: Principal, *, asked: str | None) -> str | None:
-        """What is to run in a session of this key that is opened again."""
+        """The agent of a session that is reopened."""
         before = await self._store.read(partial(session_tx.find_session, session_id))
         if before is None:
             raise SessionNotFound(
@@ -254,7 +253,7 @@ class SessionRegistry:
         return session
 
     async def _start(self, session: AgentSession) -> None:
-        """The session's key and its socket first: a program finds them when it begins."""
+        """Create the session's key and socket before its program starts."""
         await self._swept()
         self._keyring.lend(session.token, session.principal)
         self._catalog.lend_to(session.id, session.caller_tools.entries)
@@ -265,7 +264,7 @@ class SessionRegistry:
         await session.runner.start()
 
     async def _swept(self) -> None:
-        """Once, before the first socket: nothing is left of a gateway that was killed."""
+        """Once, before the first socket: remove leftovers of killed gateways."""
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._folder))
         try:
@@ -319,7 +318,7 @@ class SessionRegistry:
         task.add_done_callback(self._ending.discard)
 
     async def _end(self, session: AgentSession, status: SessionStatus, error: str | None) -> None:
-        """Once: everything that the session had is taken back, and what it was is kept to be read."""
+        """End once: release everything, keep the events readable."""
         if session.status.is_over:
             return
         session.error = error
@@ -351,7 +350,7 @@ class SessionRegistry:
             )
 
     def agent_called(self, agent: str | None) -> str:
-        """What is to run, which may be left unsaid where there is one only. Raises when there is no such agent."""
+        """The agent to run; optional where there is only one. Raises `NotFound`."""
         known = [*self._settings.agents, *self._settings.sessions]
         if agent is None and len(known) == 1:
             return known[0]

@@ -32,12 +32,12 @@ log = logging.getLogger("jackfield.sessions")
 DISCONNECTED = "caller_disconnected"
 ENDED = "session_ended"
 MOST_OPEN = 10_000
-"""Requests that one caller may owe an answer to."""
+"""Open requests of one caller, at most."""
 _WAITS = (CallStatus.WAITING, CallStatus.PENDING)
 
 
 class Relay:
-    """Everything that is asked of callers now."""
+    """The open requests of all callers."""
 
     def __init__(
         self, *, store: Store, pipeline: Pipeline, answers: Answers, find: Callable[[str], AgentSession | None]
@@ -48,17 +48,17 @@ class Relay:
         self._find = find
         self._work: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.TimerHandle] = {}
-        """By session: when it is looked again whether its caller is still there."""
+        """By session: the timer that checks whether its caller is still present."""
         pipeline.ask_caller = self.ask
 
     async def give_up(self, call_id: str) -> None:
-        """A request whose session was lost with its gateway: whoever waits for the answer is told."""
+        """Fail a request whose session was lost with its gateway."""
         outcome = Failed(ENDED, "The session ended with its gateway before the caller answered.")
         with suppress(Conflict, Expired, CallNotFound):
             await self._answers.answer_for(call_id, outcome)
 
     async def call(self, session: AgentSession, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
-        """One call by the program in the session, to its end. What cannot be called raises."""
+        """Run one call of the session's program to its end; raise if it cannot be called."""
         entry = session.caller_tools.get(name)
         request = CallRequest(tool=entry.name, arguments=arguments, principal=session.principal, entry=entry)
         try:
@@ -71,11 +71,11 @@ class Relay:
         return call if call.status.is_final else await self._too_late(session, call)
 
     async def whole_result(self, call: Call) -> Raw | None:
-        """All of a result that the record keeps apart because it is large."""
+        """The whole result, if it is stored apart because of its size."""
         return await whole_result(self._store, call)
 
     def ask(self, call: Call) -> None:
-        """The call is on record: put it to the caller, or fail it at once."""
+        """Ask the caller about a persisted call, or fail it at once."""
         if call.status not in _WAITS:
             return
         session = self._find(call.run_id)
@@ -102,7 +102,7 @@ class Relay:
     async def answer(
         self, session: AgentSession, request_id: str, outcome: Done | Failed, *, principal: Principal
     ) -> Call:
-        """What the caller says to a request. The first answer counts; the owner's alone is taken."""
+        """The caller's answer. The first one wins; only the owner may answer."""
         if principal.name != session.owner.name:
             raise Forbidden(f"Session '{session.id}' belongs to another key, and only its owner answers.")
         session.presence.give_sign()
@@ -118,7 +118,7 @@ class Relay:
         return call
 
     def look_after(self, session: AgentSession) -> None:
-        """Fail what is asked of a caller that is gone; look again when it may be."""
+        """Fail the requests of a caller that is gone; check again when its grace period ends."""
         if (before := self._leaving.pop(session.id, None)) is not None:
             before.cancel()
         left = session.presence.seconds_left
@@ -131,13 +131,13 @@ class Relay:
         self.fail_all(session, Failed(DISCONNECTED, "The caller disconnected before it answered."))
 
     def fail_all(self, session: AgentSession, failure: Failed) -> None:
-        """Nobody will answer what is open."""
+        """Fail every open request."""
         for request in tuple(session.requests.values()):
             session.requests.pop(request.call_id).timer.cancel()
             self._begin(self._fail(request.call_id, failure, session=session))
 
     async def close(self, *, within: float) -> None:
-        """See to the end what was begun."""
+        """Wait for outstanding work."""
         for timer in self._leaving.values():
             timer.cancel()
         if self._work:
@@ -156,12 +156,12 @@ class Relay:
         await self._too_late(session, call)
 
     async def _too_late(self, session: AgentSession, call: Call) -> Call:
-        """The deadline is over. If an answer was quicker than this word, it stands."""
+        """Fail at the deadline, unless an answer came first."""
         await self._fail(call.id, timed_out(call.id, call.timeout_ms), session=session)
         return await self._store.read(partial(call_tx.get_call, call.id)) or call
 
     async def _cancel(self, session: AgentSession, call_id: str) -> None:
-        """The agent does not wait any more. A call that it had asked for too lately to be on record is so by now."""
+        """Cancel a call that the agent no longer waits for."""
         try:
             self._over(session, await self._pipeline.cancel(call_id, principal=session.principal))
         except Refused as refusal:
@@ -174,12 +174,12 @@ class Relay:
             log.warning("call %s has no outcome yet, its deadline gives it one: %s", call_id, fault)
             return
         except Refused:
-            call = None  # somebody was quicker
+            call = None  # answered meanwhile
         if session is not None:
             self._over(session, call, call_id=call_id)
 
     def _over(self, session: AgentSession, call: Call | None, *, call_id: str = "") -> None:
-        """The request needs no answer any more; who follows is told."""
+        """Close the request and publish its outcome."""
         request = session.requests.pop(call.id if call is not None else call_id, None)
         if request is not None:
             request.timer.cancel()

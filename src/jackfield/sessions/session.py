@@ -28,11 +28,11 @@ CALLER_TOOL_SETTLED = "caller_tool_settled"
 """Such a request needs no answer any more."""
 MESSAGE = "message"
 DELTA = "delta"
-"""A piece of a message that is still being said."""
+"""Part of a message that is still streaming."""
 TOOL_CALL = "tool_call"
 TOOL_RESULT = "tool_result"
 COMPLETION = "completion"
-"""The agent is done with what it was told."""
+"""The agent finished the message."""
 ERROR = "error"
 STATUS = "status"
 
@@ -57,20 +57,20 @@ class SessionStatus(Enum):
 
 
 class SessionRunner(Protocol):
-    """Who works in a session."""
+    """What runs in a session: a configured agent or a program."""
 
     async def start(self) -> None:
-        """Begin. Raises when that cannot be."""
+        """Start, or raise."""
 
     def tell(self, message: str) -> None:
-        """Something the caller says. Never blocks; raises `Refused` when no more can be taken in."""
+        """Queue a message of the caller. Never blocks; raises `Refused` when the queue is full."""
 
     async def stop(self) -> None:
-        """End, and leave nothing behind."""
+        """Stop and clean up."""
 
 
 class OpenRequest(Struct, frozen=True, kw_only=True):
-    """A call of a lent tool that its caller has not answered."""
+    """A call of a caller tool that is not answered yet."""
 
     call_id: str
     tool: str
@@ -78,14 +78,14 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
 
 
 class SessionLimits(Struct, frozen=True, kw_only=True):
-    """When a session ends by itself, in seconds; 0: not for that."""
+    """When a session ends by itself, in seconds; 0: never."""
 
     timeout: float = 0
     idle_timeout: float = 1800
 
 
 class AgentSession:
-    """From its opening until it is forgotten, some time after its end."""
+    """A session, from its opening until some time after its end."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class AgentSession:
         self.principal = Principal(
             name=f"session:{session_id}", scopes=frozenset({f"session:{session_id}"}), owner=owner.name
         )
-        """Whoever has the session's key."""
+        """The principal of the session's own key."""
         self.presence = presence
         self.limits = limits
         self.events = EventBuffer(session_id)
@@ -122,12 +122,12 @@ class AgentSession:
         """When it was over, by the monotonic clock."""
 
     def touch(self) -> None:
-        """Somebody said or did something."""
+        """Reset the idle timeout."""
         self._last_word = time.monotonic()
 
     @property
     def overdue(self) -> str | None:
-        """Why it has to end now, if it has to."""
+        """Why it must end now, or None."""
         now, limits = time.monotonic(), self.limits
         if limits.timeout and now - self._opened > limits.timeout:
             return f"The session lasted {limits.timeout:g} s, which is as long as it may."
@@ -137,7 +137,7 @@ class AgentSession:
         return None
 
     def move_to(self, status: SessionStatus) -> None:
-        """Say so where it is something new. What is over stays as it is."""
+        """Change the status and publish it. A final status stays."""
         if status is not self.status and not self.status.is_over:
             self.status = status
             self.events.add(STATUS, status=status.value)
@@ -187,7 +187,7 @@ class EventBuffer:
         return self.last_index + 1 - len(self._events)
 
     def add(self, type_: str, **told: Any) -> SessionEvent:
-        """Something happened. Never blocks. What comes after the end is not kept."""
+        """Append an event. Never blocks. Events after the end are dropped."""
         at = iso_time(time.time_ns() // 1_000_000)
         event = SessionEvent(index=self.last_index + 1, type=type_, session_id=self._session_id, at=at, **told)
         if self.is_closed:
@@ -251,12 +251,12 @@ class EventBuffer:
             self._end_following(woken)
 
     def close(self) -> None:
-        """Nothing more will happen."""
+        """No more events."""
         self.is_closed = True
         self._wake()
 
     async def delivered(self, *, within: float) -> None:
-        """Until everybody who follows has heard the end, or the time is over."""
+        """Wait until every follower has read the end, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._unfollowed.wait()
