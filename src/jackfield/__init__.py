@@ -1,8 +1,6 @@
-"""Jackfield: the panel where an AI agent's tools plug in.
+"""Jackfield: a gateway between AI agents and tools.
 
-Rooms, from the street down: cli and web (doors), calls (the life of one call), catalog (what a key may
-see), sources (where tools come from), store (the only room with SQL), model (words). Imports go down
-this list, never up; `make check` holds the floors. Read `calls/pipeline.py` first.
+One package per capability; docs/architecture.md draws them. Start reading at `calls/pipeline.py`.
 """
 
 from importlib.metadata import version

@@ -1,15 +1,15 @@
-"""Every way Jackfield says no, in one tree.
+"""The tree of all errors.
 
-    JackfieldError                      a sentence for people, a stable code for programs
+    JackfieldError                      a message for people, a stable code for programs
     ├── ConfigError                     the config cannot be used; stops the start
     ├── Refused                         a request was not carried out; nothing happened
-    │   ├── BadRequest          400     the body or a parameter is not what the door takes
+    │   ├── BadRequest          400     the body or a parameter is invalid
     │   │   ├── InvalidArguments        the tool's schema does not allow these arguments
-    │   │   └── PreviousResponseNotFound  the conversation to continue is not there
+    │   │   └── PreviousResponseNotFound  the response to continue does not exist
     │   ├── Unauthenticated     401     no key, or a wrong one
     │   ├── Forbidden           403     the key may not do this
-    │   │   ├── ToolDisabled            the tool is switched off
-    │   │   └── DefinitionChanged       the tool is held until a person accepts its new definition
+    │   │   ├── ToolDisabled            the tool is disabled
+    │   │   └── DefinitionChanged       quarantined until a person accepts its new definition
     │   ├── NotFound            404
     │   │   ├── ToolNotFound
     │   │   ├── CallNotFound
@@ -20,22 +20,22 @@
     │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   ├── AlreadyResolved
-    │   │   └── Loop                    gateways passed the call on in a circle, or too far
+    │   │   └── Loop                    the call came back to a gateway, or has passed too many
     │   ├── Expired             410
-    │   │   └── EventsPurged            they were there, and a newer thousand took their place
+    │   │   └── EventsPurged            the events are no longer in the buffer
     │   ├── TooLarge            413
     │   ├── WrongMediaType      415
     │   ├── Misdirected         421     Host or Origin is not one of ours
     │   ├── RateLimited         429     too many calls of this tool
     │   └── Unavailable         503
     │       ├── SourceUnavailable       the tool's source is down
-    │       ├── StoreBusy               more writes wait than the store will hold
+    │       ├── StoreBusy               the store's queue is full
     │       └── NotReady                the gateway is still starting, or stopping
     ├── CouldNotStart                   a program did not start
     └── NameTaken                       two owners claim one name
 
-A failing tool is not here: that is an outcome (`model/call.py`). Class = situation, message = what
-happened, to which thing, and what to do next. The code is part of the contract and never changes.
+A failing tool is not an error but an outcome (`model/call.py`). Class = situation, message = what happened, to what,
+and what to do. The code is part of the contract and never changes.
 """
 
 from typing import Any

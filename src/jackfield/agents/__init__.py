@@ -1,4 +1,4 @@
-"""Who acts: one run of a model with tools (`loop.py`), and what starts one.
+"""Durable agents: the scheduler, the cycle runner, built-in tools, inbox, memories, goals and plans.
 
-May import: calls and everything below it. Never: a door. Every tool call goes through `calls/pipeline.py`.
+Every tool call of an agent goes through `calls/pipeline.py`.
 """

@@ -1,5 +1,4 @@
-"""The life of one call: find, validate, decide, execute, settle. Read `pipeline.py`; the rest serves it.
+"""The pipeline of every call: find, validate, decide, execute, settle. Also pending calls, approvals, events.
 
-Every tool call goes through here; nothing else executes a tool. May import: catalog, sources, store, model,
-errors. Never: web, cli, or anything that knows how a request arrived.
+Start reading at `pipeline.py`. Nothing else executes a tool, and nothing here knows how a request arrived.
 """

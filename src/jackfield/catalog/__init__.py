@@ -1,6 +1,5 @@
-"""The catalog: what a key may see, and whether it may call it.
+"""The catalog: merged tools with public names; visibility, policy, search, pins and preferences.
 
-The listings of all sources become one immutable `Snapshot` (names, overrides, schemas checked, manifests encoded
-once); a `View` of it is what one key sees, lists, searches and looks tools up in; `policy` says whether a call may
-be made. `pinning`, `preferences` and `stored_tools` keep what the store has of it.
+The listings of all sources become one immutable `Snapshot`; a `View` is what one principal sees, lists and searches;
+`policy.py` decides whether a call may be made. `pinning`, `preferences` and `stored_tools` keep what is stored of it.
 """

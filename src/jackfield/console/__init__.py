@@ -1,1 +1,1 @@
-"""The console: the built page with its assets, and the plain page where it was not built."""
+"""Serves the built console and its assets, or a minimal page if it is not built."""

@@ -1,4 +1,4 @@
-"""For services that publish their own functions as tools, by seed 004's discovery protocol.
+"""For services that publish their own functions as tools, by the Tool Discovery Protocol.
 
     from jackfield import discovery
 

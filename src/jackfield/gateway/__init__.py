@@ -1,1 +1,1 @@
-"""One gateway: composes the services, starts and stops them, and serves the URL map."""
+"""Composition: builds the services, starts and stops them, and serves the URL map."""

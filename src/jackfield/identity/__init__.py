@@ -1,1 +1,1 @@
-"""Who asks: keys, logins, and what a request may do."""
+"""Keys, logins, and what a request may do."""

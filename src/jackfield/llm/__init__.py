@@ -1,4 +1,4 @@
-"""Models: who answers an agent, one step at a time.
+"""Model providers: given items and tools, a model streams one step.
 
 `base.py` is the promise: items in, deltas out. `models.py` opens what the config names under `[models]`. `openai.py`
 asks any chat-completions server, with `chat_request.py` and `chat_stream.py` as its two ends, `wire.py` in between,

@@ -1,1 +1,1 @@
-"""The MCP server: `/mcp` and stdio, both eras of the protocol."""
+"""The MCP server at `/mcp`, for every revision of the protocol."""

@@ -1,5 +1,4 @@
-"""The words of the house: pure, frozen types that every room may use.
+"""Pure, frozen types that several packages need: tools, calls and their transitions, principals, items.
 
-What a tool is, what a call is and which moves it may make, who asks and what they may do. This room
-imports nothing of ours, does no I/O and keeps no state.
+Imports nothing of ours, does no I/O and keeps no state.
 """

@@ -1,9 +1,6 @@
-"""Sessions: agents that run for a caller and may call that caller's tools.
+"""Sessions: an agent that works for one caller and can use the caller's tools.
 
-`registry.py` is the entry point: open, message, read, answer, end. A session runs an agent of the config (`agent.py`)
-or a sandboxed program (`program.py`), and has an event buffer (`session.py`) and a socket (`relay_socket.py`) through
-which a program calls caller tools. `relay.py` forwards such a call to the caller and its answer back; the call itself
-goes through the pipeline. `bridge.py` runs inside the sandbox.
-
-Sessions live in this gateway's memory and end with it; calls of their agents are on record.
+The agent is one of the config (`agent.py`) or a program in a sandbox (`program.py`). A session has a buffer of events
+and a socket for its program. A call of a caller tool goes through the pipeline like every call. Sessions live in the
+memory of one gateway and end with it; their calls are on record.
 """

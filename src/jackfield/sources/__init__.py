@@ -1,6 +1,5 @@
-"""Where tools come from: one file per kind, each lists its tools and executes one.
+"""Where tools come from: one module or package per kind of source; each lists its tools and executes calls.
 
-A source knows nothing of keys, policy, records or HTTP doors; it is given a checked invocation and gives
-back an outcome. `keeper.py` brings each source up, keeps its last listing and lets it go down alone.
-May import: model, errors, parsing, workers. Never: catalog and above.
+A source knows nothing of keys, policy, records or HTTP: it gets a validated invocation and returns an outcome.
+`supervisor.py` starts each source, keeps its last listing and retries it when it is down.
 """
