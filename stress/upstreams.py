@@ -24,6 +24,7 @@ from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.settings import load_settings
 from stress.report import Report, progress_of
+from tests.harness.process import free_port
 
 SERVER = Path(__file__).with_name("upstream_server.py")
 AT_ONCE = 8
@@ -76,9 +77,7 @@ class HttpVictim:
 
     def __init__(self, era: str) -> None:
         self._era = era
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

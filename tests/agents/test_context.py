@@ -51,7 +51,7 @@ cycles_of_all_sizes = st.lists(
 
 @given(cycles_of_all_sizes)
 @example(sizes=[(0, 1407, ""), (0, 1721, "")])  # each rounded down they fit, together they do not
-def test_whatever_was_lived_takes_no_more_than_the_room_and_a_fourth_of_it_for_summaries(
+def test_history_takes_no_more_than_the_token_limit_and_a_fourth_of_it_for_summaries(
     sizes: list[tuple[int, int, str]],
 ) -> None:
     past = [cycle(n, size=size, output=output, summary=s) for n, (size, output, s) in enumerate(sizes, 1)]
@@ -93,7 +93,7 @@ def test_the_oldest_become_summaries_and_are_told_as_such() -> None:
     assert text_of(first) == told
 
 
-def test_a_cycle_longer_than_all_the_room_is_cut_short_where_it_read_and_not_where_it_spoke() -> None:
+def test_a_cycle_longer_than_the_token_limit_loses_what_it_read_and_not_what_it_said() -> None:
     mind = lived(cycle(1), cycle(2, size=300, output=50_000))
     newest = mind.cycles[-1]
     outputs = [item.output for item in newest.items if isinstance(item, FunctionCallOutput)]

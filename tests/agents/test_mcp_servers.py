@@ -132,7 +132,7 @@ async def test_servers_that_nobody_uses_give_way_the_longest_unused_first(scene:
     assert len(scene.place.open) == servers.MOST_OF_A_KEY
 
 
-async def test_one_key_cannot_take_the_room_of_all_others(scene: Scene) -> None:
+async def test_one_key_cannot_take_the_places_of_all_others(scene: Scene) -> None:
     async with AsyncExitStack() as stack:
         for number in range(servers.MOST_OF_A_KEY):
             tool = named(f"https://far/{number}")
@@ -142,7 +142,7 @@ async def test_one_key_cannot_take_the_room_of_all_others(scene: Scene) -> None:
         assert (await scene.reach_once("https://far/one-more", BOB)).error is None
 
 
-async def test_a_url_that_cannot_be_used_takes_no_room(scene: Scene) -> None:
+async def test_a_url_that_cannot_be_used_takes_no_place(scene: Scene) -> None:
     with pytest.raises(BadRequest, match="The url is not right"):
         await scene.reach_once("bad")
     assert not scene.servers._connections

@@ -51,7 +51,7 @@ def test_nothing_that_was_written_down_begins_a_line_of_its_own(text: str) -> No
     assert len(said.splitlines()) == 1 + 4 * 3
 
 
-def test_very_many_memories_are_told_as_far_as_there_is_room() -> None:
+def test_very_many_memories_are_listed_up_to_the_limit() -> None:
     said = system_prompt("ada", BARE, AgentState(memories=[memory(f"k{n}", "v" * 990) for n in range(1_000)]))
     section = said.split("Your memories:\n")[1].split("\n\nYour plans:")[0].splitlines()
     assert len("".join(section)) <= SECTION + 200

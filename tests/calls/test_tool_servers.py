@@ -303,7 +303,9 @@ async def test_the_server_with_less_to_do_gets_the_next_call(harness: PendingHar
             await nothing_more(harness, busy, idle)
 
 
-async def test_a_server_that_is_full_does_not_keep_calls_from_a_busier_one_with_room(harness: PendingHarness) -> None:
+async def test_a_server_at_its_limit_does_not_keep_calls_from_a_busier_one_below_its_limit(
+    harness: PendingHarness,
+) -> None:
     async with (
         harness.servers.connect("small", ASK, principal=OPS, limit=1) as small,
         harness.servers.connect("large", ASK, principal=OPS, limit=50) as large,

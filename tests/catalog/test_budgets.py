@@ -9,18 +9,11 @@ from hypothesis import strategies as st
 from jackfield.catalog.limits import Budgets, points_of
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CostEstimate
+from tests.clock import Clock
 
 
 def key(budget: int | None, name: str = "poor") -> Principal:
     return Principal(name=name, scopes=frozenset({"call"}), budget=budget)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_tool_that_says_nothing_costs_nothing() -> None:
@@ -29,7 +22,7 @@ def test_a_tool_that_says_nothing_costs_nothing() -> None:
 
 
 def test_what_was_spent_comes_back_after_an_hour() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     budgets = Budgets(clock=clock)
     poor = key(30)
     assert budgets.wait(poor, 25) == 0
@@ -59,7 +52,7 @@ def test_keys_have_budgets_of_their_own() -> None:
 
 @given(steps=st.lists(st.tuples(st.integers(0, 2000), st.sampled_from([1, 5, 25])), max_size=40))
 def test_no_hour_ever_costs_more_than_the_budget(steps: list[tuple[int, int]]) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     budgets, poor = Budgets(clock=clock), key(40)
     spent: list[tuple[float, int]] = []
     for seconds, points in steps:

@@ -260,7 +260,7 @@ async def test_a_cycle_that_is_over_does_not_move_again(store: Store, ending: st
     assert await all_that_is_kept(store) == before
 
 
-async def test_a_commit_keeps_mind_record_and_what_was_processed_and_the_next_cycle_has_it(store: Store) -> None:
+async def test_a_commit_stores_state_record_and_what_was_processed_for_the_next_cycle(store: Store) -> None:
     opened = await woken(store, events=("e1", "e2"))
     assert await store.read(partial(get_consciousness, "ada")) is None
     await tell(store, "ada", "meanwhile")
@@ -406,7 +406,7 @@ async def test_after_three_crashes_the_next_cycle_has_events_failure_and_each_re
     assert await store.read(agents_to_wake) == []
 
 
-async def test_a_result_that_was_consumed_inline_is_in_the_committed_mind_once(store: Store) -> None:
+async def test_a_result_that_was_consumed_inline_is_in_the_committed_state_once(store: Store) -> None:
     """The owner dies after the result; the next goes on from the journal and finds the same answer, and no event."""
     cycle = (await woken(store)).cycle
     [call_id] = await stepped(store, cycle, StepCall(a_waiting_call()))

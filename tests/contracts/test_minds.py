@@ -287,7 +287,7 @@ async def test_whoever_changes_plans_wakes_those_who_keep_the_time(store: Store)
         assert event.is_set()
 
 
-async def test_what_a_built_in_keeps_in_mind_is_written_with_its_step_or_not_at_all(store: Store) -> None:
+async def test_the_state_a_built_in_writes_is_committed_with_its_step_or_not_at_all(store: Store) -> None:
     cycle = (await woken(store)).cycle
 
     def remembering(key: str) -> Script[Done | Failed]:

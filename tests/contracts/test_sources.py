@@ -422,7 +422,7 @@ async def test_a_source_can_be_closed_before_it_was_opened_and_twice(case: Case)
         await case.source.close()
 
 
-async def test_a_source_that_was_closed_can_be_opened_again_as_the_keeper_does_after_a_fault(case: Case) -> None:
+async def test_a_closed_source_can_be_opened_again_as_the_supervisor_does_after_a_fault(case: Case) -> None:
     await opened(case)
     await case.source.close()
 

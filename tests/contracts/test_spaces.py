@@ -144,7 +144,7 @@ async def test_a_message_is_kept_told_and_found_in_every_agents_inbox_but_the_se
     assert await events_of(store, "husam") == []
 
 
-async def test_people_and_the_house_speak_in_roles_of_their_own_and_may_leave_agents_asleep(store: Store) -> None:
+async def test_people_and_the_gateway_speak_in_their_own_roles_and_need_not_wake_agents(store: Store) -> None:
     await a_space(store)
     person = await said(store, "hi")
     system = await said(store, "Stopped.", sender=Sender("jackfield", "Jackfield", "system"), wakes_agents=False)

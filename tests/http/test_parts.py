@@ -129,7 +129,7 @@ def test_every_refusal_has_a_status() -> None:
 
 
 @pytest.mark.parametrize("door", ROUTES, ids=lambda door: door.name)
-def test_the_document_has_every_status_of_a_door(door: Route) -> None:
+def test_the_document_has_every_status_of_a_route(door: Route) -> None:
     operation = openapi_document(ROUTES)["paths"][door.path][door.method.lower()]
     statuses = {int(status) for status in operation["responses"]}
     assert statuses == set(door.answers) | set(refusals_of(door))

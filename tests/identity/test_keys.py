@@ -10,6 +10,7 @@ from jackfield.errors import ConfigError
 from jackfield.identity.keys import CODE_LIFETIME, Keyring, digest_of
 from jackfield.model.principal import Principal
 from jackfield.settings import KeySettings, Secrets, Settings
+from tests.clock import Clock
 from tests.requirement import requirement
 
 
@@ -29,14 +30,6 @@ def settings(
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_key_of_the_config_is_its_principal_with_scopes_and_limits(tmp_path: Path) -> None:
@@ -124,7 +117,7 @@ def test_a_code_signs_in_once() -> None:
 
 
 def test_a_code_is_worth_nothing_after_ten_minutes() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     keyring = Keyring({digest_of("k"): Principal(name="a", scopes=frozenset({"read"}))}, clock=clock)
     code = keyring.new_code(keyring.host)
     clock.now = CODE_LIFETIME

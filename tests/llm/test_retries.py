@@ -6,17 +6,10 @@ import pytest
 
 from jackfield.llm.retries import Breaker, RetryPolicy, retry_after
 from jackfield.llm.types import ModelFailed
+from tests.clock import Clock
 from tests.requirement import requirement
 
 DOWN = ModelFailed("It is down.", status=503)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def breaker(clock: Clock, *, failures: int = 2) -> Breaker:
@@ -99,7 +92,7 @@ def test_one_probe_at_a_time_decides() -> None:
     assert not door.enter()
 
 
-def test_a_probe_that_nobody_waited_for_leaves_the_door_to_the_next() -> None:
+def test_a_probe_that_nobody_waited_for_leaves_the_breaker_to_the_next() -> None:
     clock = Clock()
     door = breaker(clock)
     door.failed(DOWN)

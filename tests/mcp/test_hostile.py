@@ -33,7 +33,7 @@ def headers(chance: random.Random, sent: dict[str, Any], session: dict[str, str]
     return chance.choice([plain, plain, session, session, {}, {"mcp-protocol-version": "2099-01-01"}])
 
 
-async def test_no_message_brings_the_door_down(tmp_path: Path) -> None:
+async def test_no_message_crashes_the_server(tmp_path: Path) -> None:
     chance = random.Random(5)
     async with mcp_scene(tmp_path) as scene:
         session = await scene.shake_hands()

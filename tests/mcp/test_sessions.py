@@ -7,17 +7,10 @@ from jackfield.catalog.view import Visibility
 from jackfield.errors import Unavailable
 from jackfield.mcp.sessions import IDLE_SECONDS, MAX_FOUND, McpSession, McpSessions
 from jackfield.model.principal import Principal
+from tests.clock import Clock
 
 ADA = Principal(name="ada", scopes=frozenset({"call"}))
 BOB = Principal(name="bob", scopes=frozenset({"call"}))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def opened(sessions: McpSessions, principal: Principal = ADA) -> McpSession:
@@ -66,7 +59,7 @@ def test_a_new_session_takes_the_place_of_the_one_that_was_idle_longest() -> Non
     assert [sessions.find(session.id, ADA) for session in (first, second, third)] == [first, None, third]
 
 
-def test_when_all_are_in_use_there_is_no_room_and_that_is_said() -> None:
+def test_when_all_sessions_are_in_use_a_new_one_is_refused() -> None:
     sessions = McpSessions(limit=1)
     opened(sessions).follow(Follower(Visibility(all_tools=True)))
     with pytest.raises(Unavailable, match="1 MCP sessions are open"):

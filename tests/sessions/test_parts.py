@@ -17,18 +17,12 @@ from jackfield.sessions.caller_tools import (
     CallerTools,
     read_declared,
 )
+from tests.clock import Clock
 from tests.requirement import requirement
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_caller_is_there_by_a_stream_or_a_sign_and_gone_when_its_stream_closes() -> None:
-    clock, changes = Clock(), list[int]()
+    clock, changes = Clock(100.0), list[int]()
     presence = CallerPresence(grace=2, on_change=lambda: changes.append(1), clock=clock)
     assert presence.seconds_left == 0
     presence.give_sign()
@@ -69,7 +63,7 @@ def test_names_with_underscores_are_a_table_and_not_a_guess() -> None:
 
 
 @requirement("SAFE-reserved-names")
-def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -> None:
+def test_a_caller_tool_never_has_the_name_of_a_built_in_tool() -> None:
     lent = CallerTools("session", (CallerTool(name="message"), CallerTool(name="note")))
     names = {entry.tool.name: entry.name for entry in lent.entries}
     assert names["note"] == "session_note"
@@ -77,7 +71,7 @@ def test_what_a_caller_lends_is_never_called_like_a_tool_of_the_gateways_own() -
 
 
 @requirement("SAFE-reserved-names")
-def test_beside_the_tools_of_its_agent_nothing_lent_has_the_name_of_another() -> None:
+def test_beside_the_tools_of_its_agent_no_caller_tool_has_the_name_of_another() -> None:
     lent = CallerTools("tool", tuple(CallerTool(name=name) for name in ("pay", "response", "x" * 80, "x" * 81)))
     of_the_agent = {entry.name for entry in lent.entries} | {"caller_tool_pay"}
     named = lent.beside(of_the_agent)

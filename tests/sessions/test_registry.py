@@ -92,7 +92,7 @@ async def asked(gateway: Gateway, session: AgentSession) -> list[str]:
     return sorted(tool.name for tool in model.requests[-1].tools)
 
 
-async def test_an_agent_sees_what_its_config_names_and_its_caller_may_see_and_what_is_lent(tmp_path: Path) -> None:
+async def test_an_agent_sees_what_its_config_names_and_its_caller_may_see_and_caller_tools(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as gateway:
         session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
         both = ["ant_say", "ant_taken", "caller_ant_taken"]
@@ -102,7 +102,7 @@ async def test_an_agent_sees_what_its_config_names_and_its_caller_may_see_and_wh
         assert await asked(gateway, session) == ["ant_say", "ant_taken", "confirm"]
 
 
-async def test_a_sessions_key_finds_no_tool_of_the_catalog_and_no_other_key_finds_a_lent_one(tmp_path: Path) -> None:
+async def test_a_sessions_key_finds_no_tool_of_the_catalog_and_no_other_key_finds_a_caller_tool(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as gateway:
         session = await gateway.sessions.open(OWNER, agent="helper", declared=LENT)
         confirm = gateway.catalog.view(OWNER).get("confirm")

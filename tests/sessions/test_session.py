@@ -37,7 +37,7 @@ def test_what_is_gone_is_counted_and_asking_for_it_is_an_error() -> None:
         ring.since(5)
 
 
-def test_large_events_make_room_earlier() -> None:
+def test_large_events_evict_earlier() -> None:
     ring = EventBuffer("ses", kept=100, kept_bytes=1_000)
     for _ in range(10):
         ring.add("caller_tool_request", arguments=Raw(b'"' + b"x" * 300 + b'"'))

@@ -74,13 +74,13 @@ class Follower:
 
 @asynccontextmanager
 async def following(
-    room: SpaceService, space: str = "lobby", *, after: int | None = None, texts: dict[str, str] | None = None
+    spaces: SpaceService, space: str = "lobby", *, after: int | None = None, texts: dict[str, str] | None = None
 ) -> AsyncIterator[Follower]:
     """A follower who is connected."""
     follower = Follower(texts)
 
     async def follow() -> None:
-        async for chunk in room.follow(space, after=after):
+        async for chunk in spaces.follow(space, after=after):
             follower.take(chunk)
         follower.end()
 
@@ -102,9 +102,9 @@ async def say(store: Store, text: str, *, space: str = "lobby", stream: str | No
     return message.seq
 
 
-def begin(room: SpaceService, stream: str, *, tool: str | None = None, space: str = "lobby") -> None:
+def begin(spaces: SpaceService, stream: str, *, tool: str | None = None, space: str = "lobby") -> None:
     """An agent begins to write a message, or a call of `tool`."""
-    room.live.begin(
+    spaces.live.begin(
         space,
         stream,
         kind="message" if tool is None else "tool",

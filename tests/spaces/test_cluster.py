@@ -95,7 +95,7 @@ async def stores(postgres_url: str) -> AsyncIterator[tuple[PostgresStore, Postgr
 
 
 @pytest.fixture
-async def rooms(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tuple[SpaceService, SpaceService]]:
+async def services(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tuple[SpaceService, SpaceService]]:
     here, there = (SpaceService(store, gateway_id=name) for store, name in zip(stores, ("gw_a", "gw_b"), strict=True))
     yield here, there
     await here.close()
@@ -104,9 +104,9 @@ async def rooms(stores: tuple[PostgresStore, PostgresStore]) -> AsyncIterator[tu
 
 @requirement("CON-spaces-stream-resume")
 async def test_a_message_written_at_one_gateway_is_followed_at_the_other(
-    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceService, SpaceService]
+    stores: tuple[PostgresStore, PostgresStore], services: tuple[SpaceService, SpaceService]
 ) -> None:
-    here, there = rooms
+    here, there = services
     words = [f"word{number} " for number in range(100)]
     async with following(there) as follower:
         begin(here, "s1")
@@ -126,12 +126,12 @@ async def test_a_message_written_at_one_gateway_is_followed_at_the_other(
 
 async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed_all_the_same(
     stores: tuple[PostgresStore, PostgresStore],
-    rooms: tuple[SpaceService, SpaceService],
+    services: tuple[SpaceService, SpaceService],
     postgres_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(feed, "LOST_AFTER", 0.1)
-    async with following(rooms[1]) as follower:
+    async with following(services[1]) as follower:
         await follower.event("connected")
         connection = await asyncpg.connect(postgres_url)
         await connection.execute(
@@ -143,9 +143,9 @@ async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed
 
 
 async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start(
-    stores: tuple[PostgresStore, PostgresStore], rooms: tuple[SpaceService, SpaceService]
+    stores: tuple[PostgresStore, PostgresStore], services: tuple[SpaceService, SpaceService]
 ) -> None:
-    here, there = rooms
+    here, there = services
     async with following(there) as follower:
         await stores[0].write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
         begin(here, "call_1", tool="confirm")
@@ -159,8 +159,8 @@ async def test_the_arguments_of_a_call_at_the_other_gateway_come_after_its_start
         assert follower.kinds[-1] == "tool.done"
 
 
-async def test_a_failure_at_the_other_gateway_is_told(rooms: tuple[SpaceService, SpaceService]) -> None:
-    here, there = rooms
+async def test_a_failure_at_the_other_gateway_is_told(services: tuple[SpaceService, SpaceService]) -> None:
+    here, there = services
     async with following(there) as follower:
         begin(here, "s1")
         here.live.append("s1", "I was about to")
@@ -171,11 +171,11 @@ async def test_a_failure_at_the_other_gateway_is_told(rooms: tuple[SpaceService,
 
 async def test_what_a_dead_gateway_was_writing_has_failed(
     stores: tuple[PostgresStore, PostgresStore],
-    rooms: tuple[SpaceService, SpaceService],
+    services: tuple[SpaceService, SpaceService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(feed, "LOOK_AFTER", 0.05)
-    here, there = rooms
+    here, there = services
     async with following(there) as follower:
         begin(here, "s1")
         here.live.append("s1", "I was about to")
@@ -187,8 +187,8 @@ async def test_what_a_dead_gateway_was_writing_has_failed(
 
 
 @pytest.mark.timeout(60)
-async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[SpaceService, SpaceService]) -> None:
-    here, there = rooms
+async def test_a_feed_that_is_told_something_while_it_stops_stops(services: tuple[SpaceService, SpaceService]) -> None:
+    here, there = services
     begin(here, "s1")
     here.live.append("s1", "Hello")
     for turns in range(5):
@@ -206,11 +206,11 @@ async def test_a_feed_that_is_told_something_while_it_stops_stops(rooms: tuple[S
 
 async def test_rows_are_written_seldom_and_are_gone_in_the_end(
     stores: tuple[PostgresStore, PostgresStore],
-    rooms: tuple[SpaceService, SpaceService],
+    services: tuple[SpaceService, SpaceService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "LINGER", 0.05)
-    here, _ = rooms
+    here, _ = services
     written: list[LiveStream] = []
     plain = stores[0].write
 

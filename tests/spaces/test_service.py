@@ -33,15 +33,15 @@ async def store() -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def room(store: Store) -> AsyncIterator[SpaceService]:
+async def spaces(store: Store) -> AsyncIterator[SpaceService]:
     made = SpaceService(store, gateway_id="gw_a")
     yield made
     await made.close()
 
 
-async def test_a_stream_says_where_it_is_and_begins_now(store: Store, room: SpaceService) -> None:
+async def test_a_stream_says_where_it_is_and_begins_now(store: Store, spaces: SpaceService) -> None:
     before = await say(store, "before")
-    async with following(room) as follower:
+    async with following(spaces) as follower:
         first = follower.events[0]
         assert (first["type"], first["spaceId"], first["smartSpaceId"]) == ("connected", "lobby", "lobby")
         assert (first["lastSeq"], first["activeAgents"], first["streams"]) == (before, [], [])
@@ -51,34 +51,38 @@ async def test_a_stream_says_where_it_is_and_begins_now(store: Store, room: Spac
         assert (event["seq"], event["message"]["content"], event["message"]["seq"]) == (seq, "after", seq)
 
 
-async def test_what_came_after_a_number_is_told_first_and_then_all_that_comes(store: Store, room: SpaceService) -> None:
+async def test_what_came_after_a_number_is_told_first_and_then_all_that_comes(
+    store: Store, spaces: SpaceService
+) -> None:
     for number in range(450):
         await say(store, str(number))
-    async with following(room, after=7) as follower:
+    async with following(spaces, after=7) as follower:
         last = await say(store, "new")
         await follower.until(lambda it: last in it.seqs)
         assert follower.seqs == list(range(8, last + 1))
         assert follower.events[0]["lastSeq"] >= 450
 
 
-async def test_a_stream_that_breaks_before_anything_came_goes_on_where_it_was(store: Store, room: SpaceService) -> None:
-    async with following(room) as follower:
+async def test_a_stream_that_breaks_before_anything_came_goes_on_where_it_was(
+    store: Store, spaces: SpaceService
+) -> None:
+    async with following(spaces) as follower:
         resume = follower.last_id
     seq = await say(store, "meanwhile")
-    async with following(room, after=resume) as follower:
+    async with following(spaces, after=resume) as follower:
         assert (await follower.event("space.message"))["seq"] == seq
 
 
-async def test_a_number_that_is_yet_to_come_counts_as_now(store: Store, room: SpaceService) -> None:
+async def test_a_number_that_is_yet_to_come_counts_as_now(store: Store, spaces: SpaceService) -> None:
     last = await say(store, "one")
-    async with following(room, after=last + 1000) as follower:
+    async with following(spaces, after=last + 1000) as follower:
         assert follower.last_id == last
         assert await say(store, "two") == (await follower.event("space.message"))["seq"]
 
 
 @requirement("CON-spaces-stream-resume")
 async def test_whoever_joins_in_the_middle_of_a_busy_space_misses_and_repeats_nothing(
-    store: Store, room: SpaceService
+    store: Store, spaces: SpaceService
 ) -> None:
     chance = random.Random(3)
     total = 400
@@ -92,7 +96,7 @@ async def test_whoever_joins_in_the_middle_of_a_busy_space_misses_and_repeats_no
     async def listen(after: int) -> list[int]:
         seen: list[int] = []
         while after < total:
-            async with following(room, after=after) as follower:
+            async with following(spaces, after=after) as follower:
                 wanted = min(total, after + chance.randint(1, 60))
                 await follower.until(lambda it, wanted=wanted: it.last_id >= wanted)  # type: ignore[misc]
                 seen += follower.seqs
@@ -107,7 +111,7 @@ async def test_whoever_joins_in_the_middle_of_a_busy_space_misses_and_repeats_no
 
 
 async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
-    store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
+    store: Store, spaces: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
     plain = store.read
@@ -117,7 +121,7 @@ async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
         reads.append(len(events))
         return events
 
-    async with _crowd(room, 50) as crowd:
+    async with _crowd(spaces, 50) as crowd:
         intercept(monkeypatch, store, space_tx.events_after, counted)
         await say(store, "to all")
         for follower in crowd:
@@ -126,20 +130,20 @@ async def test_an_event_is_read_and_encoded_once_for_all_who_follow(
         assert len({id(follower.chunks[-1]) for follower in crowd}) == 1
 
 
-async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, room: SpaceService) -> None:
-    async with _crowd(room, 3):
+async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, spaces: SpaceService) -> None:
+    async with _crowd(spaces, 3):
         assert "space:lobby" in store.bus.topics
     assert [topic for topic in store.bus.topics if "lobby" in topic] == []
-    assert room._feeds == {}
+    assert spaces._feeds == {}
 
 
 async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
-    store: Store, room: SpaceService, monkeypatch: pytest.MonkeyPatch
+    store: Store, spaces: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "MOST_FRAMES", 10)
-    slow, got = room.follow("lobby"), Follower()
+    slow, got = spaces.follow("lobby"), Follower()
     got.take(await anext(slow))
-    async with following(room) as quick:
+    async with following(spaces) as quick:
         last = 0
         for number in range(50):
             last = await say(store, str(number))
@@ -148,30 +152,30 @@ async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
             got.take(chunk)
         assert got.seqs == list(range(1, len(got.seqs) + 1))
         assert len(got.seqs) < 50
-        async with following(room, after=got.last_id) as again:
+        async with following(spaces, after=got.last_id) as again:
             await again.until(lambda it: last in it.seqs)
             assert got.seqs + again.seqs == quick.seqs
 
 
-async def test_the_streams_of_a_deleted_space_end(store: Store, room: SpaceService) -> None:
+async def test_the_streams_of_a_deleted_space_end(store: Store, spaces: SpaceService) -> None:
     await say(store, "last words")
-    async with following(room) as follower:
+    async with following(spaces) as follower:
         await store.write(partial(space_tx.delete_space, "lobby"))
         await follower.until(lambda it: it.is_over)
     await store.write(partial(space_tx.create_space, "lobby", name="Another"))
-    async with following(room, after=1) as follower:
+    async with following(spaces, after=1) as follower:
         assert follower.events[0]["lastSeq"] == 0
 
 
-async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, room: SpaceService) -> None:
-    async with following(room) as follower:
-        begin(room, "s1")
-        room.live.append("s1", "Hello ")
+async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, spaces: SpaceService) -> None:
+    async with following(spaces) as follower:
+        begin(spaces, "s1")
+        spaces.live.append("s1", "Hello ")
         await follower.until(lambda it: it.texts.get("s1") == "Hello ")
-        room.live.append("s1", "you, 😀 ")
-        room.live.append("s1", "and all.")
+        spaces.live.append("s1", "you, 😀 ")
+        spaces.live.append("s1", "and all.")
         await follower.until(lambda it: it.texts["s1"] == "Hello you, 😀 and all.")
-        room.live.end("s1")
+        spaces.live.end("s1")
         await say(store, "Hello you, 😀 and all.", stream="s1")
         assert (await follower.event("space.message"))["streamId"] == "s1"
         told = [event for event in follower.events if event["type"] == "space.message.streaming"]
@@ -183,22 +187,22 @@ async def test_a_message_in_flight_comes_in_pieces_and_then_whole(store: Store, 
         assert follower.kinds[-2:] == ["space.message.streaming", "space.message"]
 
 
-async def test_a_message_that_will_not_be_is_said_to_have_failed(room: SpaceService) -> None:
-    async with following(room) as follower:
-        begin(room, "s1")
-        room.live.append("s1", "I was about to")
-        room.live.end("s1", failed=True)
+async def test_a_message_that_will_not_be_is_said_to_have_failed(spaces: SpaceService) -> None:
+    async with following(spaces) as follower:
+        begin(spaces, "s1")
+        spaces.live.append("s1", "I was about to")
+        spaces.live.end("s1", failed=True)
         assert await follower.event("space.message.failed") == {"type": "space.message.failed", "streamId": "s1"}
-    async with following(room) as follower:
+    async with following(spaces) as follower:
         assert follower.events[0]["streams"] == []
 
 
 @requirement("SPACE-event-streaming")
-async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: Store, room: SpaceService) -> None:
-    async with following(room) as follower:
+async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: Store, spaces: SpaceService) -> None:
+    async with following(spaces) as follower:
         await store.write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
-        begin(room, "call_1", tool="confirm")
-        room.live.append("call_1", '{"question": "Book')
+        begin(spaces, "call_1", tool="confirm")
+        spaces.live.append("call_1", '{"question": "Book')
         first = await follower.event("tool.streaming")
         assert (first["offset"], first["delta"], first["partialArgs"]) == (
             0,
@@ -206,27 +210,27 @@ async def test_arguments_come_piece_by_piece_with_what_they_say_so_far(store: St
             {"question": "Book"},
         )
         assert (first["toolName"], first["streamId"], first["runId"]) == ("confirm", "call_1", "run_1")
-        room.live.append("call_1", ' it?"}')
-        room.live.end("call_1")
+        spaces.live.append("call_1", ' it?"}')
+        spaces.live.end("call_1")
         second = await follower.event("tool.streaming", count=2)
         assert (second["offset"], second["delta"], second["partialArgs"]) == (18, ' it?"}', {"question": "Book it?"})
 
 
 @requirement("SPACE-event-order")
 async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its_end(
-    store: Store, room: SpaceService
+    store: Store, spaces: SpaceService
 ) -> None:
     chance = random.Random(11)
-    async with following(room) as follower:
+    async with following(spaces) as follower:
         for number in range(60):
             call = {**STARTED, "streamId": f"call_{number}"}
             await store.write(partial(space_tx.add_event, "lobby", "tool.started", call))
-            begin(room, f"call_{number}", tool="confirm")
+            begin(spaces, f"call_{number}", tool="confirm")
             for piece in ('{"n": ', f"{number}", "}"):
-                room.live.append(f"call_{number}", piece)
+                spaces.live.append(f"call_{number}", piece)
                 if chance.random() < 0.3:
                     await asyncio.sleep(chance.random() / 1000)
-            room.live.end(f"call_{number}")
+            spaces.live.end(f"call_{number}")
             await store.write(partial(space_tx.add_event, "lobby", "tool.done", call | {"result": number}))
         await follower.event("tool.done", count=60)
         for number in range(60):
@@ -238,18 +242,18 @@ async def test_arguments_never_come_before_the_start_of_their_call_nor_after_its
             assert own[-2]["partialArgs"] == {"n": number}
 
 
-async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: Store, room: SpaceService) -> None:
+async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: Store, spaces: SpaceService) -> None:
     await store.write(partial(space_tx.add_event, "lobby", "tool.started", STARTED))
-    begin(room, "call_1", tool="confirm")
-    room.live.append("call_1", '{"question": "Book')
-    begin(room, "s1")
-    room.live.append("s1", "One moment")
-    async with following(room) as first, following(room) as second:
+    begin(spaces, "call_1", tool="confirm")
+    spaces.live.append("call_1", '{"question": "Book')
+    begin(spaces, "s1")
+    spaces.live.append("s1", "One moment")
+    async with following(spaces) as first, following(spaces) as second:
         for follower in (first, second):
             assert sorted(follower.events[0]["streams"]) == ["call_1", "s1"]
             await follower.until(lambda it: len(it.texts) == 2)
             assert follower.texts == {"call_1": '{"question": "Book', "s1": "One moment"}
-        room.live.append("s1", " please.")
+        spaces.live.append("s1", " please.")
         await second.until(lambda it: it.texts["s1"] == "One moment please.")
         last = second.events[-1]
         assert (last["offset"], last["delta"]) == (10, " please.")
@@ -258,23 +262,23 @@ async def test_who_comes_later_gets_what_is_in_flight_from_its_beginning(store: 
 
 
 @requirement("CON-spaces-stream-resume")
-async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Store, room: SpaceService) -> None:
+async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Store, spaces: SpaceService) -> None:
     chance = random.Random(5)
     words = [f"word{number} " for number in range(300)]
 
     async def write() -> None:
-        begin(room, "s1")
+        begin(spaces, "s1")
         for word in words:
-            room.live.append("s1", word)
+            spaces.live.append("s1", word)
             await asyncio.sleep(0.001)
-        room.live.end("s1")
+        spaces.live.end("s1")
         await say(store, "".join(words), stream="s1")
 
     texts: dict[str, str] = {}
     after, kinds = 0, [""]
     writing = asyncio.create_task(write())
     while "space.message" not in kinds:
-        async with following(room, after=after, texts=texts) as follower:
+        async with following(spaces, after=after, texts=texts) as follower:
             pieces = chance.randint(1, 4)
             await follower.until(
                 lambda it, pieces=pieces: len(it.events) > pieces or "space.message" in it.kinds  # type: ignore[misc]
@@ -285,60 +289,60 @@ async def test_a_stream_cut_again_and_again_ends_with_the_right_text(store: Stor
     await writing
 
 
-async def test_pieces_that_come_quickly_are_joined(room: SpaceService) -> None:
-    async with following(room) as follower:
+async def test_pieces_that_come_quickly_are_joined(spaces: SpaceService) -> None:
+    async with following(spaces) as follower:
         began = asyncio.get_running_loop().time()
-        begin(room, "s1")
+        begin(spaces, "s1")
         for number in range(2_000):
-            room.live.append("s1", f"{number} ")
+            spaces.live.append("s1", f"{number} ")
             if number % 20 == 0:
                 await asyncio.sleep(0.002)
-        room.live.end("s1")
+        spaces.live.end("s1")
         await follower.until(lambda it: it.events[-1].get("phase") == "done")
         seconds = asyncio.get_running_loop().time() - began
         assert len(follower.events) <= 5 + seconds / live.PAUSE
         assert follower.texts["s1"] == "".join(f"{number} " for number in range(2_000))
 
 
-async def test_long_arguments_are_told_less_often(room: SpaceService, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_arguments_are_told_less_often(spaces: SpaceService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "BYTES_PER_SECOND", 100_000)
-    async with following(room) as follower:
+    async with following(spaces) as follower:
         began = asyncio.get_running_loop().time()
-        begin(room, "call_1", tool="chart")
-        room.live.append("call_1", '{"text": "')
+        begin(spaces, "call_1", tool="chart")
+        spaces.live.append("call_1", '{"text": "')
         for _ in range(100):
-            room.live.append("call_1", "x" * 500)
+            spaces.live.append("call_1", "x" * 500)
             await asyncio.sleep(0.003)
-        room.live.end("call_1")
+        spaces.live.end("call_1")
         await follower.until(lambda it: len(it.texts.get("call_1", "")) == 50_010)
         seconds = asyncio.get_running_loop().time() - began
         # What is on its way when the stream ends may go beyond the rate: two frames of up to 100 kB.
         assert sum(map(len, follower.chunks)) < 100_000 * seconds + 2 * 101_000
 
 
-async def test_what_nobody_follows_costs_nothing_and_leaves_nothing(room: SpaceService) -> None:
-    begin(room, "s1")
-    begin(room, "call_1", tool="confirm")
+async def test_what_nobody_follows_costs_nothing_and_leaves_nothing(spaces: SpaceService) -> None:
+    begin(spaces, "s1")
+    begin(spaces, "call_1", tool="confirm")
     for stream in ("s1", "call_1", "never begun"):
-        room.live.append(stream, "text")
-        room.live.end(stream)
-        room.live.append(stream, "more")
-    assert room.live.in_space("lobby") == []
-    assert room.live._timers == {}
-    assert room.live._not_before == {}
+        spaces.live.append(stream, "text")
+        spaces.live.end(stream)
+        spaces.live.append(stream, "more")
+    assert spaces.live.in_space("lobby") == []
+    assert spaces.live._timers == {}
+    assert spaces.live._not_before == {}
 
 
-async def test_a_stream_that_begins_again_under_its_id_is_a_new_one(room: SpaceService) -> None:
-    async with following(room) as follower:
-        begin(room, "s1")
-        room.live.append("s1", "First try")
-        begin(room, "s1")
-        room.live.append("s1", "Second")
+async def test_a_stream_that_begins_again_under_its_id_is_a_new_one(spaces: SpaceService) -> None:
+    async with following(spaces) as follower:
+        begin(spaces, "s1")
+        spaces.live.append("s1", "First try")
+        begin(spaces, "s1")
+        spaces.live.append("s1", "Second")
         await follower.until(lambda it: it.texts.get("s1") == "Second")
         assert "space.message.failed" in follower.kinds
 
 
 @asynccontextmanager
-async def _crowd(room: SpaceService, count: int) -> AsyncIterator[list[Follower]]:
+async def _crowd(spaces: SpaceService, count: int) -> AsyncIterator[list[Follower]]:
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(following(room)) for _ in range(count)]
+        yield [await stack.enter_async_context(following(spaces)) for _ in range(count)]

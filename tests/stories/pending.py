@@ -1,9 +1,9 @@
-"""The scene of the stories about calls that somebody else answers: its tools, its keys, and a desk to work at.
+"""The scene of the stories about calls that somebody else answers: its tools, its keys, and a client.
 
-    async with desk(api) as d:
-        call = d.begin("ext_lookup", {"q": 1}, agent="ada")      # under way
-        record = await d.waiting("ext_lookup")
-        await d.submit(record, result=42)
+    async with pending_client(api) as client:
+        call = client.begin("ext_lookup", {"q": 1}, agent="ada")      # under way
+        record = await client.waiting("ext_lookup")
+        await client.submit(record, result=42)
         assert (await call).json()["result"] == 42
 
 Keys: `caller` calls, `crm` and `crm2` serve `ext_*`, `answerer` answers, `ada` is the agent ada, `boss` calls and
@@ -137,7 +137,7 @@ def pending_api(folder: Path, *, extra: str = "") -> Generator[Api]:
         yield api
 
 
-class Desk:
+class PendingClient:
     """An asynchronous client of one gateway."""
 
     def __init__(self, api: Api, client: httpx2.AsyncClient) -> None:
@@ -210,10 +210,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(api: Api) -> AsyncIterator[Desk]:
+async def pending_client(api: Api) -> AsyncIterator[PendingClient]:
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(base_url=api.gateway.url, timeout=30, limits=limits) as client:
-        yield Desk(api, client)
+        yield PendingClient(api, client)
 
 
 class Frames:

@@ -251,7 +251,7 @@ def test_a_plan_wakes_its_agent_when_its_time_has_come_and_is_not_due_again_when
 
 
 @requirement("CON-agents-crud")
-def test_a_key_of_an_agent_reads_and_changes_its_own_mind_alone(api: Api) -> None:
+def test_a_key_of_an_agent_reads_and_changes_only_its_own_state(api: Api) -> None:
     ask(api, "POST", "/api/agents", {"id": "eve", "model": "mind"}, status=201)
     mine = {"memories": [{"key": "me", "value": "Ada"}]}
     assert ask(api, "PUT", "/api/agents/ada/memories", mine, key="ada")["memories"][0]["value"] == "Ada"

@@ -188,7 +188,7 @@ calls = [
 
 
 @requirement("SPACE-cycle-consciousness-saved")
-async def test_an_agents_past_is_kept_word_by_word_as_long_as_there_is_room_and_then_in_summaries(
+async def test_an_agents_history_is_kept_verbatim_up_to_a_limit_and_then_summarized(
     tmp_path: Path,
 ) -> None:
     config = ADA + "context_tokens = 1000\n"

@@ -56,7 +56,7 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
         assert "New." in (place.requests[-1].instructions or "")
 
 
-async def test_who_is_removed_in_the_middle_of_a_cycle_leaves_no_mind_to_a_namesake(tmp_path: Path) -> None:
+async def test_an_agent_removed_in_the_middle_of_a_cycle_leaves_no_state_to_a_namesake(tmp_path: Path) -> None:
     script = '[[turns]]\nsay = "Old thoughts."\nwait = 0.3\n' + DONE
     async with agents_gateway(tmp_path, script, ADA) as place:
         await place.client.post("/api/agents", json={"id": "bob", "model": "mind"})
@@ -132,7 +132,7 @@ async def test_a_plan_from_the_edge_of_time_is_refused_and_the_cycle_goes_on(tmp
         assert await place.store.read(partial(agent_tx.plans, "ada")) == []
 
 
-async def test_a_mind_has_room_for_so_much_and_the_agent_is_told_when_it_is_full(tmp_path: Path) -> None:
+async def test_the_state_of_an_agent_is_limited_and_the_agent_is_told_when_it_is_full(tmp_path: Path) -> None:
     script = (
         """
 [[turns]]

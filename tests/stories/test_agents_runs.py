@@ -190,7 +190,7 @@ def _status(api: Api, path: str, *, key: str) -> int:
         return answer.status_code
 
 
-def test_the_blocking_client_makes_agents_and_knows_their_minds_and_runs(api: Api) -> None:
+def test_the_blocking_client_creates_agents_and_reads_their_state_and_runs(api: Api) -> None:
     with SyncClient(api.gateway.url, ADMIN_KEY) as client:
         made = client.agents.create("fay", model="mind", name="Fay", max_steps=4)
         assert (made.id, made.name, made.max_steps, made.origin, made.is_awake) == ("fay", "Fay", 4, "api", False)

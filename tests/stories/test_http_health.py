@@ -111,7 +111,7 @@ def test_a_key_that_sees_few_tools_gets_the_figures_of_those(api: Api) -> None:
     assert 'tool="boom"' not in text
 
 
-def test_the_openapi_document_names_every_door_and_where_its_key_goes(api: Api) -> None:
+def test_the_openapi_document_names_every_route_and_its_security(api: Api) -> None:
     document: dict[str, Any] = api.ask("GET", "/openapi.json", key="reader").json()
     assert document["openapi"] == "3.1.0"
     assert {

@@ -79,7 +79,7 @@ def test_a_wrong_key_is_401(api: Api, headers: dict[str, str]) -> None:
     assert (answer.status_code, error_of(answer)["type"]) == (401, "authentication_error")
 
 
-def test_a_wrong_key_is_401_at_the_open_readiness_door_too(api: Api) -> None:
+def test_a_wrong_key_is_401_at_the_open_readiness_route_too(api: Api) -> None:
     assert api.ask("GET", "/readyz", key=None, headers={"x-api-key": "wrong"}).status_code == 401
 
 

@@ -80,7 +80,7 @@ def test_every_answer_is_one_that_the_document_promises(case: schemathesis.Case[
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tools/changes", "/api/v1/calls/stream", "/api/tools/stream"])
-def test_the_refusals_of_endless_doors_are_as_promised_too(api: Api, path: str) -> None:
+def test_the_refusals_of_streaming_routes_are_as_documented_too(api: Api, path: str) -> None:
     operation = document[path]["GET"]
     for headers, status in (({}, 401), ({"x-api-key": "sandbox-key"}, 403), ({"host": "evil.example"}, 421)):
         answer = operation.Case().call(base_url=api.gateway.url, headers=headers, timeout=30)

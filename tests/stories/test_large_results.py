@@ -125,7 +125,7 @@ def test_a_page_is_as_long_as_it_was_asked_to_be_and_may_begin_anywhere(http: ht
     assert BODY.endswith(tail["text"].encode())
 
 
-def test_a_small_result_is_served_by_the_same_door(http: httpx2.Client) -> None:
+def test_a_small_result_is_served_by_the_same_route(http: httpx2.Client) -> None:
     call_id = execute(http, "count", size=3_000)["call_id"]
     page = http.get(f"/api/v1/calls/{call_id}/result").json()
     assert page == {

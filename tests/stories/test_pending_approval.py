@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, pending_api, tool_server
+from tests.stories.pending import PendingClient, pending_api, pending_client, tool_server
 from tests.waiting import eventually_async
 
 
@@ -20,8 +20,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
@@ -35,13 +35,15 @@ def taken(till: Path) -> str:
     return till.read_text() if till.exists() else ""
 
 
-async def decide(at: Desk, call_id: str, what: str, *, key: str = "answerer", **body: object) -> httpx2.Response:
+async def decide(
+    at: PendingClient, call_id: str, what: str, *, key: str = "answerer", **body: object
+) -> httpx2.Response:
     sent = {"json": body} if body else {}
     return await at.ask("POST", f"/api/v1/calls/{call_id}/{what}", key=key, **sent)
 
 
 @requirement("CON-exec-202", "CON-calls-approve", "DISC-meta-approval-acts")
-async def test_an_approved_call_runs_once_and_its_result_comes_by_inbox(at: Desk, till: Path) -> None:
+async def test_an_approved_call_runs_once_and_its_result_comes_by_inbox(at: PendingClient, till: Path) -> None:
     answer = await at.execute("charge", {"path": str(till), "amount": 5}, agent="approved")
     call = answer.json()
     assert (answer.status_code, call["status"]) == (202, "pending_approval")
@@ -61,7 +63,7 @@ async def test_an_approved_call_runs_once_and_its_result_comes_by_inbox(at: Desk
 
 
 @requirement("CON-calls-approve")
-async def test_edited_arguments_are_checked_again_and_are_what_runs(at: Desk, till: Path) -> None:
+async def test_edited_arguments_are_checked_again_and_are_what_runs(at: PendingClient, till: Path) -> None:
     call = (await at.execute("charge", {"path": str(till), "amount": 500}, agent="edited")).json()
     for wrong in ({"amount": 5}, {"path": str(till), "amount": "five"}):
         refused = await decide(at, call["call_id"], "approve", arguments=wrong)
@@ -75,7 +77,7 @@ async def test_edited_arguments_are_checked_again_and_are_what_runs(at: Desk, ti
 
 
 @requirement("CON-calls-approve")
-async def test_a_rejection_reaches_the_agent_with_its_reason_and_nothing_runs(at: Desk, till: Path) -> None:
+async def test_a_rejection_reaches_the_agent_with_its_reason_and_nothing_runs(at: PendingClient, till: Path) -> None:
     call = (await at.execute("charge", {"path": str(till), "amount": 5}, agent="rejected")).json()
     rejected = await decide(at, call["call_id"], "reject", reason="too dear")
     assert (rejected.status_code, rejected.json()["call"]["status"]) == (200, "rejected")
@@ -91,14 +93,14 @@ async def test_a_rejection_reaches_the_agent_with_its_reason_and_nothing_runs(at
     assert taken(till) == ""
 
 
-async def test_a_rejection_needs_no_reason(at: Desk, till: Path) -> None:
+async def test_a_rejection_needs_no_reason(at: PendingClient, till: Path) -> None:
     call = (await at.execute("charge", {"path": str(till), "amount": 5}, agent="silent")).json()
     assert (await decide(at, call["call_id"], "reject")).status_code == 200
     assert [event["data"]["result"] for event in await at.inbox("silent")] == [{"rejected": True, "reason": ""}]
 
 
 @requirement("CON-calls-approve")
-async def test_of_two_approvals_at_once_one_wins_and_the_tool_runs_once(at: Desk, till: Path) -> None:
+async def test_of_two_approvals_at_once_one_wins_and_the_tool_runs_once(at: PendingClient, till: Path) -> None:
     for _ in range(20):
         call = (await at.execute("charge", {"path": str(till), "amount": 1})).json()
         answers = await asyncio.gather(
@@ -109,7 +111,7 @@ async def test_of_two_approvals_at_once_one_wins_and_the_tool_runs_once(at: Desk
     assert taken(till) == "1\n" * 20
 
 
-async def test_of_an_approval_and_a_rejection_at_once_one_wins(at: Desk, till: Path) -> None:
+async def test_of_an_approval_and_a_rejection_at_once_one_wins(at: PendingClient, till: Path) -> None:
     ran = 0
     for _ in range(20):
         call = (await at.execute("charge", {"path": str(till), "amount": 1})).json()
@@ -122,7 +124,7 @@ async def test_of_an_approval_and_a_rejection_at_once_one_wins(at: Desk, till: P
 
 
 @requirement("CON-expires-in")
-async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: Desk, till: Path) -> None:
+async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: PendingClient, till: Path) -> None:
     call = (await at.execute("fleeting", {"path": str(till)}, agent="forgotten")).json()
     kept = await at.settled(call["call_id"])
     assert kept["status"] == "expired"
@@ -133,7 +135,7 @@ async def test_an_approval_that_nobody_gives_expires_and_the_agent_is_told(at: D
     assert taken(till) == ""
 
 
-async def test_a_call_whose_tool_changed_meanwhile_is_not_run(api: Api, at: Desk, till: Path) -> None:
+async def test_a_call_whose_tool_changed_meanwhile_is_not_run(api: Api, at: PendingClient, till: Path) -> None:
     file = api.gateway.folder / "pending" / "changing.py"
     file.write_text('def changing(path: str) -> str:\n    """One thing."""\n    return open(path, "w").write("x")\n')
     await eventually_async(lambda: _has_tool(at, "changing", "One thing."))
@@ -154,12 +156,12 @@ def _require(tool: str) -> dict[str, str]:
     return {"scenario": "pending", "tool_name": tool, "approval_override": "require", "key": "caller"}
 
 
-async def _has_tool(at: Desk, name: str, description: str) -> bool:
+async def _has_tool(at: PendingClient, name: str, description: str) -> bool:
     answer = await at.ask("GET", f"/api/v1/tools/{name}")
     return answer.status_code == 200 and answer.json()["description"] == description
 
 
-async def test_an_approved_call_of_a_tool_server_is_offered_then(api: Api, at: Desk) -> None:
+async def test_an_approved_call_of_a_tool_server_is_offered_then(api: Api, at: PendingClient) -> None:
     async with tool_server(api, tools="ext_guarded") as server:
         call = (await at.execute("ext_guarded", {"n": 1}, agent="offered")).json()
         await server.nothing(within=1.2)
@@ -172,14 +174,14 @@ async def test_an_approved_call_of_a_tool_server_is_offered_then(api: Api, at: D
 
 
 @pytest.mark.parametrize("key", ["caller", "crm", "reader", "ada"])
-async def test_only_a_key_that_answers_may_decide(at: Desk, till: Path, key: str) -> None:
+async def test_only_a_key_that_answers_may_decide(at: PendingClient, till: Path, key: str) -> None:
     call = (await at.execute("charge", {"path": str(till), "amount": 1})).json()
     for what in ("approve", "reject"):
         assert (await decide(at, call["call_id"], what, key=key)).status_code == 403
     assert (await at.record(call["call_id"]))["status"] == "pending_approval"
 
 
-async def test_what_does_not_wait_for_a_decision_is_409_and_what_is_unknown_404(at: Desk) -> None:
+async def test_what_does_not_wait_for_a_decision_is_409_and_what_is_unknown_404(at: PendingClient) -> None:
     job = (await at.execute("ext_job")).json()
     for what in ("approve", "reject"):
         assert error_of(await decide(at, job["call_id"], what))["code"] == "conflict"
@@ -188,7 +190,7 @@ async def test_what_does_not_wait_for_a_decision_is_409_and_what_is_unknown_404(
     assert (await at.record(job["call_id"]))["status"] == "pending"
 
 
-async def test_an_approved_tool_acts_in_its_callers_name_and_not_in_the_approvers(at: Desk) -> None:
+async def test_an_approved_tool_acts_in_its_callers_name_and_not_in_the_approvers(at: PendingClient) -> None:
     call = (await at.execute("nested", key="modest")).json()
     assert (await decide(at, call["call_id"], "approve", key="admin")).status_code == 200
     kept = await at.settled(call["call_id"])
@@ -198,14 +200,14 @@ async def test_an_approved_tool_acts_in_its_callers_name_and_not_in_the_approver
     assert (await at.settled(allowed["call_id"]))["result"] == 2
 
 
-async def test_an_approved_call_without_an_agent_is_in_the_record(at: Desk, till: Path) -> None:
+async def test_an_approved_call_without_an_agent_is_in_the_record(at: PendingClient, till: Path) -> None:
     call = (await at.execute("charge", {"path": str(till), "amount": 3})).json()
     await decide(at, call["call_id"], "approve")
     assert (await at.settled(call["call_id"]))["result"] == 3
 
 
 @requirement("CON-approvals-on-record")
-async def test_the_record_says_who_decided_when_and_what_was_asked(at: Desk, till: Path) -> None:
+async def test_the_record_says_who_decided_when_and_what_was_asked(at: PendingClient, till: Path) -> None:
     asked = {"path": str(till), "amount": 500}
     edited = {"path": str(till), "amount": 50}
     call = (await at.execute("charge", asked)).json()
@@ -229,7 +231,7 @@ async def test_the_record_says_who_decided_when_and_what_was_asked(at: Desk, til
 
 @requirement("CON-approvals-on-record", "SAFE-approval-link")
 async def test_a_signed_link_says_who_asks_in_whose_name_and_nothing_of_it_when_it_is_decided(
-    at: Desk, till: Path
+    at: PendingClient, till: Path
 ) -> None:
     asked = {"path": str(till), "amount": 5}
     for agent in ("ada", None):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, hang_up_after, pending_api, raw_execute
+from tests.stories.pending import PendingClient, hang_up_after, pending_api, pending_client, raw_execute
 from tests.waiting import eventually_async
 
 PENDING_TEXT = "Waiting for result. It will arrive in your inbox when ready."
@@ -25,14 +25,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
 @requirement("CON-exec-202", "SPACE-field-is-async", "SPACE-flow-async", "SPACE-async-returns-at-once")
 @requirement("SPACE-cycle-pending-id", "SPACE-async-inbox-later")
-async def test_an_async_tool_is_pending_at_once_and_its_result_comes_by_inbox(at: Desk) -> None:
+async def test_an_async_tool_is_pending_at_once_and_its_result_comes_by_inbox(at: PendingClient) -> None:
     answer = await at.execute("ext_job", {"n": 1}, agent="async")
     body = answer.json()
     assert answer.status_code == 202
@@ -53,7 +53,7 @@ async def test_an_async_tool_is_pending_at_once_and_its_result_comes_by_inbox(at
 
 
 @requirement("SPACE-example-confirm-pending")
-async def test_a_person_in_a_space_answers_a_confirmation_later(at: Desk) -> None:
+async def test_a_person_in_a_space_answers_a_confirmation_later(at: PendingClient) -> None:
     answer = await at.execute("confirmAction", {"question": "Book it?"}, agent="tokyo", space_id="lobby")
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
     assert (await at.submit(answer.json(), key="answerer", result={"confirmed": True})).status_code == 200
@@ -61,7 +61,7 @@ async def test_a_person_in_a_space_answers_a_confirmation_later(at: Desk) -> Non
 
 
 @requirement("SPACE-tools-agnostic")
-async def test_a_tool_works_the_same_with_and_without_a_space(at: Desk) -> None:
+async def test_a_tool_works_the_same_with_and_without_a_space(at: PendingClient) -> None:
     told = []
     places: list[dict[str, Any]] = [{}, {"space_id": "lobby"}]
     for where in places:
@@ -75,7 +75,7 @@ async def test_a_tool_works_the_same_with_and_without_a_space(at: Desk) -> None:
     assert told[0] == told[1]
 
 
-async def test_a_sync_space_tool_waits_for_a_person(at: Desk) -> None:
+async def test_a_sync_space_tool_waits_for_a_person(at: PendingClient) -> None:
     call = at.begin("ask_person", agent="asker")
     record = await at.waiting("ask_person")
     await at.submit(record, key="answerer", result="yes")
@@ -83,7 +83,7 @@ async def test_a_sync_space_tool_waits_for_a_person(at: Desk) -> None:
 
 
 @requirement("SPACE-sync-waits", "SPACE-flow-sync", "SPACE-sync-flow-status")
-async def test_a_sync_call_is_seen_as_waiting_until_its_result_is_there(at: Desk) -> None:
+async def test_a_sync_call_is_seen_as_waiting_until_its_result_is_there(at: PendingClient) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     assert (record["status"], record["delivery"], record["result"]) == ("waiting", None, None)
@@ -95,7 +95,9 @@ async def test_a_sync_call_is_seen_as_waiting_until_its_result_is_there(at: Desk
 
 @requirement("SPACE-sync-timeout-error", "SPACE-flow-sync-timeout", "SPACE-sync-flow-error-text", "SPACE-field-timeout")
 @requirement("SPACE-never-forever", "SPACE-sync-flow-late-inbox")
-async def test_past_the_timeout_the_caller_has_an_error_and_the_late_result_is_in_the_inbox_once(at: Desk) -> None:
+async def test_past_the_timeout_the_caller_has_an_error_and_the_late_result_is_in_the_inbox_once(
+    at: PendingClient,
+) -> None:
     began = time.monotonic()
     answer = await at.execute("ext_quick", agent="late")
     assert 0.25 < time.monotonic() - began < 5
@@ -115,7 +117,7 @@ async def test_past_the_timeout_the_caller_has_an_error_and_the_late_result_is_i
 
 
 @requirement("SPACE-example-external-late", "SPACE-example-external-submits")
-async def test_ten_seconds_are_ten_seconds(at: Desk) -> None:
+async def test_ten_seconds_are_ten_seconds(at: PendingClient) -> None:
     submitted, late = at.begin("ext_lookup", agent="ten"), at.begin("ext_lookup", agent="ten")
     await eventually_async(partial(_count_waiting, at, 2))
     page = (await at.ask("GET", "/api/v1/calls?tool=ext_lookup&status=waiting")).json()["calls"]
@@ -129,13 +131,13 @@ async def test_ten_seconds_are_ten_seconds(at: Desk) -> None:
     assert [event["data"]["result"] for event in await at.inbox("ten")] == ["after all"]
 
 
-async def _count_waiting(at: Desk, count: int) -> bool:
+async def _count_waiting(at: PendingClient, count: int) -> bool:
     page = (await at.ask("GET", "/api/v1/calls?tool=ext_lookup&status=waiting")).json()
     return len(page["calls"]) == count
 
 
 @requirement("CON-late-result-home")
-async def test_a_late_result_of_a_call_without_an_agent_is_in_the_record_alone(at: Desk) -> None:
+async def test_a_late_result_of_a_call_without_an_agent_is_in_the_record_alone(at: PendingClient) -> None:
     body = (await at.execute("ext_quick")).json()
     submitted = await at.submit(body, result="late")
     assert (submitted.status_code, submitted.json()["agentEntityId"]) == (200, None)
@@ -143,7 +145,9 @@ async def test_a_late_result_of_a_call_without_an_agent_is_in_the_record_alone(a
     assert (record["status"], record["result"]) == ("completed", "late")
 
 
-async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_and_never_both(at: Desk) -> None:
+async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_and_never_both(
+    at: PendingClient,
+) -> None:
     outcomes = set()
     for trial in range(20):
         agent = f"edge-{trial}"
@@ -162,7 +166,7 @@ async def test_a_result_in_the_moment_of_the_deadline_is_inline_or_in_the_inbox_
     assert outcomes <= {"inline", "inbox"}
 
 
-async def _newest_of(at: Desk, agent: str) -> dict[str, Any]:
+async def _newest_of(at: PendingClient, agent: str) -> dict[str, Any]:
     """The record of the agent's call, whatever has become of it by now."""
     page = (await at.ask("GET", "/api/v1/calls", params={"tool": "ext_quick", "agent": agent})).json()
     found: dict[str, Any] = page["calls"][0] if page["calls"] else {}
@@ -177,7 +181,7 @@ def _until_deadline(record: dict[str, Any]) -> float:
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inbox_once(
-    api: Api, at: Desk, accept: str
+    api: Api, at: PendingClient, accept: str
 ) -> None:
     agent = f"gone-{len(accept)}"
     request = raw_execute(api, "ext_lookup", agent=agent, accept=accept)
@@ -188,7 +192,9 @@ async def test_a_client_that_hangs_up_while_it_waits_finds_the_result_in_the_inb
     assert [event["data"]["result"] for event in await at.inbox(agent)] == ["for the inbox"]
 
 
-async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(api: Api, at: Desk) -> None:
+async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_record(
+    api: Api, at: PendingClient
+) -> None:
     record = await hang_up_after(api, raw_execute(api, "ext_lookup"), lambda: at.waiting("ext_lookup"))
     await eventually_async(lambda: _in_status(at, record["call_id"], "pending"))
     await at.submit(record, result="kept")
@@ -198,7 +204,7 @@ async def test_a_client_without_an_agent_that_hangs_up_leaves_its_result_in_the_
 @requirement("CON-late-result-home")
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_the_inbox_once(
-    api: Api, at: Desk, accept: str, tmp_path: object
+    api: Api, at: PendingClient, accept: str, tmp_path: object
 ) -> None:
     agent, gate = f"left-{len(accept)}", f"{tmp_path}/gate"
     request = raw_execute(api, "slow", agent=agent, accept=accept, arguments={"gate": gate})
@@ -209,12 +215,12 @@ async def test_a_client_that_hangs_up_while_its_tool_runs_finds_the_result_in_th
     assert [(event["eventId"], event["data"]["result"]) for event in events] == [(f"tr:{running['call_id']}", "done")]
 
 
-async def _in_status(at: Desk, call_id: str, status: str) -> dict[str, Any]:
+async def _in_status(at: PendingClient, call_id: str, status: str) -> dict[str, Any]:
     record = await at.record(call_id)
     return record if record["status"] == status else {}
 
 
-async def test_a_client_that_has_its_answer_finds_nothing_in_the_inbox(at: Desk) -> None:
+async def test_a_client_that_has_its_answer_finds_nothing_in_the_inbox(at: PendingClient) -> None:
     for headers in ({}, {"accept": "text/event-stream"}):
         answer = await at.execute("add", {"a": 1}, agent="served", headers=headers)
         assert answer.status_code == 200
@@ -223,7 +229,7 @@ async def test_a_client_that_has_its_answer_finds_nothing_in_the_inbox(at: Desk)
     assert await at.inbox("served") == []
 
 
-async def test_a_stream_of_a_call_that_others_answer_tells_that_it_waits_and_then_its_answer(at: Desk) -> None:
+async def test_a_stream_of_a_call_that_others_answer_tells_that_it_waits_and_then_its_answer(at: PendingClient) -> None:
     call = at.begin("ext_lookup", agent="listener", headers={"accept": "text/event-stream"})
     record = await at.waiting("ext_lookup")
     await at.submit(record, result=[1])
@@ -235,7 +241,7 @@ async def test_a_stream_of_a_call_that_others_answer_tells_that_it_waits_and_the
     assert await at.inbox("listener") == []
 
 
-async def test_a_repeat_with_the_same_key_waits_for_the_same_call_and_delivers_nothing_twice(at: Desk) -> None:
+async def test_a_repeat_with_the_same_key_waits_for_the_same_call_and_delivers_nothing_twice(at: PendingClient) -> None:
     headers = {"idempotency-key": "one-lookup"}
     first = at.begin("ext_lookup", agent="twice", headers=headers)
     record = await at.waiting("ext_lookup")
@@ -249,7 +255,7 @@ async def test_a_repeat_with_the_same_key_waits_for_the_same_call_and_delivers_n
     assert await at.inbox("twice") == []
 
 
-async def test_a_waiting_call_can_be_cancelled_and_its_caller_is_told(at: Desk) -> None:
+async def test_a_waiting_call_can_be_cancelled_and_its_caller_is_told(at: PendingClient) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     answer = await at.ask("POST", f"/api/v1/calls/{record['call_id']}/cancel", key="caller")
@@ -265,7 +271,7 @@ async def test_a_stopping_gateway_leaves_a_waiting_call_to_the_next_one(
 ) -> None:
     folder = tmp_path_factory.mktemp("restart")
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             call = at.begin("ext_lookup", agent="survivor")
             record = await at.waiting("ext_lookup")
             began = time.monotonic()
@@ -275,7 +281,7 @@ async def test_a_stopping_gateway_leaves_a_waiting_call_to_the_next_one(
             assert (told.status_code, told.json()["status"]) == (202, "pending")
             assert told.json()["call_id"] == record["call_id"]
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             assert (await at.submit(record, result="after the restart")).status_code == 200
             events = await eventually_async(lambda: at.inbox("survivor"))
             assert [event["data"]["result"] for event in events] == ["after the restart"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, pending_api
+from tests.stories.pending import PendingClient, pending_api, pending_client
 
 ADD = {"scenario": "local", "tool_name": "add"}
 
@@ -21,27 +21,29 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
         for key, tool, chat in product(("caller", "boss", "ada"), ("add", "guarded", "asleep"), ("", "c1", "c2")):
             reset = {"scenario": "local", "tool_name": tool, "chat_id": chat, "key": key}
             assert (await opened.ask("DELETE", "/api/v1/tools/config", params=reset)).status_code == 200
 
 
-async def enable(at: Desk, tool: str, *, on: bool, chat: str | None = None, key: str = "caller") -> httpx2.Response:
+async def enable(
+    at: PendingClient, tool: str, *, on: bool, chat: str | None = None, key: str = "caller"
+) -> httpx2.Response:
     body = {"scenario": "local", "tool_name": tool, "enabled": on, "chat_id": chat}
     return await at.ask("POST", "/api/v1/tools/config", key=key, json=body)
 
 
 async def override(
-    at: Desk, tool: str, how: str, *, chat: str | None = None, key: str = "admin", whose: str | None = "caller"
+    at: PendingClient, tool: str, how: str, *, chat: str | None = None, key: str = "admin", whose: str | None = "caller"
 ) -> httpx2.Response:
     body = {"scenario": "local", "tool_name": tool, "approval_override": how, "chat_id": chat}
     return await at.ask("POST", "/api/v1/tools/config/approval", key=key, json=body | ({"key": whose} if whose else {}))
 
 
-async def stands(at: Desk, tool: str, *, chat: str = "", key: str = "caller") -> dict[str, Any]:
+async def stands(at: PendingClient, tool: str, *, chat: str = "", key: str = "caller") -> dict[str, Any]:
     """The tool in the effective set of the key, without its definition."""
     answer = await at.ask("GET", "/api/v1/tools/set", key=key, params={"chat_id": chat} if chat else {})
     assert answer.status_code == 200
@@ -62,7 +64,7 @@ def standing(
     }
 
 
-async def test_the_set_has_every_tool_its_source_and_its_metadata_as_they_are(at: Desk) -> None:
+async def test_the_set_has_every_tool_its_source_and_its_metadata_as_they_are(at: PendingClient) -> None:
     answer = await at.ask("GET", "/api/v1/tools/set", key="caller")
     body = answer.json()
     assert list(body) == ["scenarios", "tools", "categories", "generated_at"]
@@ -76,7 +78,7 @@ async def test_the_set_has_every_tool_its_source_and_its_metadata_as_they_are(at
     assert await stands(at, "asleep") == standing(on=False)
 
 
-async def test_a_switched_off_tool_is_403_and_works_again_when_switched_on(at: Desk) -> None:
+async def test_a_switched_off_tool_is_403_and_works_again_when_switched_on(at: PendingClient) -> None:
     answer = await enable(at, "add", on=False)
     assert answer.status_code == 200
     assert (answer.json()["success"], answer.json()["tool"]["enabled"]) == (True, False)
@@ -87,7 +89,7 @@ async def test_a_switched_off_tool_is_403_and_works_again_when_switched_on(at: D
     assert (await at.execute("add", {"a": 1})).status_code == 200
 
 
-async def test_a_tool_that_is_off_by_default_can_be_switched_on(at: Desk) -> None:
+async def test_a_tool_that_is_off_by_default_can_be_switched_on(at: PendingClient) -> None:
     assert (await at.execute("asleep")).status_code == 403
     await enable(at, "asleep", on=True)
     assert (await at.execute("asleep")).json()["result"] == "awake"
@@ -95,7 +97,7 @@ async def test_a_tool_that_is_off_by_default_can_be_switched_on(at: Desk) -> Non
 
 @pytest.mark.parametrize(("everywhere", "in_chat"), list(product((None, True, False), (None, True, False))), ids=str)
 async def test_chat_goes_before_everywhere_and_everywhere_before_the_metadata(
-    at: Desk, *, everywhere: bool | None, in_chat: bool | None
+    at: PendingClient, *, everywhere: bool | None, in_chat: bool | None
 ) -> None:
     if everywhere is not None:
         await enable(at, "add", on=everywhere)
@@ -115,7 +117,7 @@ async def test_chat_goes_before_everywhere_and_everywhere_before_the_metadata(
     ("tool", "everywhere", "in_chat"),
     [(tool, *pair) for tool in ("add", "guarded") for pair in product(("", "require", "skip"), repeat=2)],
 )
-async def test_approval_follows_the_same_order(at: Desk, tool: str, everywhere: str, in_chat: str) -> None:
+async def test_approval_follows_the_same_order(at: PendingClient, tool: str, everywhere: str, in_chat: str) -> None:
     assert (await override(at, tool, everywhere)).status_code == 200
     assert (await override(at, tool, in_chat, chat="c1")).status_code == 200
     how = in_chat or everywhere
@@ -129,7 +131,7 @@ async def test_approval_follows_the_same_order(at: Desk, tool: str, everywhere: 
     assert (await stands(at, tool))["requires_approval"] is elsewhere
 
 
-async def test_switching_leaves_the_override_alone_and_the_other_way_round(at: Desk) -> None:
+async def test_switching_leaves_the_override_alone_and_the_other_way_round(at: PendingClient) -> None:
     await override(at, "add", "require")
     await enable(at, "add", on=False)
     await enable(at, "add", on=True)
@@ -140,7 +142,7 @@ async def test_switching_leaves_the_override_alone_and_the_other_way_round(at: D
     assert await stands(at, "add") == standing(source="global")
 
 
-async def test_a_caller_cannot_excuse_itself_from_approval(at: Desk) -> None:
+async def test_a_caller_cannot_excuse_itself_from_approval(at: PendingClient) -> None:
     for whose in (None, "caller"):
         refused = await override(at, "guarded", "skip", key="caller", whose=whose)
         assert (refused.status_code, error_of(refused)["code"]) == (403, "forbidden")
@@ -151,13 +153,13 @@ async def test_a_caller_cannot_excuse_itself_from_approval(at: Desk) -> None:
     assert (await at.execute("add", {"a": 1})).json()["status"] == "pending_approval"
 
 
-async def test_a_key_that_answers_sets_its_own_override(at: Desk) -> None:
+async def test_a_key_that_answers_sets_its_own_override(at: PendingClient) -> None:
     assert (await override(at, "guarded", "skip", key="boss", whose=None)).status_code == 200
     assert (await at.execute("guarded", {"amount": 2}, key="boss")).json()["result"] == 2
     assert (await at.execute("guarded", {"amount": 2}, key="caller")).json()["status"] == "pending_approval"
 
 
-async def test_a_reset_forgets_both(at: Desk) -> None:
+async def test_a_reset_forgets_both(at: PendingClient) -> None:
     await enable(at, "add", on=False, key="boss")
     await override(at, "add", "require", key="boss", whose=None)
     answer = await at.ask("DELETE", "/api/v1/tools/config", key="boss", params=ADD)
@@ -167,7 +169,7 @@ async def test_a_reset_forgets_both(at: Desk) -> None:
     assert again.status_code == 200
 
 
-async def test_an_administrator_acts_for_another_key_and_nobody_else_does(at: Desk) -> None:
+async def test_an_administrator_acts_for_another_key_and_nobody_else_does(at: PendingClient) -> None:
     await enable(at, "add", on=False)
     seen = await at.ask("GET", "/api/v1/tools/set", params={"key": "caller"})
     assert [one["enabled"] for one in seen.json()["tools"] if one["tool"]["name"] == "add"] == [False]
@@ -180,12 +182,12 @@ async def test_an_administrator_acts_for_another_key_and_nobody_else_does(at: De
     assert (unknown.status_code, error_of(unknown)["param"]) == (404, "key")
 
 
-async def switch(at: Desk, *, on: bool, by: str = "admin", **more: Any) -> httpx2.Response:
+async def switch(at: PendingClient, *, on: bool, by: str = "admin", **more: Any) -> httpx2.Response:
     return await at.ask("POST", "/api/v1/tools/config", key=by, json={**ADD, "enabled": on} | more)
 
 
 @requirement("SAFE-admins-preferences")
-async def test_a_key_cannot_undo_what_an_administrator_switched(at: Desk) -> None:
+async def test_a_key_cannot_undo_what_an_administrator_switched(at: PendingClient) -> None:
     await switch(at, on=False, key="boss")
     assert (await enable(at, "add", on=True, key="boss")).json()["tool"]["enabled"] is False
     await enable(at, "add", on=True, chat="c1", key="boss")
@@ -199,7 +201,7 @@ async def test_a_key_cannot_undo_what_an_administrator_switched(at: Desk) -> Non
 
 
 @requirement("SAFE-admins-preferences")
-async def test_what_an_administrator_says_for_everybody_holds_for_every_key(at: Desk) -> None:
+async def test_what_an_administrator_says_for_everybody_holds_for_every_key(at: PendingClient) -> None:
     await enable(at, "add", on=True)
     assert (await switch(at, on=False, scope="all")).status_code == 200
     try:
@@ -218,7 +220,9 @@ async def test_what_an_administrator_says_for_everybody_holds_for_every_key(at: 
 
 
 @requirement("SAFE-admins-preferences")
-async def test_an_override_for_a_chat_counts_for_the_key_that_has_it_and_nobody_who_states_the_id(at: Desk) -> None:
+async def test_an_override_for_a_chat_counts_for_the_key_that_has_it_and_nobody_who_states_the_id(
+    at: PendingClient,
+) -> None:
     assert (await override(at, "guarded", "skip", chat="c1", key="boss", whose=None)).status_code == 200
     asked = {"amount": 1}
     assert (await at.execute("guarded", asked, key="boss", chat_id="c1")).json()["status"] == "completed"
@@ -239,7 +243,7 @@ async def test_an_override_for_a_chat_counts_for_the_key_that_has_it_and_nobody_
     ],
 )
 async def test_a_preference_of_what_does_not_exist_is_refused(
-    at: Desk, wrong: dict[str, Any], status: int, param: str
+    at: PendingClient, wrong: dict[str, Any], status: int, param: str
 ) -> None:
     answer = await at.ask("POST", "/api/v1/tools/config", key="caller", json={**ADD, "enabled": False} | wrong)
     assert (answer.status_code, error_of(answer)["param"]) == (status, param)
@@ -249,7 +253,7 @@ async def test_a_preference_of_what_does_not_exist_is_refused(
     assert await stands(at, "add") == standing()
 
 
-async def test_a_tool_that_the_key_may_not_see_has_no_preference(at: Desk) -> None:
+async def test_a_tool_that_the_key_may_not_see_has_no_preference(at: PendingClient) -> None:
     body = {"scenario": "local", "tool_name": "boom", "enabled": False}
     assert (await at.ask("POST", "/api/v1/tools/config", key="limited", json=body)).status_code == 404
     names = {one["tool"]["name"] for one in (await at.ask("GET", "/api/v1/tools/set", key="limited")).json()["tools"]}
@@ -260,16 +264,16 @@ async def test_a_tool_that_the_key_may_not_see_has_no_preference(at: Desk) -> No
 async def test_preferences_outlive_the_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             await enable(at, "add", on=False)
             await override(at, "echo", "require")
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             assert (await at.execute("add", {"a": 1})).status_code == 403
             assert (await at.execute("echo")).json()["status"] == "pending_approval"
 
 
-async def test_scenarios_say_how_each_source_is(at: Desk) -> None:
+async def test_scenarios_say_how_each_source_is(at: PendingClient) -> None:
     answer = await at.ask("GET", "/api/v1/tools/scenarios", key="reader")
     assert answer.status_code == 200
     found = {one["scenario"]: one for one in answer.json()}
@@ -280,7 +284,7 @@ async def test_scenarios_say_how_each_source_is(at: Desk) -> None:
     assert "builtin" not in found
 
 
-async def test_a_refresh_reads_every_source_anew(api: Api, at: Desk) -> None:
+async def test_a_refresh_reads_every_source_anew(api: Api, at: PendingClient) -> None:
     before = {one["scenario"]: one for one in (await at.ask("GET", "/api/v1/tools/scenarios")).json()}
     answer = await at.ask("POST", "/api/v1/tools/refresh", key="caller")
     tools = len((await at.ask("GET", "/api/v1/tools", key="caller")).json()["tools"])

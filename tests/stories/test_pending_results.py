@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, pending_api, stream
+from tests.stories.pending import PendingClient, pending_api, pending_client, stream
 from tests.waiting import eventually_async
 
 FALSY: list[Any] = [None, False, 0, "", [], {}, 0.0]
@@ -24,14 +24,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
 @requirement("SPACE-results-endpoint", "SPACE-results-stores", "CON-results-delivery", "SPACE-results-waiting-skips")
 @requirement("SPACE-type-external", "SPACE-sync-resolved-inline", "SPACE-flow-sync-resolved")
-async def test_a_result_reaches_the_caller_that_waits_and_not_the_inbox(at: Desk) -> None:
+async def test_a_result_reaches_the_caller_that_waits_and_not_the_inbox(at: PendingClient) -> None:
     call = at.begin("ext_lookup", {"q": 1}, agent="inline")
     record = await at.waiting("ext_lookup")
     assert (record["agent"], record["arguments"], record["status"]) == ("inline", {"q": 1}, "waiting")
@@ -55,7 +55,7 @@ async def test_a_result_reaches_the_caller_that_waits_and_not_the_inbox(at: Desk
 
 @requirement("CON-results-falsy")
 @pytest.mark.parametrize("value", FALSY, ids=json.dumps)
-async def test_a_falsy_result_arrives_inline_as_it_is(at: Desk, value: Any) -> None:
+async def test_a_falsy_result_arrives_inline_as_it_is(at: PendingClient, value: Any) -> None:
     call = at.begin("ext_lookup", agent="falsy")
     record = await at.waiting("ext_lookup")
     assert (await at.submit(record, result=value)).status_code == 200
@@ -66,7 +66,7 @@ async def test_a_falsy_result_arrives_inline_as_it_is(at: Desk, value: Any) -> N
 
 @requirement("CON-results-falsy", "SPACE-results-pending-pushes")
 @pytest.mark.parametrize("value", FALSY, ids=json.dumps)
-async def test_a_falsy_result_arrives_in_the_inbox_as_it_is(at: Desk, value: Any) -> None:
+async def test_a_falsy_result_arrives_in_the_inbox_as_it_is(at: PendingClient, value: Any) -> None:
     agent = f"falsy-{json.dumps(value)}"
     call = (await at.execute("ext_job", agent=agent)).json()
     answer = await at.submit(call, result=value)
@@ -77,7 +77,7 @@ async def test_a_falsy_result_arrives_in_the_inbox_as_it_is(at: Desk, value: Any
     assert (await at.record(call["call_id"]))["result"] == value
 
 
-async def test_an_error_is_an_answer_too(at: Desk) -> None:
+async def test_an_error_is_an_answer_too(at: PendingClient) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     assert (await at.submit(record, error="no luck")).status_code == 200
@@ -90,7 +90,7 @@ async def test_an_error_is_an_answer_too(at: Desk) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a\u0000b", "\U0001f600 \u2028", "x" * 100_000], ids=["none", "nul", "odd", "long"]
 )
-async def test_any_text_is_an_error_or_a_reason(at: Desk, text: str) -> None:
+async def test_any_text_is_an_error_or_a_reason(at: PendingClient, text: str) -> None:
     call = (await at.execute("ext_job")).json()
     assert (await at.submit(call, error=text)).status_code == 200
     kept = await at.record(call["call_id"])
@@ -101,7 +101,7 @@ async def test_any_text_is_an_error_or_a_reason(at: Desk, text: str) -> None:
 
 
 @requirement("CON-results-statuses")
-async def test_of_two_submissions_at_once_one_wins_and_the_other_is_told_so(at: Desk) -> None:
+async def test_of_two_submissions_at_once_one_wins_and_the_other_is_told_so(at: PendingClient) -> None:
     for trial in range(50):
         call = at.begin("ext_lookup") if trial % 2 else await at.execute("ext_job")
         record = await at.waiting("ext_lookup") if isinstance(call, asyncio.Task) else call.json()
@@ -115,7 +115,7 @@ async def test_of_two_submissions_at_once_one_wins_and_the_other_is_told_so(at: 
             assert (await call).json()["result"] == winner
 
 
-async def _refusal(at: Desk, call: dict[str, Any], how: str) -> tuple[int, str]:
+async def _refusal(at: PendingClient, call: dict[str, Any], how: str) -> tuple[int, str]:
     """One submission that cannot be taken: its status and code."""
     path, call_id = f"/api/runs/{call['run_id']}/tool-results", call["call_id"]
     key, body = "crm", {"callId": call_id, "result": 1}
@@ -153,7 +153,9 @@ async def _refusal(at: Desk, call: dict[str, Any], how: str) -> tuple[int, str]:
         ("unknown", (404, "call_not_found")),
     ],
 )
-async def test_what_cannot_be_taken_leaves_the_call_as_it_was(at: Desk, how: str, expected: tuple[int, str]) -> None:
+async def test_what_cannot_be_taken_leaves_the_call_as_it_was(
+    at: PendingClient, how: str, expected: tuple[int, str]
+) -> None:
     agent = f"untouched-{how}"
     call = (await at.execute("ext_job", agent=agent)).json()
     before = await at.record(call["call_id"])
@@ -164,7 +166,7 @@ async def test_what_cannot_be_taken_leaves_the_call_as_it_was(at: Desk, how: str
 
 
 @requirement("CON-results-statuses")
-async def test_a_resolved_call_stays_as_it_was_answered(at: Desk) -> None:
+async def test_a_resolved_call_stays_as_it_was_answered(at: PendingClient) -> None:
     call = (await at.execute("ext_job", agent="resolved")).json()
     await at.submit(call, result="first")
     before = await at.record(call["call_id"])
@@ -176,7 +178,7 @@ async def test_a_resolved_call_stays_as_it_was_answered(at: Desk) -> None:
 
 
 @requirement("CON-results-statuses", "CON-expires-in")
-async def test_an_expired_call_takes_no_result_and_its_agent_is_told_once(at: Desk) -> None:
+async def test_an_expired_call_takes_no_result_and_its_agent_is_told_once(at: PendingClient) -> None:
     call = (await at.execute("ext_brief", agent="expired")).json()
     kept = await at.settled(call["call_id"])
     assert (kept["status"], kept["error"]["code"]) == ("expired", "expired")
@@ -192,12 +194,12 @@ async def test_an_expired_call_takes_no_result_and_its_agent_is_told_once(at: De
 
 
 @pytest.mark.parametrize("key", ["crm", "answerer", "admin", "boss"])
-async def test_results_are_taken_from_every_key_that_may_answer(at: Desk, key: str) -> None:
+async def test_results_are_taken_from_every_key_that_may_answer(at: PendingClient, key: str) -> None:
     call = (await at.execute("ext_job")).json()
     assert (await at.submit(call, key=key, result=key)).status_code == 200
 
 
-async def test_a_key_limited_to_tools_answers_those_only(at: Desk) -> None:
+async def test_a_key_limited_to_tools_answers_those_only(at: PendingClient) -> None:
     other = (await at.execute("ext_guarded")).json()
     within = (await at.execute("ext_job")).json()
     assert (await at.ask("POST", f"/api/v1/calls/{other['call_id']}/approve", key="clerk")).status_code == 403
@@ -207,7 +209,7 @@ async def test_a_key_limited_to_tools_answers_those_only(at: Desk) -> None:
     assert (await at.submit(within, key="clerk", result=1)).status_code == 200
 
 
-async def test_a_result_that_breaks_the_tools_own_schema_is_sent_back(at: Desk) -> None:
+async def test_a_result_that_breaks_the_tools_own_schema_is_sent_back(at: PendingClient) -> None:
     call = at.begin("ext_exact")
     record = await at.waiting("ext_exact")
     answer = await at.submit(record, result="seven")
@@ -217,7 +219,7 @@ async def test_a_result_that_breaks_the_tools_own_schema_is_sent_back(at: Desk) 
     assert (await call).json()["result"] == 7
 
 
-async def test_a_call_that_nobody_outside_answers_takes_no_result(at: Desk) -> None:
+async def test_a_call_that_nobody_outside_answers_takes_no_result(at: PendingClient) -> None:
     done = (await at.execute("add", {"a": 1})).json()
     assert (await at.submit(done, key="admin", result=5)).status_code == 409
     waits = (await at.execute("charge", {"path": "/nowhere", "amount": 1})).json()
@@ -226,7 +228,7 @@ async def test_a_call_that_nobody_outside_answers_takes_no_result(at: Desk) -> N
     assert (await at.record(waits["call_id"]))["status"] == "pending_approval"
 
 
-async def test_a_callback_url_answers_its_call_once_and_needs_no_key(at: Desk) -> None:
+async def test_a_callback_url_answers_its_call_once_and_needs_no_key(at: PendingClient) -> None:
     call = (await at.execute("ext_job", agent="webhook")).json()
     url = (await at.record(call["call_id"], key="crm"))["callback_url"]
     assert url.startswith(f"{at.api.gateway.url}/api/v1/callbacks/")
@@ -247,7 +249,7 @@ async def test_a_callback_url_answers_its_call_once_and_needs_no_key(at: Desk) -
 @pytest.mark.parametrize(
     ("sent", "result"), [({}, None), ({"json": None}, None), ({"json": [1]}, [1]), ({"json": "x"}, "x")]
 )
-async def test_the_body_of_a_callback_is_the_result(at: Desk, sent: dict[str, Any], result: Any) -> None:
+async def test_the_body_of_a_callback_is_the_result(at: PendingClient, sent: dict[str, Any], result: Any) -> None:
     call = (await at.execute("ext_job")).json()
     url = (await at.record(call["call_id"]))["callback_url"]
     assert (await at.ask("POST", url, key=None, **sent)).status_code == 200
@@ -255,7 +257,7 @@ async def test_the_body_of_a_callback_is_the_result(at: Desk, sent: dict[str, An
     assert (kept["status"], kept["result"]) == ("completed", result)
 
 
-async def test_a_callback_url_that_was_tampered_with_answers_nothing(at: Desk) -> None:
+async def test_a_callback_url_that_was_tampered_with_answers_nothing(at: PendingClient) -> None:
     call = (await at.execute("ext_job")).json()
     other = (await at.execute("ext_job")).json()
     url = (await at.record(call["call_id"]))["callback_url"]
@@ -271,7 +273,7 @@ async def test_a_callback_url_that_was_tampered_with_answers_nothing(at: Desk) -
     assert {(await at.record(one["call_id"]))["status"] for one in (call, other)} == {"pending"}
 
 
-async def test_a_callback_url_is_shown_to_those_who_may_answer_and_nobody_else(at: Desk) -> None:
+async def test_a_callback_url_is_shown_to_those_who_may_answer_and_nobody_else(at: PendingClient) -> None:
     call = (await at.execute("ext_job", key="caller")).json()
     assert (await at.record(call["call_id"], key="caller"))["callback_url"] is None
     for key in ("crm", "answerer", "admin"):
@@ -280,7 +282,7 @@ async def test_a_callback_url_is_shown_to_those_who_may_answer_and_nobody_else(a
     assert (await at.record(guarded["call_id"]))["callback_url"] is None
 
 
-async def test_a_callback_url_of_an_expired_call_is_gone(at: Desk) -> None:
+async def test_a_callback_url_of_an_expired_call_is_gone(at: PendingClient) -> None:
     call = (await at.execute("ext_brief")).json()
     url = (await at.record(call["call_id"]))["callback_url"]
     await at.settled(call["call_id"])
@@ -288,7 +290,7 @@ async def test_a_callback_url_of_an_expired_call_is_gone(at: Desk) -> None:
     assert (answer.status_code, error_of(answer)["code"]) == (410, "expired")
 
 
-async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: Desk, api: Api) -> None:
+async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: PendingClient, api: Api) -> None:
     call = at.begin("ext_lookup")
     record = await at.waiting("ext_lookup")
     deadlines = [record["deadline"]]
@@ -307,7 +309,7 @@ async def test_progress_is_told_and_keeps_a_waiting_call_past_its_timeout(at: De
     assert (await call).json()["result"] == "after all"
 
 
-async def test_progress_stretches_a_wait_to_ten_times_the_timeout_and_no_further(at: Desk) -> None:
+async def test_progress_stretches_a_wait_to_ten_times_the_timeout_and_no_further(at: PendingClient) -> None:
     while True:
         call = at.begin("ext_quick")
         record = await at.waiting("ext_quick")
@@ -327,7 +329,7 @@ async def test_progress_stretches_a_wait_to_ten_times_the_timeout_and_no_further
     assert told["execution_time_ms"] >= 2900
 
 
-async def test_progress_of_a_call_is_refused_like_its_result(at: Desk) -> None:
+async def test_progress_of_a_call_is_refused_like_its_result(at: PendingClient) -> None:
     call = (await at.execute("ext_job")).json()
     path = f"/api/v1/calls/{call['call_id']}/progress"
     assert (await at.ask("POST", path, key="server", json={"progress": 1})).status_code == 403

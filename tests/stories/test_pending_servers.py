@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, Frames, desk, pending_api, stream, tool_server
+from tests.stories.pending import Frames, PendingClient, pending_api, pending_client, stream, tool_server
 from tests.waiting import Stopwatch
 
 FIELDS = ["type", "toolCallId", "toolName", "args", "runId", "agentEntityId", "deadline", "ts", "attempt"]
@@ -23,14 +23,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
 @requirement("CON-stream-tool-call", "SPACE-example-external-detects", "SPACE-principle-sdk-driven")
 @requirement("SPACE-sync-flow-inline")
-async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(api: Api, at: Desk) -> None:
+async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(api: Api, at: PendingClient) -> None:
     async with stream(api, "/api/tools/stream", key="crm", tools="ext_lookup", client="s1") as server:
         assert server.answer.headers["content-type"].startswith("text/event-stream")
         connected = await server.next_event()
@@ -53,7 +53,7 @@ async def test_a_server_hears_of_a_call_and_its_answer_is_the_tool_result(api: A
         assert (await call).json()["result"] == "served"
 
 
-async def test_async_calls_are_offered_too(api: Api, at: Desk) -> None:
+async def test_async_calls_are_offered_too(api: Api, at: PendingClient) -> None:
     async with tool_server(api, tools="ext_job") as server:
         call = (await at.execute("ext_job", agent="job")).json()
         offer = await server.next()
@@ -66,7 +66,7 @@ async def test_async_calls_are_offered_too(api: Api, at: Desk) -> None:
 
 
 @requirement("CON-stream-one-server")
-async def test_a_call_goes_to_one_of_several_servers(api: Api, at: Desk) -> None:
+async def test_a_call_goes_to_one_of_several_servers(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="a") as first, tool_server(api, key="crm2", client="b") as second:
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(10)]
         offers: list[str] = []
@@ -83,13 +83,13 @@ async def test_a_call_goes_to_one_of_several_servers(api: Api, at: Desk) -> None
     assert sorted(offers) == sorted(calls)
 
 
-async def _take(at: Desk, server: Frames, offers: list[str]) -> None:
+async def _take(at: PendingClient, server: Frames, offers: list[str]) -> None:
     offer = await server.next()
     offers.append(offer["toolCallId"])
     await at.submit(offer, result=1)
 
 
-async def test_calls_that_wait_go_to_the_first_server_that_connects(api: Api, at: Desk) -> None:
+async def test_calls_that_wait_go_to_the_first_server_that_connects(api: Api, at: PendingClient) -> None:
     sync = at.begin("ext_lookup", agent="patient")
     await at.waiting("ext_lookup")
     job = (await at.execute("ext_job")).json()
@@ -102,7 +102,7 @@ async def test_calls_that_wait_go_to_the_first_server_that_connects(api: Api, at
 
 
 @requirement("CON-stream-one-server")
-async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(api: Api, at: Desk) -> None:
+async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="returning") as server:
         call = at.begin("ext_lookup", {"n": 1})
         first = await server.next()
@@ -117,7 +117,7 @@ async def test_an_unanswered_call_is_offered_again_when_its_server_comes_back(ap
     assert (await call).json()["result"] == "second time"
 
 
-async def test_anybody_who_may_answers_though_the_server_is_gone(api: Api, at: Desk) -> None:
+async def test_anybody_who_may_answers_though_the_server_is_gone(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="leaver"):
         call = at.begin("ext_lookup")
         record = await at.waiting("ext_lookup")
@@ -125,7 +125,7 @@ async def test_anybody_who_may_answers_though_the_server_is_gone(api: Api, at: D
     assert (await call).json()["result"] == "by hand"
 
 
-async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(api: Api, at: Desk) -> None:
+async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="doomed", tools="ext_repeat") as doomed:
         call = at.begin("ext_repeat")
         first = await doomed.next()
@@ -139,7 +139,7 @@ async def test_a_call_that_may_run_twice_goes_to_another_server_at_once(api: Api
 
 @requirement("SAFE-reoffer-after-gone", "SAFE-reoffer-begun-once")
 async def test_a_call_that_may_not_run_twice_goes_on_to_the_next_server_when_an_anonymous_one_stays_away(
-    api: Api, at: Desk
+    api: Api, at: PendingClient
 ) -> None:
     async with tool_server(api, tools="ext_job") as anonymous:
         await at.execute("ext_job", {"n": 1})
@@ -155,7 +155,7 @@ async def test_a_call_that_may_not_run_twice_goes_on_to_the_next_server_when_an_
         assert (await at.submit(again, key="crm2", result="done")).status_code == 200
 
 
-async def test_a_second_connection_of_a_client_takes_the_first_ones_place(api: Api, at: Desk) -> None:
+async def test_a_second_connection_of_a_client_takes_the_first_ones_place(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="same") as first, tool_server(api, client="same") as second:
         with pytest.raises(EOFError):
             await first.next()
@@ -164,7 +164,7 @@ async def test_a_second_connection_of_a_client_takes_the_first_ones_place(api: A
         await at.submit(call, result=1)
 
 
-async def test_another_key_with_the_same_client_id_gets_none_of_its_calls(api: Api, at: Desk) -> None:
+async def test_another_key_with_the_same_client_id_gets_none_of_its_calls(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="shared") as mine:
         call = (await at.execute("ext_job")).json()
         assert (await mine.next())["toolCallId"] == call["call_id"]
@@ -173,7 +173,7 @@ async def test_another_key_with_the_same_client_id_gets_none_of_its_calls(api: A
             await at.submit(call, result=1)
 
 
-async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(api: Api, at: Desk) -> None:
+async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="narrow", tools="ext_job", limit=1) as server:
         calls = [(await at.execute("ext_job", {"n": number})).json()["call_id"] for number in range(5)]
         took = []
@@ -186,7 +186,7 @@ async def test_a_server_has_no_more_unanswered_calls_than_it_asked_for(api: Api,
         assert watch.seconds() < 3, "each call came with a sweep and not with the answer before it"
 
 
-async def test_a_server_without_room_does_not_hold_up_calls_for_another(api: Api, at: Desk) -> None:
+async def test_a_server_at_its_limit_does_not_hold_up_calls_for_another(api: Api, at: PendingClient) -> None:
     async with (
         tool_server(api, client="full", tools="ext_job", limit=1) as full,
         tool_server(api, client="free", tools="ext_job") as free,
@@ -198,7 +198,7 @@ async def test_a_server_without_room_does_not_hold_up_calls_for_another(api: Api
             await at.submit(offer, result=1)
 
 
-async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(api: Api, at: Desk) -> None:
+async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="single", tools="ext_job", limit=1) as server:
         for number in range(2):
             await at.execute("ext_job", {"n": number})
@@ -209,7 +209,7 @@ async def test_one_at_a_time_means_that_the_second_waits_for_the_first_answer(ap
         await at.submit(second, result=1)
 
 
-async def test_a_server_gets_calls_of_the_tools_it_names_only(api: Api, at: Desk) -> None:
+async def test_a_server_gets_calls_of_the_tools_it_names_only(api: Api, at: PendingClient) -> None:
     async with tool_server(api, tools="ext_repeat,ext_exact") as server:
         job = (await at.execute("ext_job")).json()
         call = at.begin("ext_exact")
@@ -236,14 +236,14 @@ async def test_a_server_gets_calls_of_the_tools_it_names_only(api: Api, at: Desk
     ],
 )
 async def test_the_stream_refuses_what_cannot_be_served(
-    at: Desk, key: str | None, params: dict[str, Any], status: int
+    at: PendingClient, key: str | None, params: dict[str, Any], status: int
 ) -> None:
     answer = await at.ask("GET", "/api/tools/stream", key=key, params=params)
     assert answer.status_code == status
     error_of(answer)
 
 
-async def test_a_server_may_wait_for_tools_that_are_declared_later(api: Api, at: Desk) -> None:
+async def test_a_server_may_wait_for_tools_that_are_declared_later(api: Api, at: PendingClient) -> None:
     async with tool_server(api, tools="ext_later") as server:
         tool = {"name": "ext_later", "description": "Later.", "inputSchema": {"type": "object"}, "isAsync": True}
         declared = await at.ask("PUT", "/api/v1/sources/later/tools", key="crm", json={"tools": [tool]})

@@ -10,7 +10,7 @@ import pytest
 from jackfield.settings.parsing import snake_case
 from tests.harness.api import Api, error_of
 from tests.requirement import requirement
-from tests.stories.pending import Desk, desk, pending_api, tool_server
+from tests.stories.pending import PendingClient, pending_api, pending_client, tool_server
 from tests.waiting import eventually_async
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
@@ -23,8 +23,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
@@ -36,7 +36,7 @@ def declared(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "description": f"The tool {name}.", "inputSchema": SCHEMA, "visible": False} | more
 
 
-async def names_of(at: Desk, source: str) -> list[str]:
+async def names_of(at: PendingClient, source: str) -> list[str]:
     tools = (await at.ask("GET", "/api/v1/tools")).json()["tools"]
     return [one["name"] for one in tools if one["source"] == source]
 
@@ -44,7 +44,7 @@ async def names_of(at: Desk, source: str) -> list[str]:
 @requirement(
     "SPACE-flow-internal", "SPACE-field-execution-optional", "SPACE-field-description", "SPACE-field-input-schema"
 )
-async def test_a_made_tool_is_listed_and_called_at_once(at: Desk) -> None:
+async def test_a_made_tool_is_listed_and_called_at_once(at: PendingClient) -> None:
     answer = await at.ask("POST", "/api/v1/tools", json=tool("made"))
     assert answer.status_code == 201
     shown = answer.json()["tool"]
@@ -56,7 +56,7 @@ async def test_a_made_tool_is_listed_and_called_at_once(at: Desk) -> None:
 
 
 @requirement("SPACE-flow-internal")
-async def test_an_internal_tool_gives_its_arguments_back_whatever_else_its_config_says(at: Desk) -> None:
+async def test_an_internal_tool_gives_its_arguments_back_whatever_else_its_config_says(at: PendingClient) -> None:
     more = {"isAsync": True, "timeout": 1, "execution": {"url": "http://127.0.0.1:1/nobody"}}
     assert (await at.ask("POST", "/api/v1/tools", json=tool("chart", **more))).status_code == 201
     answer = await at.execute("chart", {"q": "x"})
@@ -68,7 +68,9 @@ async def test_an_internal_tool_gives_its_arguments_back_whatever_else_its_confi
 @pytest.mark.parametrize(
     ("kind", "visible"), [("external", True), ("space", True), ("gateway", True), ("internal", False)]
 )
-async def test_a_tool_is_visible_unless_it_is_internal_or_says_otherwise(at: Desk, kind: str, *, visible: bool) -> None:
+async def test_a_tool_is_visible_unless_it_is_internal_or_says_otherwise(
+    at: PendingClient, kind: str, *, visible: bool
+) -> None:
     name = f"ext_seen_{kind}"
     execution = {"execution": {"url": "http://127.0.0.1:1/nobody"}} if kind == "gateway" else {}
     made = tool(name, executionType=kind, isAsync=True, **execution)
@@ -82,7 +84,7 @@ async def test_a_tool_is_visible_unless_it_is_internal_or_says_otherwise(at: Des
 
 
 @requirement("SPACE-field-is-async-default", "SPACE-field-timeout-default")
-async def test_a_tool_that_says_nothing_is_waited_for_thirty_seconds(at: Desk) -> None:
+async def test_a_tool_that_says_nothing_is_waited_for_thirty_seconds(at: PendingClient) -> None:
     await at.ask("POST", "/api/v1/tools", json=tool("ext_plain", executionType="external"))
     call = at.begin("ext_plain", {"q": "x"})
     record = await at.waiting("ext_plain")
@@ -93,7 +95,7 @@ async def test_a_tool_that_says_nothing_is_waited_for_thirty_seconds(at: Desk) -
 
 
 @requirement("SPACE-async-independent", "SPACE-principle-sync-async")
-async def test_a_timeout_makes_no_tool_sync_and_being_async_sets_none(at: Desk) -> None:
+async def test_a_timeout_makes_no_tool_sync_and_being_async_sets_none(at: PendingClient) -> None:
     for name, more in (("ext_both", {"isAsync": True, "timeout": 1}), ("ext_sync", {"isAsync": False, "timeout": 1})):
         await at.ask("POST", "/api/v1/tools", json=tool(name, executionType="external", visible=False, **more))
     both = await at.execute("ext_both", {"q": "x"}, agent="apart")
@@ -105,7 +107,7 @@ async def test_a_timeout_makes_no_tool_sync_and_being_async_sets_none(at: Desk) 
 
 
 @requirement("CON-config-cases")
-async def test_keys_may_be_in_camel_or_in_snake_case(at: Desk) -> None:
+async def test_keys_may_be_in_camel_or_in_snake_case(at: PendingClient) -> None:
     camel = tool("cased", executionType="external", isAsync=True, expiresIn=1000, outputSchema={"type": "integer"})
     snake = {snake_case(key): value for key, value in camel.items()}
     assert {"input_schema", "execution_type", "is_async", "expires_in", "output_schema"} <= set(snake)
@@ -117,7 +119,7 @@ async def test_keys_may_be_in_camel_or_in_snake_case(at: Desk) -> None:
     assert both.status_code == 400
 
 
-async def test_a_made_tool_is_changed_and_deleted(at: Desk) -> None:
+async def test_a_made_tool_is_changed_and_deleted(at: PendingClient) -> None:
     await at.ask("POST", "/api/v1/tools", json=tool("passing"))
     version = (await at.ask("GET", "/api/v1/tools/passing")).json()["version"]
     changed = await at.ask("PUT", "/api/v1/tools/passing", json=tool("passing", description="Other."))
@@ -134,7 +136,7 @@ async def test_a_made_tool_is_changed_and_deleted(at: Desk) -> None:
 
 
 @requirement("SPACE-no-special-routing")
-async def test_a_made_tool_may_be_answered_by_others_and_change_its_kind(at: Desk) -> None:
+async def test_a_made_tool_may_be_answered_by_others_and_change_its_kind(at: PendingClient) -> None:
     await at.ask("POST", "/api/v1/tools", json=tool("ext_made", executionType="external", isAsync=True, visible=False))
     call = (await at.execute("ext_made", {"q": "x"}, agent="made")).json()
     assert (await at.submit(call, result=1)).status_code == 200
@@ -152,7 +154,9 @@ async def test_a_made_tool_may_be_answered_by_others_and_change_its_kind(at: Des
         ("executionType", "execution_type"),
     ],
 )
-async def test_a_tool_without_what_every_tool_needs_is_refused_and_the_key_named(at: Desk, key: str, told: str) -> None:
+async def test_a_tool_without_what_every_tool_needs_is_refused_and_the_key_named(
+    at: PendingClient, key: str, told: str
+) -> None:
     body = {name: value for name, value in tool("lacking").items() if name != key}
     answer = await at.ask("POST", "/api/v1/tools", json=body)
     assert answer.status_code == 400
@@ -179,7 +183,7 @@ async def test_a_tool_without_what_every_tool_needs_is_refused_and_the_key_named
     ids=lambda value: json.dumps(value)[:40],
 )
 async def test_a_tool_that_cannot_be_used_is_refused_with_what_is_wrong(
-    at: Desk, wrong: dict[str, Any], says: str
+    at: PendingClient, wrong: dict[str, Any], says: str
 ) -> None:
     answer = await at.ask("POST", "/api/v1/tools", json=tool("wrong") | wrong)
     assert (answer.status_code, error_of(answer)["code"]) == (400, "invalid_request")
@@ -187,7 +191,7 @@ async def test_a_tool_that_cannot_be_used_is_refused_with_what_is_wrong(
     assert (await at.ask("GET", "/api/v1/tools/wrong")).status_code == 404
 
 
-async def test_a_name_that_is_taken_is_409(at: Desk) -> None:
+async def test_a_name_that_is_taken_is_409(at: PendingClient) -> None:
     assert (await at.ask("POST", "/api/v1/tools", json=tool("taken"))).status_code == 201
     for name in ("taken", "strict"):
         answer = await at.ask("POST", "/api/v1/tools", json=tool(name))
@@ -197,7 +201,7 @@ async def test_a_name_that_is_taken_is_409(at: Desk) -> None:
     assert (other.status_code, error_of(other)["param"]) == (400, "name")
 
 
-async def test_a_made_tool_with_a_reserved_name_is_shown_and_changed_under_another(at: Desk) -> None:
+async def test_a_made_tool_with_a_reserved_name_is_shown_and_changed_under_another(at: PendingClient) -> None:
     answer = await at.ask("POST", "/api/v1/tools", json=tool("search"))
     assert (answer.status_code, answer.json()["tool"]["name"]) == (201, "internal_search")
     changed = await at.ask("PUT", "/api/v1/tools/internal_search", json=tool("search", description="New."))
@@ -206,13 +210,13 @@ async def test_a_made_tool_with_a_reserved_name_is_shown_and_changed_under_anoth
 
 
 @pytest.mark.parametrize("key", ["caller", "crm", "answerer", "reader"])
-async def test_only_an_administrator_makes_tools(at: Desk, key: str) -> None:
+async def test_only_an_administrator_makes_tools(at: PendingClient, key: str) -> None:
     assert (await at.ask("POST", "/api/v1/tools", key=key, json=tool("x"))).status_code == 403
     assert (await at.ask("PUT", "/api/v1/tools/x", key=key, json=tool("x"))).status_code == 403
     assert (await at.ask("DELETE", "/api/v1/tools/x", key=key)).status_code == 403
 
 
-async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(api: Api, at: Desk) -> None:
+async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(api: Api, at: PendingClient) -> None:
     async with tool_server(api, client="watcher", tools="ext_a,ext_b,ext_c") as server:
         first = [declared("ext_a"), declared("ext_b", isAsync=True)]
         answer = await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": first})
@@ -231,7 +235,7 @@ async def test_a_tool_server_declares_its_tools_and_replaces_them_at_once(api: A
     assert await names_of(at, "crm") == []
 
 
-async def test_a_refused_declaration_changes_nothing(at: Desk) -> None:
+async def test_a_refused_declaration_changes_nothing(at: PendingClient) -> None:
     await at.ask("PUT", "/api/v1/sources/steady/tools", key="crm", json={"tools": [declared("ext_s")]})
     for status, tools in (
         (400, [declared("ext_t"), {"name": "ext_broken"}]),
@@ -246,7 +250,7 @@ async def test_a_refused_declaration_changes_nothing(at: Desk) -> None:
     assert await names_of(at, "steady") == ["ext_s"]
 
 
-async def test_a_source_belongs_to_the_key_that_declared_it(at: Desk) -> None:
+async def test_a_source_belongs_to_the_key_that_declared_it(at: PendingClient) -> None:
     await at.ask("PUT", "/api/v1/sources/owned/tools", key="crm", json={"tools": [declared("ext_o")]})
     theirs = await at.ask("PUT", "/api/v1/sources/owned/tools", key="crm2", json={"tools": []})
     assert (theirs.status_code, error_of(theirs)["code"]) == (403, "forbidden")
@@ -257,7 +261,7 @@ async def test_a_source_belongs_to_the_key_that_declared_it(at: Desk) -> None:
     assert await names_of(at, "owned") == ["ext_o"]
 
 
-async def test_a_declared_source_is_shown_with_its_state(api: Api, at: Desk) -> None:
+async def test_a_declared_source_is_shown_with_its_state(api: Api, at: PendingClient) -> None:
     await at.ask("PUT", "/api/v1/sources/stated/tools", key="crm", json={"tools": [declared("ext_stated")]})
 
     async def source() -> dict[str, Any]:
@@ -284,12 +288,12 @@ async def test_a_declared_source_is_shown_with_its_state(api: Api, at: Desk) -> 
 async def test_made_and_declared_tools_outlive_the_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             await at.ask("POST", "/api/v1/tools", json=tool("lasting"))
             await at.ask("PUT", "/api/v1/sources/crm/tools", key="crm", json={"tools": [declared("ext_lasting")]})
             before = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
     with pending_api(folder) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             after = [(await at.ask("GET", f"/api/v1/tools/{name}")).json() for name in ("lasting", "ext_lasting")]
             assert after == before
             assert (await at.ask("DELETE", "/api/v1/tools/lasting")).status_code == 204

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.api import Api, error_of
-from tests.stories.pending import Desk, Frames, desk, pending_api, stream
+from tests.stories.pending import Frames, PendingClient, pending_api, pending_client, stream
 from tests.waiting import TIMEOUT, Stopwatch
 
 
@@ -20,16 +20,16 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @pytest.fixture
-async def at(api: Api) -> AsyncIterator[Desk]:
-    async with desk(api) as opened:
+async def at(api: Api) -> AsyncIterator[PendingClient]:
+    async with pending_client(api) as opened:
         yield opened
 
 
-def wait_for(at: Desk, call_id: str, seconds: float, key: str = "caller") -> "asyncio.Task[Any]":
+def wait_for(at: PendingClient, call_id: str, seconds: float, key: str = "caller") -> "asyncio.Task[Any]":
     return asyncio.ensure_future(at.ask("GET", f"/api/v1/calls/{call_id}", key=key, params={"wait": seconds}))
 
 
-async def test_whoever_waits_for_a_call_is_answered_as_soon_as_it_is_settled(at: Desk) -> None:
+async def test_whoever_waits_for_a_call_is_answered_as_soon_as_it_is_settled(at: PendingClient) -> None:
     call = (await at.execute("ext_job")).json()
     waiting = [wait_for(at, call["call_id"], 20) for _ in range(5)]
     done, _ = await asyncio.wait(waiting, timeout=0.3)
@@ -42,7 +42,7 @@ async def test_whoever_waits_for_a_call_is_answered_as_soon_as_it_is_settled(at:
     assert (await wait_for(at, call["call_id"], 20)).json()["call"]["status"] == "completed"
 
 
-async def test_whoever_waits_in_vain_has_the_record_as_it_is(at: Desk) -> None:
+async def test_whoever_waits_in_vain_has_the_record_as_it_is(at: PendingClient) -> None:
     call = (await at.execute("ext_job")).json()
     began = time.monotonic()
     answer = await wait_for(at, call["call_id"], 0.3)
@@ -51,7 +51,7 @@ async def test_whoever_waits_in_vain_has_the_record_as_it_is(at: Desk) -> None:
     assert (await wait_for(at, call["call_id"], 0)).json()["call"]["status"] == "pending"
 
 
-async def test_waiting_is_for_a_minute_at_most_and_for_calls_that_one_may_see(at: Desk) -> None:
+async def test_waiting_is_for_a_minute_at_most_and_for_calls_that_one_may_see(at: PendingClient) -> None:
     call = (await at.execute("ext_job")).json()
     for seconds in (-1, 61, "long"):
         answer = await at.ask("GET", f"/api/v1/calls/{call['call_id']}", params={"wait": seconds})
@@ -62,7 +62,7 @@ async def test_waiting_is_for_a_minute_at_most_and_for_calls_that_one_may_see(at
 
 async def test_whoever_waits_is_answered_when_the_gateway_stops(tmp_path_factory: pytest.TempPathFactory) -> None:
     with pending_api(tmp_path_factory.mktemp("gateway")) as api:
-        async with desk(api) as at:
+        async with pending_client(api) as at:
             call = (await at.execute("ext_job")).json()
             waiting = wait_for(at, call["call_id"], 60)
             await asyncio.wait([waiting], timeout=0.3)
@@ -77,7 +77,9 @@ async def told(frames: Frames, *, within: float = 10) -> tuple[str, str, str]:
     return found["type"], found["call_id"], found["status"]
 
 
-async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(api: Api, at: Desk) -> None:
+async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when_it_stops(
+    api: Api, at: PendingClient
+) -> None:
     tool = {"tool": "ext_brief"}
     early = (await at.execute("ext_guarded")).json()["call_id"]
     async with stream(api, "/api/v1/calls/stream", key="answerer", status="pending", tool="ext_guarded") as frames:
@@ -97,7 +99,9 @@ async def test_the_stream_of_what_waits_begins_with_what_is_there_and_tells_when
         assert await told(frames) == ("call.settled", brief, "expired")
 
 
-async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(api: Api, at: Desk) -> None:
+async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one_is_not(
+    api: Api, at: PendingClient
+) -> None:
     async with stream(api, "/api/v1/calls/stream", key="admin", status="pending") as frames:
         while True:  # what other tests left waiting
             try:
@@ -113,7 +117,7 @@ async def test_a_waiting_call_is_in_the_stream_of_what_waits_and_an_executed_one
         await call
 
 
-async def test_a_key_sees_its_own_calls_and_those_it_may_answer(at: Desk) -> None:
+async def test_a_key_sees_its_own_calls_and_those_it_may_answer(at: PendingClient) -> None:
     job = (await at.execute("ext_job", key="caller")).json()["call_id"]
     guarded = (await at.execute("charge", {"path": "/nowhere", "amount": 1}, key="caller")).json()["call_id"]
     plain = (await at.execute("add", {"a": 1}, key="caller")).json()["call_id"]
@@ -136,14 +140,14 @@ async def test_a_key_sees_its_own_calls_and_those_it_may_answer(at: Desk) -> Non
     assert (await at.ask("GET", "/api/v1/calls", key="sandbox")).status_code == 403
 
 
-async def test_a_call_stays_visible_to_those_who_answered_it(at: Desk) -> None:
+async def test_a_call_stays_visible_to_those_who_answered_it(at: PendingClient) -> None:
     call = (await at.execute("ext_job", key="caller")).json()
     await at.submit(call, key="crm", result=1)
     for key in ("crm", "crm2", "answerer"):
         assert (await at.record(call["call_id"], key=key))["status"] == "completed"
 
 
-async def test_a_stream_shows_a_key_only_what_it_may_see(api: Api, at: Desk) -> None:
+async def test_a_stream_shows_a_key_only_what_it_may_see(api: Api, at: PendingClient) -> None:
     async with (
         stream(api, "/api/v1/calls/stream", key="server", status="pending") as blind,
         stream(api, "/api/v1/calls/stream", key="crm", status="pending", tool="ext_exact") as sees,

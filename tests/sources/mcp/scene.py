@@ -24,6 +24,7 @@ from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry, SourceState
 from jackfield.workers.host import WorkerHost
+from tests.harness.process import free_port
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
 from tests.waiting import TIMEOUT, eventually_async
@@ -48,9 +49,7 @@ class HttpServer:
 
     def __init__(self, state: Path, *, legacy: bool = False) -> None:
         self.state = state
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._legacy = ["--legacy"] if legacy else []
         self._process: subprocess.Popen[bytes] | None = None
 

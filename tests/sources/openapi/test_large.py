@@ -40,7 +40,7 @@ async def test_a_large_document_becomes_tools_that_can_be_listed_found_checked_a
         assert (made["method"], made["target"]) == ("POST", "/v1/ticket5")
 
 
-def test_the_gateways_own_document_becomes_a_tool_for_each_of_its_doors() -> None:
+def test_the_gateways_own_document_becomes_a_tool_for_each_of_its_routes() -> None:
     document = openapi_document(ROUTES)
     listing = offered(document, base_url="https://gateway.example").listing
 

@@ -186,7 +186,7 @@ def test_objects_in_a_form_are_written_deep_where_the_document_says_so() -> None
         ({"type": "api_key", "name": "key", "value": "k&1", "place": "query"}, {}, "?key=k%261"),
     ],
 )
-def test_what_the_operator_lends_is_sent_with_every_request(
+def test_configured_credentials_are_sent_with_every_request(
     auth: dict[str, str], headers: dict[str, str], query: str
 ) -> None:
     sent = request(document({"/x": {"get": operation("x")}}), {}, auth=auth, headers={"X-More": "m"})

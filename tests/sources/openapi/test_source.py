@@ -59,7 +59,7 @@ async def test_the_document_is_fetched_again_only_if_its_etag_changed(tmp_path: 
         assert [tool.name for tool in changed.tools] == ["new"]
 
 
-async def test_the_keeper_is_asked_to_read_the_document_again_when_its_time_is_over(tmp_path: Path) -> None:
+async def test_the_supervisor_is_asked_to_reload_the_document_when_it_has_expired(tmp_path: Path) -> None:
     async with service(tmp_path, ECHO, cache_ttl=0.01) as shop:
         await shop.source.open()
         async with asyncio.timeout(BOUND):

@@ -23,7 +23,7 @@ from tests.stories.relay.scene import SCHEMA, TOOLS, HttpCaller, bridge, next_ev
 @requirement("CON-cli-bridge", "CTR-002-registers-on-notification", "CON-relay-redeclare")
 @pytest.mark.parametrize("by", ["socket", "url"])
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_bridge_serves_what_is_lent_and_says_when_that_changes(
+async def test_the_bridge_serves_caller_tools_and_notifies_of_changes(
     gateway: RunningGateway, caller: HttpCaller, by: str, mode: str
 ) -> None:
     heard = asyncio.Event()

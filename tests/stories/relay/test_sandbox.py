@@ -38,9 +38,7 @@ CALLERS = ["http", "legacy", "2026-07-28"]
     "CON-relay-redeclare",
 )
 @pytest.mark.parametrize("kind", CALLERS)
-async def test_a_sandboxed_agent_uses_what_its_caller_lends_as_tools_of_its_own(
-    gateway: RunningGateway, kind: str
-) -> None:
+async def test_a_sandboxed_agent_uses_caller_tools_like_its_own(gateway: RunningGateway, kind: str) -> None:
     async with caller_of(kind, gateway) as caller:
         await caller.open("inside")
         agent = Commanded(caller)

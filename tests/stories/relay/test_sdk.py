@@ -41,7 +41,7 @@ async def test_an_agent_calls_functions_of_this_program(client: Client) -> None:
 
 
 @requirement("CON-sdk-sessions")
-def test_a_program_without_an_event_loop_lends_its_functions_too(blocking: SyncClient) -> None:
+def test_a_program_without_an_event_loop_offers_its_functions_too(blocking: SyncClient) -> None:
     ran_on: list[str] = []
 
     def send_response(message: str) -> str:
