@@ -1,7 +1,4 @@
-"""Where the gateway's own words go: stderr, as lines for people or as JSON lines for machines, without secrets.
-
-Above: whoever starts a gateway. Below: the standard library's logging.
-"""
+"""Logging to stderr, as text or JSON lines, with secrets redacted."""
 
 import logging
 import sys
@@ -24,7 +21,7 @@ def set_up_logging(
     level: int = logging.INFO,
     stream: TextIO | None = None,
 ) -> None:
-    """Send every log line of this process to stderr. `secrets` are the values that no line may show."""
+    """Send all logs of this process to stderr; the values of `secrets` are redacted."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(secrets) if log_format == "json" else TextLines(secrets))
     root = logging.getLogger()
@@ -32,16 +29,18 @@ def set_up_logging(
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for talkative in ("uvicorn.error", "httpx2", "httpcore2", "watchfiles", "websockets"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    for noisy in ("uvicorn.error", "httpx2", "httpcore2", "watchfiles", "websockets"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-class TextLines(logging.Formatter):
-    """`12:30:05 warning jackfield.sources: …`"""
-
+class _Redacting(logging.Formatter):
     def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
         super().__init__()
         self._secrets = KnownSecrets(secrets)
+
+
+class TextLines(_Redacting):
+    """`12:30:05 warning jackfield.sources: …`"""
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
@@ -51,17 +50,13 @@ class TextLines(logging.Formatter):
         return self._secrets.text(line)
 
 
-class JsonLines(logging.Formatter):
-    """`{"time", "level", "logger", "message", "exception"?}` and whatever `extra` a line carries."""
-
-    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
-        super().__init__()
-        self._secrets = KnownSecrets(secrets)
+class JsonLines(_Redacting):
+    """`{"time", "level", "logger", "message", "exception"?}` and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry: dict[str, str] = {
-            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "time": f"{at}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -69,9 +64,9 @@ class JsonLines(logging.Formatter):
         entry |= {name: str(value) for name, value in record.__dict__.items() if name not in _STANDARD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return _encode({name: _sayable(self._secrets.text(value)) for name, value in entry.items()}).decode()
+        return _encode({name: _valid_utf8(self._secrets.text(value)) for name, value in entry.items()}).decode()
 
 
-def _sayable(text: str) -> str:
-    """Half a surrogate pair cannot be written as UTF-8."""
+def _valid_utf8(text: str) -> str:
+    """Lone surrogates replaced, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
