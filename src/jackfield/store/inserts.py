@@ -26,18 +26,17 @@ WORDS = {
 
 MOST = 64
 """Rows in one statement at most."""
-_CLOCK = WORDS["clock_ms()"]
 Kind = type[InsertScript[Any]]
 Values = tuple[object, ...]
 
 
 @cache
-def _statements(kind: Kind) -> tuple[list[str], str]:
+def _statements(kind: Kind, clock: str) -> tuple[list[str], str]:
     """An INSERT for each number of rows, and what asks when one was finished; the connection keeps them prepared.
 
     One row is answered at once. Many are not: their answers would be fetched under the interpreter's lock.
     """
-    row = f"({', '.join('?' * (len(kind.columns) - 2))}, {_CLOCK} - ?, {_CLOCK})"
+    row = f"({', '.join('?' * (len(kind.columns) - 2))}, {clock} - ?, {clock})"
     head = f"INSERT INTO {kind.table} ({', '.join(kind.columns)}) VALUES "  # noqa: S608 - our own column names
     finished = f"SELECT finished_at FROM {kind.table} WHERE id = ?"  # noqa: S608 - as above
     inserts = [head + ", ".join([row] * size) for size in range(MOST + 1)]
@@ -50,7 +49,7 @@ def insert_together(connection: sqlite3.Connection, kind: Kind, rows: Sequence[V
 
     Within one statement the clock stands still, so one row tells for all.
     """
-    statements, finished = _statements(kind)
+    statements, finished = _statements(kind, WORDS["clock_ms()"])
     values = tuple(chain.from_iterable(rows))
     written = connection.execute(statements[len(rows)], values).fetchall()
     if written:
