@@ -19,7 +19,7 @@ from jackfield.model.tool import BUILTIN, SESSION_TOOLS, Tool
 from jackfield.sessions.caller_tools import CallerDeclaration, read_declared
 from jackfield.sessions.records import LONGEST_WAIT, answer_in, events_page, opened_session, taken
 from jackfield.sessions.registry import SessionRegistry
-from jackfield.sessions.session import AgentSession as RelaySession
+from jackfield.sessions.session import AgentSession
 from jackfield.sources.base import Invocation
 from jackfield.sources.builtin import Handler
 
@@ -159,7 +159,7 @@ class SessionTools:
         """Whether this name is one of them for this key. A session's key has none."""
         return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
 
-    def message_target(self, call: Call, principal: Principal) -> RelaySession | None:
+    def message_target(self, call: Call, principal: Principal) -> AgentSession | None:
         """The session that a completed `session_message` was for."""
         if call.tool != "session_message" or call.result is None:
             return None
@@ -209,7 +209,7 @@ class SessionTools:
         since = max(-1, arguments.since_index)
         return _done(await events_page(session, principal, since=since, limit=limit, wait=wait))
 
-    def _session(self, arguments: _Arguments, principal: Principal) -> RelaySession:
+    def _session(self, arguments: _Arguments, principal: Principal) -> AgentSession:
         if not arguments.session_id:
             raise BadRequest("session_id is required", param="session_id")
         return self._sessions.find(arguments.session_id, principal)

@@ -38,7 +38,7 @@ LOOK_AGAIN = 5.0
 """Seconds after which a reader looks whether the gateway it reads from is still there."""
 
 
-class FoundResponse(Struct, frozen=True, kw_only=True):
+class VisibleResponse(Struct, frozen=True, kw_only=True):
     """A response that the key may see."""
 
     resource: ResponseResource
@@ -108,12 +108,12 @@ class ResponseService:
         check_answers(history, request.input)
         return request, history
 
-    async def find(self, response_id: str, principal: Principal) -> FoundResponse:
+    async def find(self, response_id: str, principal: Principal) -> VisibleResponse:
         """The response as it is now; raises `ResponseNotFound`."""
         run = self._live.get(response_id)
         if run is not None and run.begun.done() and _may_see(principal, run.principal.name):
             request = run.request
-            return FoundResponse(
+            return VisibleResponse(
                 resource=run.resource,
                 input=request.input,
                 is_background=request.background,
@@ -122,7 +122,7 @@ class ResponseService:
             )
         stored = await self._stored(response_id, principal)
         resource = decode_resource(stored.resource)
-        return FoundResponse(
+        return VisibleResponse(
             resource=msgspec.structs.replace(resource, output=decode_items(stored.output)),
             input=decode_items(stored.input),
             is_background=stored.is_background,
