@@ -9,7 +9,8 @@ import pytest
 from jackfield.catalog.catalog import Catalog
 from jackfield.identity.keys import ADMIN
 from jackfield.mcp import tools_list as definitions
-from jackfield.mcp.tools_list import Definitions, definition, promises_output
+from jackfield.mcp.results import promises_output
+from jackfield.mcp.tools_list import Definitions, definition
 from jackfield.model.tool import Metadata, Tool
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.manifest import ScenarioInfo

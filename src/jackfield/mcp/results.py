@@ -13,10 +13,9 @@ from jackfield.calls.records import execute_answer
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.http.response import encode
-from jackfield.mcp.tools_list import promises_output
 from jackfield.model.call import Call
 from jackfield.model.content import SERVER_INFO, Content, expand, without_connection, wrapping_of
-from jackfield.model.tool import ToolKind
+from jackfield.model.tool import Tool, ToolKind
 from jackfield.protocol.large_results import may_be_notice
 from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 
@@ -48,6 +47,17 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
     content = _text(answer.error.message) if result is None else expand(result, wrapping=wrapping)
     is_structured = tool.output_schema is None
     return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
+
+
+def promises_output(tool: Tool, *, modern: bool) -> bool:
+    """Whether the output schema is listed.
+
+    A client takes it as a promise about every result that is no error. A call that can be left pending cannot keep it,
+    and before 2026-07-28 only objects may be promised.
+    """
+    if tool.output_schema is None or tool.answered_by_others or tool.metadata.requires_approval:
+        return False
+    return modern or tool.output_schema.get("type") == "object"
 
 
 def refusal_result(refusal: Refused, *, revision: str) -> bytes:

@@ -18,6 +18,7 @@ from jackfield.catalog.merge import Entry, named_entry
 from jackfield.catalog.view import View
 from jackfield.errors import BadRequest
 from jackfield.http.response import encode
+from jackfield.mcp.results import promises_output
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.model.tool import BUILTIN, Tool
@@ -100,17 +101,6 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
 def _hints(tool: Tool) -> dict[str, Any]:
     """The tool's own annotations; the operator's `idempotent` wins."""
     return {**tool.annotations, "idempotentHint": True} if tool.metadata.idempotent else tool.annotations
-
-
-def promises_output(tool: Tool, *, modern: bool) -> bool:
-    """Whether the output schema is listed.
-
-    A client takes it as a promise about every result that is no error. A call that can be left pending cannot keep it,
-    and before 2026-07-28 only objects may be promised.
-    """
-    if tool.output_schema is None or tool.answered_by_others or tool.metadata.requires_approval:
-        return False
-    return modern or tool.output_schema.get("type") == "object"
 
 
 def _start(view: View, cursor: str) -> int:
