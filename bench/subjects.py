@@ -17,7 +17,7 @@ from bench.processes import KEY, ROOT
 from jackfield.catalog.catalog import Catalog
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata, Tool, ToolKind
-from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.base import Invocation, Listing, SourceContext
 
 ECHO = {"text": "What should I wear in Lisbon tomorrow?", "count": 3}
 ECHO_FILE = '''\
@@ -159,6 +159,6 @@ class ManyTools:
         """Nothing to give back."""
 
 
-def make_source(name: str, options: dict[str, Any], _surroundings: Surroundings) -> ManyTools:
+def make_source(name: str, options: dict[str, Any], _source_context: SourceContext) -> ManyTools:
     """The factory behind the entry point."""
     return ManyTools(name, options["count"])

@@ -90,7 +90,7 @@ async def race_at_the_deadline(store_url: str, folder: Path, *, trials: int, see
 
 async def _race(caller: Gateway, submitter: Gateway, number: int, aim: Aim) -> Trial:
     call_id, agent = new_id("call"), f"agent-{number}"
-    request = CallRequest(tool=TOOL, arguments={}, principal=ADMIN, agent=agent, through_door=True)
+    request = CallRequest(tool=TOOL, arguments={}, principal=ADMIN, agent=agent, over_http=True)
     async with caller.pipeline.events.follow(call_id) as told:
         waiting = asyncio.create_task(caller.pipeline.call(request, call_id=call_id))
         await anext(told)  # it is on record and waits

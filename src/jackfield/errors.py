@@ -20,7 +20,7 @@
     │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   ├── AlreadyResolved
-    │   │   └── Loop                    the call came back to a gateway, or has passed too many
+    │   │   └── CallLoop                    the call came back to a gateway, or has passed too many
     │   ├── Expired             410
     │   │   └── EventsPurged            the events are no longer in the buffer
     │   ├── TooLarge            413
@@ -153,7 +153,7 @@ class AlreadyResolved(Conflict):
     code = "already_resolved"
 
 
-class Loop(Conflict):
+class CallLoop(Conflict):
     """A call that gateways pass on to each other in a circle, or too far."""
 
     code = "loop"

@@ -72,10 +72,10 @@ class Place:
 class Scene:
     def __init__(self) -> None:
         self.place = Place()
-        self.panel = SourceRegistry(on_listing=lambda: None)
+        self.source_registry = SourceRegistry(on_listing=lambda: None)
         self.catalog = Catalog()
         self.servers = McpServers(
-            sources=self.panel,
+            sources=self.source_registry,
             catalog=self.catalog,
             make_for_request=self.place.make,
             make_for_agent=self.place.make_for_agent,
@@ -156,5 +156,7 @@ async def test_a_server_that_is_asked_for_while_it_is_given_up_is_there(
         async with asyncio.timeout(1), scene.servers.of_request(named("https://far"), principal=ALICE) as reached:
             assert reached.error is None
             await asyncio.sleep(0)
-            _, listing = await scene.panel.lent(servers.request_source_name(named("https://far"), ALICE), within=1)
+            _, listing = await scene.source_registry.lent(
+                servers.request_source_name(named("https://far"), ALICE), within=1
+            )
             assert listing.tools

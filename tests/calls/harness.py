@@ -70,7 +70,7 @@ class Harness(Struct, frozen=True):
     source: FunctionSource
     store: Store
     catalog: Catalog
-    panel: SourceRegistry
+    source_registry: SourceRegistry
     executor: Executor
     pipeline: Pipeline
 
@@ -88,12 +88,12 @@ async def pipeline_harness(
     await store.open()
     await store.write(partial(gateway_tx.enter, "gw_test", is_shared=store.is_shared))
     catalog = Catalog()
-    panel = SourceRegistry(on_listing=lambda: _take(catalog, panel))
-    await panel.add(source)
-    await panel.settled(within=5)
+    source_registry = SourceRegistry(on_listing=lambda: _take(catalog, source_registry))
+    await source_registry.add(source)
+    await source_registry.settled(within=5)
     executor = Executor(
         catalog=catalog,
-        panel=panel,
+        source_registry=source_registry,
         store=store,
         gateway_id="gw_test",
         redactor=Redactor(lambda: secrets or set()),
@@ -102,12 +102,12 @@ async def pipeline_harness(
     preferences.load([])
     pipeline = Pipeline(catalog=catalog, preferences=preferences, store=store, executor=executor, gateway_id="gw_test")
     try:
-        yield Harness(source, store, catalog, panel, executor, pipeline)
+        yield Harness(source, store, catalog, source_registry, executor, pipeline)
     finally:
         await pipeline.close(grace=0.2)
-        await panel.close()
+        await source_registry.close()
         await store.close()
 
 
-def _take(catalog: Catalog, panel: SourceRegistry) -> None:
-    catalog.update(panel.listings())
+def _take(catalog: Catalog, source_registry: SourceRegistry) -> None:
+    catalog.update(source_registry.listings())

@@ -73,7 +73,7 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
     id: str
     store: Store
     catalog: Catalog
-    panel: SourceRegistry
+    source_registry: SourceRegistry
     others: OthersSource
     local: FunctionSource
     executor: Executor
@@ -132,8 +132,8 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
     async def list_tools(self, *tools: Tool) -> None:
         """From now on these are all external tools."""
         self.others.replace(tools)
-        await self.panel.refresh("external")
-        await self.catalog.update_aside(self.panel.listings())
+        await self.source_registry.refresh("external")
+        await self.catalog.update_aside(self.source_registry.listings())
 
 
 @asynccontextmanager
@@ -144,27 +144,33 @@ async def pending_harness(
     await store.open()
     await store.write(partial(gateway_tx.enter, gateway_id, is_shared=store.is_shared))
     catalog = Catalog()
-    panel = SourceRegistry(on_listing=lambda: None)
+    source_registry = SourceRegistry(on_listing=lambda: None)
     others, starts = OthersSource("external", tuple(tools)), list[str]()
     local = _local_tools(starts)
     for source in (local, others):
-        await panel.add(source)
-    await panel.settled(within=WITHIN)
-    await catalog.update_aside(panel.listings())
-    harness = _put_together(store, catalog, panel, others, local, starts, gateway_id)
+        await source_registry.add(source)
+    await source_registry.settled(within=WITHIN)
+    await catalog.update_aside(source_registry.listings())
+    harness = _put_together(store, catalog, source_registry, others, local, starts, gateway_id)
     try:
         yield harness
     finally:
         await harness.pipeline.close(grace=0.2)
         harness.servers.close()
-        await panel.close()
+        await source_registry.close()
         await store.close()
 
 
 def another_gateway(harness: PendingHarness, gateway_id: str) -> PendingHarness:
     """A gateway on the same database and with the same tools."""
     return _put_together(
-        harness.store, harness.catalog, harness.panel, harness.others, harness.local, harness.starts, gateway_id
+        harness.store,
+        harness.catalog,
+        harness.source_registry,
+        harness.others,
+        harness.local,
+        harness.starts,
+        gateway_id,
     )
 
 
@@ -175,7 +181,7 @@ async def _nothing_to_connect(_source: str) -> None:
 def _put_together(  # noqa: PLR0917 - a list of rooms
     store: Store,
     catalog: Catalog,
-    panel: SourceRegistry,
+    source_registry: SourceRegistry,
     others: OthersSource,
     local: FunctionSource,
     starts: list[str],
@@ -183,7 +189,9 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
 ) -> PendingHarness:
     redactor, preferences = Redactor(lambda: {"open sesame"}), PreferenceBook()
     preferences.load([])
-    executor = Executor(catalog=catalog, panel=panel, store=store, gateway_id=gateway_id, redactor=redactor)
+    executor = Executor(
+        catalog=catalog, source_registry=source_registry, store=store, gateway_id=gateway_id, redactor=redactor
+    )
     pipeline = Pipeline(catalog=catalog, preferences=preferences, store=store, executor=executor, gateway_id=gateway_id)
     servers = ToolServers(store=store, catalog=catalog, gateway_id=gateway_id)
     answers = Answers(
@@ -203,7 +211,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         id=gateway_id,
         store=store,
         catalog=catalog,
-        panel=panel,
+        source_registry=source_registry,
         others=others,
         local=local,
         executor=executor,

@@ -31,8 +31,8 @@ async def offer(harness: Harness, held: float, *, most: float, then: float = 0.0
         return done("done")
 
     harness.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
-    await harness.panel.refresh()
-    harness.catalog.update(harness.panel.listings())
+    await harness.source_registry.refresh()
+    harness.catalog.update(harness.source_registry.listings())
 
 
 async def test_time_that_is_held_is_not_the_tools(harness: Harness) -> None:
@@ -69,8 +69,8 @@ async def test_the_row_tells_others_the_later_deadline(harness: Harness) -> None
         return done("done")
 
     harness.source.offer("tool", tool, timeout_ms=TIMEOUT_MS)
-    await harness.panel.refresh()
-    harness.catalog.update(harness.panel.listings())
+    await harness.source_registry.refresh()
+    harness.catalog.update(harness.source_registry.listings())
     waiting = asyncio.create_task(harness.call("tool"))
     await holding.wait()
     [call_id] = harness.executor._running

@@ -73,7 +73,7 @@ async def harness(source: FunctionSource, tmp_path: Path) -> AsyncIterator[Harne
 
 async def offer(harness: Harness, name: str, body: Any, **fields: Any) -> None:
     harness.source.offer(name, body, **fields)
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
 
 
 def result(call: Call) -> Any:
@@ -411,7 +411,7 @@ async def test_a_source_takes_no_more_calls_at_once_than_it_says(tmp_path: Path)
 
 async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(harness: Harness) -> None:
     harness.source.fault = ConnectionError("no route")
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
     with pytest.raises(SourceUnavailable, match="no route"):
         await harness.call("echo", {"text": "x"})
     assert (await harness.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
@@ -461,7 +461,7 @@ async def test_what_is_required_and_has_a_default_is_filled_in_and_on_record_so(
     properties = {"unit": {"type": "string", "default": "C"}, "city": {"type": "string"}, "other": {"default": 5}}
     schema = {"type": "object", "properties": {**properties, "inner": inner}, "required": ["unit", "city"]}
     harness.source.offer("weather", echo, input_schema=schema)
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
     call = await harness.call("weather", {"city": "Rome", "inner": {}})
     filled = {"city": "Rome", "unit": "C", "inner": {"deep": 1}}
     assert msgspec.json.decode(call.arguments) == filled

@@ -59,8 +59,8 @@ async def harness(tmp_path: Path) -> AsyncIterator[PendingHarness]:
         made.local.offer("book_twice", book_twice)
         made.local.offer("not_wait", not_wait)
         made.local.offer("pass_on", pass_on, timeout_ms=200)
-        await made.panel.refresh()
-        made.catalog.update(made.panel.listings())
+        await made.source_registry.refresh()
+        made.catalog.update(made.source_registry.listings())
         yield made
 
 

@@ -197,7 +197,7 @@ async def test_an_inline_result_that_was_sent_before_its_gateway_died_stays_wher
 
 
 async def test_a_result_that_is_being_sent_stays_with_who_sends_it(harness: PendingHarness) -> None:
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
     await harness.answer(call, "on its way")
     ended = await within(waiting)
     await harness.sweep()
@@ -212,7 +212,7 @@ async def test_a_result_for_a_caller_that_broke_off_here_goes_to_the_inbox(
     harness: PendingHarness, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The gateway lives on, so no death would ever give this result to anybody."""
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
 
     async def away(_: str) -> Call:
         raise Unavailable("The database is away.")
@@ -236,7 +236,7 @@ async def test_a_result_for_a_caller_that_broke_off_here_goes_to_the_inbox(
 async def test_an_answer_that_was_sent_while_the_store_was_away_is_marked_later_and_not_given_as_well(
     harness: PendingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
     await harness.answer(call, "sent")
     ended = await within(waiting)
 
@@ -257,7 +257,7 @@ async def test_an_answer_that_was_sent_while_the_store_was_away_is_marked_later_
 async def test_an_answer_that_could_not_be_given_while_the_store_was_away_is_given_later(
     harness: PendingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
     await harness.answer(call, "unsent")
     ended = await within(waiting)
 

@@ -56,7 +56,7 @@ async def test_a_call_that_its_source_would_not_take_is_a_span_with_that_error(
     harness: Harness, collected: InMemorySpanExporter
 ) -> None:
     harness.source.fault = ConnectionError("no route")
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
     with pytest.raises(SourceUnavailable):
         await harness.call("echo")
 
@@ -84,7 +84,7 @@ async def test_a_call_that_a_stopping_gateway_interrupted_is_a_span_with_that_er
         return done(None)
 
     harness.source.offer("hold", hold)
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
     call = asyncio.create_task(harness.call("hold"))
     await began.wait()
     await harness.pipeline.close(grace=0.01)
@@ -104,7 +104,7 @@ async def test_a_call_whose_caller_went_away_still_ends_its_span(
         return done(None)
 
     harness.source.offer("hold", hold)
-    await harness.panel.refresh()
+    await harness.source_registry.refresh()
     caller = asyncio.create_task(harness.call("hold"))
     await began.wait()
     caller.cancel()

@@ -250,8 +250,8 @@ async def test_without_any_wake_up_an_answered_call_still_ends_inline_at_its_dea
 async def test_a_waiter_whose_wake_up_was_lost_is_woken_by_the_heartbeat(
     harness: PendingHarness, deaf: pytest.MonkeyPatch, agent: str | None
 ) -> None:
-    call, waiting = await harness.begin("ask", agent=agent, through_door=True)
-    other, still_waiting = await harness.begin("ask", agent=agent, through_door=True)
+    call, waiting = await harness.begin("ask", agent=agent, over_http=True)
+    other, still_waiting = await harness.begin("ask", agent=agent, over_http=True)
     await harness.answer(call, "unheard")
     deaf.undo()
     await harness.sweeper.wake_lost()
@@ -265,7 +265,7 @@ async def test_a_lost_wake_up_is_found_however_many_calls_went_to_the_inbox_befo
     harness: PendingHarness, deaf: pytest.MonkeyPatch
 ) -> None:
     """Answers that nobody came for must not hide one that somebody waits for."""
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
     await asyncio.gather(*(harness.store.write(partial(call_tx.start_call, _given_up(harness.id))) for _ in range(600)))
     await harness.answer(call, "unheard")
     deaf.undo()
@@ -325,7 +325,7 @@ async def test_a_client_that_hangs_up_while_it_waits_leaves_the_answer_to_the_in
     harness: PendingHarness, agent: str | None
 ) -> None:
     hung_up = asyncio.Event()
-    call, waiting = await harness.begin("ask", agent=agent, through_door=True, client_gone=hung_up.wait)
+    call, waiting = await harness.begin("ask", agent=agent, over_http=True, client_gone=hung_up.wait)
     hung_up.set()
     ended = await within(waiting, SOON)
     assert status_of(ended) == (CallStatus.PENDING, "inbox")
@@ -348,7 +348,7 @@ async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
         return await write(partial(call_tx.abandon_wait, call_id))
 
     intercept(monkeypatch, harness.store, call_tx.abandon_wait, abandon_after_a_result)
-    _, waiting = await harness.begin("ask", agent="ada", through_door=True, client_gone=hung_up.wait)
+    _, waiting = await harness.begin("ask", agent="ada", over_http=True, client_gone=hung_up.wait)
     hung_up.set()
     ended = await within(waiting, SOON)
     assert status_of(ended) == (CallStatus.COMPLETED, "inline")
@@ -359,7 +359,7 @@ async def test_a_result_that_comes_as_the_client_hangs_up_is_delivered_once(
 
 
 async def test_what_was_sent_does_not_go_to_the_inbox_as_well(harness: PendingHarness) -> None:
-    call, waiting = await harness.begin("ask", agent="ada", through_door=True)
+    call, waiting = await harness.begin("ask", agent="ada", over_http=True)
     await harness.answer(call, "sent")
     ended = await within(waiting, SOON)
     await harness.pipeline.sent(ended)
@@ -414,7 +414,7 @@ async def test_a_result_posted_at_another_gateway_is_found_though_its_wake_up_wa
         pending_harness(postgres_url, tmp_path, gateway_id="gw_a") as a,
         pending_harness(postgres_url, tmp_path, gateway_id="gw_b") as b,
     ):
-        call, waiting = await a.begin("ask", agent=agent, through_door=True)
+        call, waiting = await a.begin("ask", agent=agent, over_http=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(a.store.bus, "publish", lambda _: None)
             await b.answer(call, "from afar")

@@ -11,7 +11,7 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import (
     Builtin,
     Consciousness,
-    CycleRecord,
+    CycleOutcome,
     CycleStatus,
     StepCall,
     abandon,
@@ -274,7 +274,7 @@ async def test_a_commit_stores_state_record_and_what_was_processed_for_the_next_
     assert following is not None
     assert (following.cycle.number, following.cycle.consumed) == (2, ("meanwhile",))
     assert await store.read(partial(get_consciousness, "ada")) == Consciousness(1, '{"mind":1}')
-    await store.write(partial(commit, following.cycle, consciousness='{"mind":2}', record=CycleRecord()))
+    await store.write(partial(commit, following.cycle, consciousness='{"mind":2}', record=CycleOutcome()))
     assert await store.read(partial(get_consciousness, "ada")) == Consciousness(2, '{"mind":2}')
     assert [cycle.number for cycle in await store.read(partial(cycles_of_agent, "ada"))] == [2, 1]
     assert await store.read(partial(cycles_of_agent, "ada", before=2)) == [committed]

@@ -18,9 +18,9 @@ from jackfield.llm import (
     RefusalDelta,
     ScriptedCall,
     ScriptedModel,
+    ScriptTurn,
     StepEnd,
     TextDelta,
-    Turn,
 )
 from jackfield.sources.outgoing import Outgoing
 from tests.llm.chat_server import (
@@ -46,12 +46,12 @@ BOUND = TIMEOUT
 class Play(Struct, frozen=True, kw_only=True):
     """One step, as each provider is made to answer it."""
 
-    scripted: Turn
+    scripted: ScriptTurn
     served: Callable[[], AsyncIterator[bytes]]
 
 
 EVERYTHING = Play(
-    scripted=Turn(
+    scripted=ScriptTurn(
         think="Hm.",
         say=("Hello ", "you"),
         refuse="No.",
@@ -71,12 +71,12 @@ EVERYTHING = Play(
         chunk(finish="tool_calls"),
     ),
 )
-PLAIN = Play(scripted=Turn(say="Hello"), served=says(text("Hello"), chunk(finish="stop")))
-CUT = Play(scripted=Turn(say="Hel", finish="length"), served=says(text("Hel"), chunk(finish="length")))
-REFUSED = Play(scripted=Turn(fail="It is down."), served=refuses(400))
-BROKEN = Play(scripted=Turn(say=("Hel",), fail="It broke off."), served=breaks_off(text("Hel")))
+PLAIN = Play(scripted=ScriptTurn(say="Hello"), served=says(text("Hello"), chunk(finish="stop")))
+CUT = Play(scripted=ScriptTurn(say="Hel", finish="length"), served=says(text("Hel"), chunk(finish="length")))
+REFUSED = Play(scripted=ScriptTurn(fail="It is down."), served=refuses(400))
+BROKEN = Play(scripted=ScriptTurn(say=("Hel",), fail="It broke off."), served=breaks_off(text("Hel")))
 ENDLESS = Play(
-    scripted=Turn(say=("Hel", "lo"), pace=3600),
+    scripted=ScriptTurn(say=("Hel", "lo"), pace=3600),
     served=streams([event(text("Hel"))], ends=False),
 )
 
@@ -85,7 +85,7 @@ Maker = Callable[[Play], AbstractAsyncContextManager[Model]]
 
 @asynccontextmanager
 async def scripted(play: Play) -> AsyncIterator[Model]:
-    model = ScriptedModel([play.scripted, Turn(say="Again")], name="default")
+    model = ScriptedModel([play.scripted, ScriptTurn(say="Again")], name="default")
     yield model
     await model.close()
 

@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 
 from jackfield.agents import transactions as agent_tx
-from jackfield.agents.cycle_transactions import Cycle, CycleRecord, abandon, commit, open_cycle, push_event, take_step
+from jackfield.agents.cycle_transactions import Cycle, CycleOutcome, abandon, commit, open_cycle, push_event, take_step
 from jackfield.agents.transactions import last_cycles, run_page
 from jackfield.model.ids import new_id
 from jackfield.responses import transactions as response_tx
@@ -20,7 +20,7 @@ async def a_cycle(store: Store, agent: str) -> Cycle:
     opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
     assert opened is not None
     committed = await store.write(
-        partial(commit, opened.cycle, consciousness="{}", record=CycleRecord(summary="Done."))
+        partial(commit, opened.cycle, consciousness="{}", record=CycleOutcome(summary="Done."))
     )
     assert committed is not None
     return committed
@@ -101,7 +101,7 @@ async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: S
                 await woken.wait()
             woken.clear()
             if end == "commit":
-                await store.write(partial(commit, cycle, consciousness="{}", record=CycleRecord()))
+                await store.write(partial(commit, cycle, consciousness="{}", record=CycleOutcome()))
             else:
                 await store.write(partial(abandon, cycle, reason="no", backoff_ms=0))
             async with asyncio.timeout(5):

@@ -297,10 +297,10 @@ def a_panel(catalog: Catalog) -> SourceRegistry:
     """A panel whose listings are the catalog's."""
 
     def take() -> None:
-        catalog.update(panel.listings())
+        catalog.update(source_registry.listings())
 
-    panel = SourceRegistry(on_listing=take)
-    return panel
+    source_registry = SourceRegistry(on_listing=take)
+    return source_registry
 
 
 async def execute(case: Case, tool: Tool, **arguments: Any) -> Outcome:
@@ -444,24 +444,24 @@ async def test_a_source_kept_under_a_known_name_takes_the_others_place(case: Cas
             await super().close()
 
     catalog = Catalog()
-    panel = a_panel(catalog)
+    source_registry = a_panel(catalog)
     former = Former(case.source.name, registry_of(Hosted("bygone", NOTHING, _nothing)))
     try:
         async with asyncio.timeout(BOUND):
-            await panel.add(former)
-            await panel.settled(within=BOUND)
+            await source_registry.add(former)
+            await source_registry.settled(within=BOUND)
             assert [entry.name for entry in catalog.view(ADMIN).entries] == ["bygone"]
 
-            await panel.add(case.source)
-            await panel.settled(within=BOUND)
-            await panel.refresh(case.source.name)
+            await source_registry.add(case.source)
+            await source_registry.settled(within=BOUND)
+            await source_registry.refresh(case.source.name)
 
         assert diary == ["closed"]
-        assert [status.name for status in panel.statuses()] == [case.source.name]
+        assert [status.name for status in source_registry.statuses()] == [case.source.name]
         assert {entry.name for entry in catalog.view(ADMIN).entries} == case.tools
         assert {entry.tool.source for entry in catalog.view(ADMIN).entries} == {case.source.name}
     finally:
-        await panel.close()
+        await source_registry.close()
 
 
 class Sorted(RegistrySource):
@@ -478,12 +478,12 @@ class Sorted(RegistrySource):
 @requirement("DISC-provider-categories", "DISC-provider-tools")
 async def test_a_source_brings_categories_and_the_manifest_has_them() -> None:
     catalog = Catalog()
-    panel = a_panel(catalog)
+    source_registry = a_panel(catalog)
     try:
-        await panel.add(Sorted("trips", registry_of(Hosted("book", NOTHING, _nothing))))
-        await panel.settled(within=BOUND)
+        await source_registry.add(Sorted("trips", registry_of(Hosted("book", NOTHING, _nothing))))
+        await source_registry.settled(within=BOUND)
     finally:
-        await panel.close()
+        await source_registry.close()
 
     manifest = msgspec.json.decode(catalog.view(ADMIN).manifest)
     assert manifest["categories"] == [{"id": "travel", "name": "Travel", "description": None, "icon": "plane"}]

@@ -38,12 +38,12 @@ async def test_a_fault_of_the_gateway_is_500_with_a_reference_and_the_log_has_th
 async def test_a_tool_whose_source_is_down_is_503_and_says_why_without_places(tmp_path: Path) -> None:
     async with in_process_gateway(tmp_path) as (gateway, client):
         source = SwitchableSource("acme", f"cannot read '{tmp_path}/inner/socket' with {gateway.settings.data}/x")
-        await gateway.panel.add(source)
-        await gateway.panel.settled(within=5)
-        await gateway.catalog.update_aside(gateway.panel.listings())
+        await gateway.source_registry.add(source)
+        await gateway.source_registry.settled(within=5)
+        await gateway.catalog.update_aside(gateway.source_registry.listings())
         assert (await client.post(EXECUTE)).json()["result"] == "on"
         source.is_down = True
-        await gateway.panel.refresh("acme")
+        await gateway.source_registry.refresh("acme")
         answer = await client.post(EXECUTE)
         error = error_of(answer)
         assert (answer.status_code, error["code"]) == (503, "source_unavailable")

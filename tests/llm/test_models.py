@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jackfield.errors import ConfigError
-from jackfield.llm import ModelNotFound, Models, ScriptedCall, ScriptedFailure, ScriptedModel, Turn, When
+from jackfield.llm import ModelNotFound, Models, ScriptedCall, ScriptedFailure, ScriptedModel, ScriptTurn, When
 from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.script import Script
 from jackfield.llm.types import OpenAIOptions, ScriptedOptions
@@ -104,7 +104,9 @@ async def test_a_table_that_cannot_be_used_stops_the_start_with_its_key(
     assert "models.m" in caught.value.message
 
 
-@pytest.mark.parametrize("options", [OpenAIOptions, ScriptedOptions, Script, Turn, ScriptedCall, ScriptedFailure, When])
+@pytest.mark.parametrize(
+    "options", [OpenAIOptions, ScriptedOptions, Script, ScriptTurn, ScriptedCall, ScriptedFailure, When]
+)
 def test_every_option_is_explained(options: Any) -> None:
     inner = {"turns", "origin"}
     assert [

@@ -19,9 +19,9 @@ from jackfield.llm import (
     ScriptedCall,
     ScriptedFailure,
     ScriptedModel,
+    ScriptTurn,
     StepEnd,
     TextDelta,
-    Turn,
     When,
 )
 from jackfield.llm.script import Script, read_script
@@ -84,7 +84,7 @@ class Talk:
 
 
 async def test_turns_without_a_condition_are_played_in_order_and_then_it_says_that_none_is_left() -> None:
-    model = ScriptedModel(turns=[Turn(say="One."), Turn(say="Two.")])
+    model = ScriptedModel(turns=[ScriptTurn(say="One."), ScriptTurn(say="Two.")])
     assert [said(await step(model)), said(await step(model))] == ["One.", "Two."]
     with pytest.raises(ModelFailed, match=r"no turn left for 'hello'.*\[otherwise\]") as caught:
         await step(model)
@@ -92,12 +92,12 @@ async def test_turns_without_a_condition_are_played_in_order_and_then_it_says_th
 
 
 async def test_a_script_can_begin_anew() -> None:
-    model = ScriptedModel(Script(turns=(Turn(say="One."), Turn(say="Two.")), repeat=True))
+    model = ScriptedModel(Script(turns=(ScriptTurn(say="One."), ScriptTurn(say="Two.")), repeat=True))
     assert [said(await step(model)) for _ in range(5)] == ["One.", "Two.", "One.", "Two.", "One."]
 
 
 async def test_a_turn_thinks_speaks_refuses_and_calls_in_pieces_and_counts_its_words() -> None:
-    turn = Turn(
+    turn = ScriptTurn(
         think="Hm, well.",
         say=("Let ", "me"),
         refuse="No.",
@@ -123,22 +123,24 @@ async def test_a_turn_thinks_speaks_refuses_and_calls_in_pieces_and_counts_its_w
 
 async def test_an_end_and_a_count_can_be_written_down() -> None:
     usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3)
-    assert (await step(ScriptedModel([Turn(say="a", finish="length", usage=usage)])))[-1] == StepEnd("length", usage)
+    assert (await step(ScriptedModel([ScriptTurn(say="a", finish="length", usage=usage)])))[-1] == StepEnd(
+        "length", usage
+    )
 
 
 async def test_arguments_can_be_broken_on_purpose() -> None:
-    deltas = await step(ScriptedModel([Turn(calls=(ScriptedCall(tool="add", raw='{"x": '),))]))
+    deltas = await step(ScriptedModel([ScriptTurn(calls=(ScriptedCall(tool="add", raw='{"x": '),))]))
     assert CallArguments(0, '{"x": ') in deltas
 
 
 async def test_it_fails_on_purpose_before_or_after_the_first_token() -> None:
     fault = ScriptedFailure(message="Busy.", code="rate_limited", status=429, retry_after=3)
     with pytest.raises(ModelFailed, match="Busy") as caught:
-        await step(ScriptedModel([Turn(fail=fault)]))
+        await step(ScriptedModel([ScriptTurn(fail=fault)]))
     error = caught.value
     assert (error.code, error.status, error.retry_after, error.before_first_token) == ("rate_limited", 429, 3, True)
 
-    stream = ScriptedModel([Turn(say="Hel", fail="Gone.")]).stream(asked())
+    stream = ScriptedModel([ScriptTurn(say="Hel", fail="Gone.")]).stream(asked())
     assert await anext(stream) == TextDelta("Hel")
     with pytest.raises(ModelFailed, match="Gone") as caught:
         await anext(stream)
@@ -167,7 +169,7 @@ async def test_it_fails_on_purpose_before_or_after_the_first_token() -> None:
     ],
 )
 async def test_a_turn_is_played_when_all_its_conditions_hold(when: When, items: list[Item], *, fits: bool) -> None:
-    model = ScriptedModel([Turn(when=when, say="yes"), Turn(say="no")])
+    model = ScriptedModel([ScriptTurn(when=when, say="yes"), ScriptTurn(say="no")])
     request = ModelRequest(
         items=tuple(items), tools=(ToolDefinition(type="function", name="add"),), instructions="You are a concierge."
     )
@@ -177,8 +179,8 @@ async def test_a_turn_is_played_when_all_its_conditions_hold(when: When, items: 
 async def test_a_clients_result_and_a_rejection_are_known_by_their_tools_name() -> None:
     model = ScriptedModel(
         [
-            Turn(when=When(result="mine"), say="Mine: {result.x}"),
-            Turn(when=When(result="book", says="did not allow"), say="Pity."),
+            ScriptTurn(when=When(result="mine"), say="Mine: {result.x}"),
+            ScriptTurn(when=When(result="book", says="did not allow"), say="Pity."),
         ]
     )
     mine = (FunctionCall(call_id="c", name="mine", arguments="{}"), FunctionCallOutput(call_id="c", output='{"x": 7}'))
@@ -201,7 +203,7 @@ async def test_blanks_are_filled_from_patterns_results_and_defaults() -> None:
         "deep": [{"x": "{results.first}"}],
         "plain": 5,
     }
-    turn = Turn(when=When(asked=r"n=(?P<n>\d+)"), say=say, calls=(ScriptedCall(tool="t", arguments=arguments),))
+    turn = ScriptTurn(when=When(asked=r"n=(?P<n>\d+)"), say=say, calls=(ScriptedCall(tool="t", arguments=arguments),))
     items = (user("n=42"), ran("first", {"b": True}), ran("second", {"a": ["x", "y"]}))
     deltas = await step(ScriptedModel([turn]), ModelRequest(items=items))
     assert said(deltas) == 'n=42 | 42 | y | true | else | {n} | {"json": {"x": 1}} | {"a":["x","y"]}'
@@ -224,12 +226,12 @@ async def test_blanks_are_filled_from_patterns_results_and_defaults() -> None:
 @pytest.mark.parametrize("blank", ["{result.a}", "{nobody}", "{user:int}", "{user:json}"])
 async def test_a_blank_that_stands_for_nothing_is_a_failure_that_names_it(blank: str) -> None:
     with pytest.raises(ModelFailed, match=re.escape(blank)) as caught:
-        await step(ScriptedModel([Turn(say=f"It is {blank}")]))
+        await step(ScriptedModel([ScriptTurn(say=f"It is {blank}")]))
     assert caught.value.code == "script_error"
 
 
 async def test_what_it_was_asked_is_kept_for_the_test() -> None:
-    model = ScriptedModel([Turn(say="a")])
+    model = ScriptedModel([ScriptTurn(say="a")])
     await step(model, asked("one"))
     assert [request.items for request in model.requests] == [asked("one").items]
 

@@ -216,8 +216,8 @@ class Scene:
     async def list_anew(self, *extra: Tool) -> None:
         """The source lists these tools beside its own from now on."""
         self.source.extra = extra
-        await self.gateway.panel.refresh(self.source.name)
-        await self.gateway.catalog.update_aside(self.gateway.panel.listings())
+        await self.gateway.source_registry.refresh(self.source.name)
+        await self.gateway.catalog.update_aside(self.gateway.source_registry.listings())
 
 
 @asynccontextmanager
@@ -227,9 +227,9 @@ async def mcp_scene(folder: Path, config: str = "") -> AsyncIterator[Scene]:
     settings = load_settings(path, environment={"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": "memory:"})
     gateway, streams, source = Gateway(settings), Streams(), SceneSource()
     async with gateway:
-        await gateway.panel.add(source)
-        await gateway.panel.settled(within=5)
-        await gateway.catalog.update_aside(gateway.panel.listings())
+        await gateway.source_registry.add(source)
+        await gateway.source_registry.settled(within=5)
+        await gateway.catalog.update_aside(gateway.source_registry.listings())
         transport = StreamingTransport(build_app(gateway, streams=streams))
         scene = Scene(gateway, source, transport)
         try:

@@ -24,7 +24,7 @@ from jackfield.model.items import FunctionCall, Item, Message, OutputText, Usage
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
 from jackfield.runs import events
-from jackfield.runs.events import Begun, Emit, Ended, ItemAdded, ItemDone, TextDelta
+from jackfield.runs.events import Emit, Ended, OutputTextDelta, RunItemAdded, RunItemDone, RunStarted
 from jackfield.settings import load_settings
 from tests.waiting import TIMEOUT, eventually_async
 
@@ -200,17 +200,17 @@ def message(text: str, *, number: int = 0) -> list[events.LoopEvent]:
     done = Message(id=f"msg_{number}", role="assistant", content=(OutputText(text=text),))
     middle = len(text) // 2
     return [
-        ItemAdded(number, begun),
-        TextDelta(number, text[:middle]),
-        TextDelta(number, text[middle:]),
-        ItemDone(number, done),
+        RunItemAdded(number, begun),
+        OutputTextDelta(number, text[:middle]),
+        OutputTextDelta(number, text[middle:]),
+        RunItemDone(number, done),
     ]
 
 
 def function_call(name: str, call_id: str, arguments: str = "{}", *, number: int = 0) -> list[events.LoopEvent]:
     begun = FunctionCall(id=f"fc_{call_id}", call_id=call_id, name=name, arguments="", status="in_progress")
     done = FunctionCall(id=f"fc_{call_id}", call_id=call_id, name=name, arguments=arguments)
-    return [ItemAdded(number, begun), events.ArgumentsDelta(number, arguments), ItemDone(number, done)]
+    return [RunItemAdded(number, begun), events.ArgumentsDelta(number, arguments), RunItemDone(number, done)]
 
 
 def tells(*told: events.LoopEvent, status: events.EndStatus = "completed") -> Play:
@@ -218,7 +218,7 @@ def tells(*told: events.LoopEvent, status: events.EndStatus = "completed") -> Pl
 
     async def play(emit: Emit) -> None:
         for event in (
-            Begun(),
+            RunStarted(),
             *told,
             Ended(status=status, usage=Usage(input_tokens=3, output_tokens=4, total_tokens=7)),
         ):
@@ -236,7 +236,7 @@ def held(gate: asyncio.Event, *before: events.LoopEvent, after: tuple[events.Loo
     """A run that tells something, waits until the gate is open, tells the rest and ends."""
 
     async def play(emit: Emit) -> None:
-        for event in (Begun(), *before):
+        for event in (RunStarted(), *before):
             emit(event)
         await gate.wait()
         for event in (*after, Ended(status="completed")):

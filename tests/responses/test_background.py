@@ -18,7 +18,7 @@ from jackfield.responses.resource import new_resource
 from jackfield.responses.storage import chunk_of
 from jackfield.responses.transactions import StoredResponse
 from jackfield.responses.writer import EventWriter
-from jackfield.runs.events import Begun, Emit, Ended, TextDelta
+from jackfield.runs.events import Emit, Ended, OutputTextDelta, RunStarted
 from tests.requirement import requirement
 from tests.responses.conformity import check_resource, check_stream
 from tests.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene
@@ -139,11 +139,11 @@ async def test_deleting_a_background_response_stops_it(here: Scene) -> None:
 
 async def test_a_thousand_events_are_resumed_in_their_order(here: Scene) -> None:
     async def play(emit: Emit) -> None:
-        emit(Begun())
+        emit(RunStarted())
         begun, *_ = message("x")
         emit(begun)
         for number in range(1000):
-            emit(TextDelta(0, f"{number} "))
+            emit(OutputTextDelta(0, f"{number} "))
             if number % 100 == 0:
                 await asyncio.sleep(0.01)
         emit(Ended(status="completed"))
@@ -216,7 +216,7 @@ async def leave_orphan(here: Scene, engine: FakeEngine, *, background: bool = Tr
     resource = new_resource(request, id=new_id("resp"), created_at=1, status="queued")
     writer = EventWriter(resource, now=lambda: 2)
     told: list[Any] = []
-    for event in (Begun(), *message("Said."), *message("Half", number=1)[:2]):
+    for event in (RunStarted(), *message("Said."), *message("Half", number=1)[:2]):
         told += writer.take(event)
     store = here.gateway.store
     kept = StoredResponse(

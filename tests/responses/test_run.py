@@ -10,9 +10,18 @@ from openai import APIError, AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall
 
 from jackfield.gateway.server import build_app
-from jackfield.model.items import McpCall, McpListTools, McpTool, Message, Reasoning, ReasoningText, text_of
+from jackfield.model.items import ListedMcpTool, McpCall, McpListTools, Message, Reasoning, ReasoningText, text_of
 from jackfield.runs import events
-from jackfield.runs.events import ArgumentsDelta, Begun, Emit, Ended, ItemAdded, ItemDone, ReasoningDelta, RunError
+from jackfield.runs.events import (
+    ArgumentsDelta,
+    Emit,
+    Ended,
+    OutputReasoningDelta,
+    RunError,
+    RunItemAdded,
+    RunItemDone,
+    RunStarted,
+)
 from tests.requirement import requirement
 from tests.responses.conformity import check_stream
 from tests.responses.scene import (
@@ -48,14 +57,14 @@ async def openai(here: Scene) -> AsyncIterator[AsyncOpenAI]:
 def thought(text: str, *, number: int = 0) -> list[events.LoopEvent]:
     begun = Reasoning(id=f"rs_{number}", status="in_progress")
     done = Reasoning(id=f"rs_{number}", content=(ReasoningText(text=text),))
-    return [ItemAdded(number, begun), ReasoningDelta(number, text), ItemDone(number, done)]
+    return [RunItemAdded(number, begun), OutputReasoningDelta(number, text), RunItemDone(number, done)]
 
 
 def listing(*, number: int = 0) -> list[events.LoopEvent]:
     begun = McpListTools(id=f"mcpl_{number}", server_label="jackfield")
-    tool = McpTool(name="add", input_schema={"type": "object"}, description="Add.")
+    tool = ListedMcpTool(name="add", input_schema={"type": "object"}, description="Add.")
     done = McpListTools(id=f"mcpl_{number}", server_label="jackfield", tools=(tool,))
-    return [ItemAdded(number, begun), events.ToolRunning(number), ItemDone(number, done)]
+    return [RunItemAdded(number, begun), events.ToolRunning(number), RunItemDone(number, done)]
 
 
 def ran(number: int) -> list[events.LoopEvent]:
@@ -63,12 +72,12 @@ def ran(number: int) -> list[events.LoopEvent]:
     begun = McpCall(id=f"mcp_{number}", server_label="jackfield", name="add", arguments="", status="in_progress")
     done = McpCall(id=f"mcp_{number}", server_label="jackfield", name="add", arguments='{"a":1}', output=str(number))
     return [
-        ItemAdded(number, begun),
+        RunItemAdded(number, begun),
         ArgumentsDelta(number, '{"a"'),
         ArgumentsDelta(number, ":1}"),
         events.ToolRunning(number),
-        events.ToolProgress(number, 1, 2, "half"),
-        ItemDone(number, done),
+        events.RunToolProgress(number, 1, 2, "half"),
+        RunItemDone(number, done),
     ]
 
 
@@ -222,7 +231,7 @@ async def test_a_failure_after_the_first_event_is_an_error_event_and_a_failed_re
     here: Scene, openai: AsyncOpenAI
 ) -> None:
     async def fail(emit: Emit) -> None:
-        for event in (Begun(), *message("Half")[:2]):
+        for event in (RunStarted(), *message("Half")[:2]):
             emit(event)
         emit(Ended(status="failed", error=RunError("rate_limited", "The model is busy. Try later.")))
 
@@ -274,7 +283,7 @@ async def test_every_end_has_its_event_and_status(
     here: Scene, status: events.EndStatus, reason: str | None, last: str, details: object
 ) -> None:
     async def play(emit: Emit) -> None:
-        for event in (Begun(), *message("Hello."), Ended(status=status, reason=reason)):
+        for event in (RunStarted(), *message("Hello."), Ended(status=status, reason=reason)):
             emit(event)
 
     here.engine.plays(play)

@@ -15,7 +15,7 @@ from jackfield.errors import BadRequest
 from jackfield.model.items import Compaction, Message, text_of
 from jackfield.responses.input import opened, sealed
 from jackfield.responses.wire import TERMINAL
-from jackfield.runs.events import Begun, Emit, Ended, RunError
+from jackfield.runs.events import Emit, Ended, RunError, RunStarted
 from tests.requirement import requirement
 from tests.responses.conformity import SCHEMAS, check_stream, validator
 from tests.responses.scene import WITHIN, Scene, held, message, refuses, says, scene
@@ -215,7 +215,7 @@ async def test_a_kept_compaction_is_opened_again_when_the_conversation_goes_on(h
 
 async def test_what_cannot_be_compacted_is_told(here: Scene) -> None:
     async def fail(emit: Emit) -> None:
-        emit(Begun())
+        emit(RunStarted())
         emit(Ended(status="failed", error=RunError("model_error", "It broke.")))
 
     here.engine.plays(fail)

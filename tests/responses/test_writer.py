@@ -24,17 +24,17 @@ from jackfield.responses.resource import new_resource
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import (
     ArgumentsDelta,
-    Begun,
     Ended,
     EndStatus,
-    ItemAdded,
-    ItemDone,
     LoopEvent,
-    ReasoningDelta,
-    RefusalDelta,
+    OutputReasoningDelta,
+    OutputRefusalDelta,
+    OutputTextDelta,
     RunError,
-    TextDelta,
-    ToolProgress,
+    RunItemAdded,
+    RunItemDone,
+    RunStarted,
+    RunToolProgress,
     ToolRunning,
 )
 from tests.requirement import requirement
@@ -63,13 +63,13 @@ def said(draw: st.DrawFn, number: int) -> Told:
         pieces = draw(texts.filter(bool))
         whole = "".join(pieces)
         if kind == "text":
-            deltas += [TextDelta(number, piece) for piece in pieces]
+            deltas += [OutputTextDelta(number, piece) for piece in pieces]
             parts.append(OutputText(text=whole))
         elif kind == "refusal":
-            deltas += [RefusalDelta(number, piece) for piece in pieces]
+            deltas += [OutputRefusalDelta(number, piece) for piece in pieces]
             parts.append(Refusal(refusal=whole))
         else:
-            deltas += [ReasoningDelta(number, piece) for piece in pieces]
+            deltas += [OutputReasoningDelta(number, piece) for piece in pieces]
             parts.append(ReasoningText(text=whole))
     if draw(st.booleans()):
         deltas = []
@@ -79,7 +79,7 @@ def said(draw: st.DrawFn, number: int) -> Told:
     if is_message:
         begun = Message(id=name, role="assistant", status="in_progress")
         done = Message(id=name, role="assistant", content=tuple(parts))
-    return [ItemAdded(number, begun), *deltas, ItemDone(number, done)]
+    return [RunItemAdded(number, begun), *deltas, RunItemDone(number, done)]
 
 
 @st.composite
@@ -92,7 +92,7 @@ def called(draw: st.DrawFn, number: int) -> Told:
     if draw(st.booleans()):
         begun: Item = FunctionCall(id=name, call_id=name, name="f", arguments="", status="in_progress")
         done: Item = FunctionCall(id=name, call_id=name, name="f", arguments=arguments)
-        return [ItemAdded(number, begun), *deltas, ItemDone(number, done)]
+        return [RunItemAdded(number, begun), *deltas, RunItemDone(number, done)]
     begun = McpCall(id=name, server_label="s", name="t", arguments="", status="in_progress")
     failed = draw(st.booleans())
     done = McpCall(
@@ -104,14 +104,14 @@ def called(draw: st.DrawFn, number: int) -> Told:
         error=HttpError(code=503, message="down") if failed else None,
         status="failed" if failed else draw(st.sampled_from(("completed", "incomplete"))),
     )
-    running: Told = [ToolRunning(number), ToolProgress(number, 1)] if draw(st.booleans()) else []
-    return [ItemAdded(number, begun), *deltas, *running, ItemDone(number, done)]
+    running: Told = [ToolRunning(number), RunToolProgress(number, 1)] if draw(st.booleans()) else []
+    return [RunItemAdded(number, begun), *deltas, *running, RunItemDone(number, done)]
 
 
 @st.composite
 def listed(draw: st.DrawFn, number: int) -> Told:
     item = McpListTools(id=f"item_{number}", server_label="s", error=draw(st.sampled_from((None, "down"))))
-    return [ItemAdded(number, McpListTools(id=item.id, server_label="s")), ItemDone(number, item)]
+    return [RunItemAdded(number, McpListTools(id=item.id, server_label="s")), RunItemDone(number, item)]
 
 
 @st.composite
@@ -119,7 +119,7 @@ def runs(draw: st.DrawFn) -> Told:
     """Some items in turns, any of them cut short, then an end."""
     count = draw(st.integers(0, 5))
     lives = [list(draw(st.one_of(said(number), called(number), listed(number)))) for number in range(count)]
-    told: Told = [Begun()]
+    told: Told = [RunStarted()]
     while any(lives):
         life = draw(st.sampled_from([life for life in lives if life]))
         told.append(life.pop(0))
@@ -139,7 +139,7 @@ def test_any_interleaving_gives_a_valid_stream(told: Told, *, background: bool) 
 def test_nothing_is_told_after_the_end() -> None:
     ended = Ended(status="completed")
 
-    stream = write([Begun(), ended, ended, ItemDone(0, Message(id="m", role="assistant"))])
+    stream = write([RunStarted(), ended, ended, RunItemDone(0, Message(id="m", role="assistant"))])
 
     assert [event["type"] for event in stream] == ["response.created", "response.in_progress", "response.completed"]
 
@@ -148,7 +148,7 @@ def test_what_was_streamed_stands_where_the_finished_item_says_otherwise() -> No
     begun = Message(id="m", role="assistant", status="in_progress")
     done = Message(id="m", role="assistant", content=(OutputText(text="other", annotations=({"type": "note"},)),))
 
-    stream = write([Begun(), ItemAdded(0, begun), TextDelta(0, "said"), ItemDone(0, done)])
+    stream = write([RunStarted(), RunItemAdded(0, begun), OutputTextDelta(0, "said"), RunItemDone(0, done)])
 
     part = stream[-1]["item"]["content"][0]
     assert (part["text"], part["annotations"]) == ("said", [{"type": "note"}])
@@ -158,7 +158,7 @@ def test_a_call_that_waits_for_somebody_has_no_outcome() -> None:
     begun = McpCall(id="m", server_label="s", name="t", arguments="", status="in_progress")
     waits = McpCall(id="m", server_label="s", name="t", arguments="{}", status="incomplete")
 
-    stream = write([Begun(), ItemAdded(0, begun), ToolRunning(0), ItemDone(0, waits)])
+    stream = write([RunStarted(), RunItemAdded(0, begun), ToolRunning(0), RunItemDone(0, waits)])
 
     assert [event["type"] for event in stream[3:]] == [
         "response.mcp_call.in_progress",
@@ -169,6 +169,6 @@ def test_a_call_that_waits_for_somebody_has_no_outcome() -> None:
 
 
 def test_an_item_that_is_done_without_having_been_added_is_added_first() -> None:
-    stream = write([Begun(), *[ItemDone(0, Message(id="m", role="assistant"))]])
+    stream = write([RunStarted(), *[RunItemDone(0, Message(id="m", role="assistant"))]])
 
     assert [event["type"] for event in stream[2:]] == ["response.output_item.added", "response.output_item.done"]

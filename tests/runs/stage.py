@@ -13,7 +13,7 @@ from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, InputText, Item, McpCall, Message, Usage
 from jackfield.runs import events
 from jackfield.runs.loop import Loop
-from jackfield.runs.plan import Choice, Limits, RunPlan
+from jackfield.runs.plan import Choice, RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sources.base import Invocation
@@ -90,8 +90,8 @@ class Stage:
 
         asks_first = fields.pop("asks_first", False)
         self.harness.source.offer(name, echo, **fields)
-        await self.harness.panel.refresh()
-        self.harness.catalog.update(self.harness.panel.listings())
+        await self.harness.source_registry.refresh()
+        self.harness.catalog.update(self.harness.source_registry.listings())
         entry = self.harness.catalog.view(OPS).get(name)
         self.tools.append(OfferedTool(name=name, entry=entry, label="jackfield", bare_name=name, asks_first=asks_first))
 
@@ -99,7 +99,7 @@ class Stage:
         self.tools.append(OfferedTool(name=name, parameters={"type": "object"}))
 
     async def run(self, model: Model, **fields: Any) -> events.Ended:
-        limits = Limits(**{key: fields.pop(key) for key in list(fields) if key in Limits.__struct_fields__})
+        limits = RunLimits(**{key: fields.pop(key) for key in list(fields) if key in RunLimits.__struct_fields__})
         plan = RunPlan(
             run_id="resp_1",
             model=model,
@@ -118,7 +118,7 @@ class Stage:
     @property
     def output(self) -> list[Item]:
         """The items as they stay, in their places."""
-        done = {event.index: event.item for event in self.told if isinstance(event, events.ItemDone)}
+        done = {event.index: event.item for event in self.told if isinstance(event, events.RunItemDone)}
         assert sorted(done) == list(range(len(done)))
         return [done[index] for index in sorted(done)]
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jackfield.calls import transactions as call_tx
-from jackfield.llm import ScriptedCall, ScriptedModel, Turn, When
+from jackfield.llm import ScriptedCall, ScriptedModel, ScriptTurn, When
 from jackfield.llm.chat_request import chat_messages
 from jackfield.llm.types import Delta, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.call import CallStatus, Failed, Outcome, done
@@ -54,8 +54,8 @@ async def test_the_shipped_twin_of_a_model_plays_its_script_through_the_loop(sta
     add = ScriptedCall(tool="add", arguments={"a": 1})
     model = ScriptedModel(
         [
-            Turn(calls=(add, add)),
-            Turn(when=When(result="add"), say="Both gave {result.a}."),
+            ScriptTurn(calls=(add, add)),
+            ScriptTurn(when=When(result="add"), say="Both gave {result.a}."),
         ]
     )
     ended = await stage.run(model)
@@ -323,7 +323,7 @@ async def test_progress_of_a_tool_is_told_at_its_item(stage: Stage) -> None:
 
     await stage.tool("slow", slow)
     await stage.run(PlayedModel(calls(("slow", {})), says("ok")))
-    assert events.ToolProgress(0, 1, 2, "half") in stage.told
+    assert events.RunToolProgress(0, 1, 2, "half") in stage.told
 
 
 @requirement("TOOL-ext-loop-timeout")

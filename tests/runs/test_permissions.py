@@ -69,7 +69,7 @@ async def test_another_keys_call_is_not_allowed_by_a_made_up_request(talk: Conve
 async def test_a_yes_to_a_tool_that_is_gone_is_refused_at_once_and_the_call_waits_on(talk: Conversation) -> None:
     await talk.ask(PlayedModel(calls(("pay", {"amount": 5}))), "pay", tools=(CATALOG,))
     request = approval_in(talk.output)
-    await talk.gateway.panel.remove("local")
+    await talk.gateway.source_registry.remove("local")
     await talk.gateway.refresh(within=5)
     async with asyncio.timeout(5):
         with pytest.raises(Conflict, match="'pay' is gone since this call was made"):
@@ -114,7 +114,7 @@ class Slow:
 async def test_who_stops_a_response_stops_the_approved_call_that_it_waits_for(talk: Conversation) -> None:
     registry, slow = Registry(), Slow()
     registry.register(slow, owner="acme")
-    await talk.gateway.panel.add(RegistrySource("acme", registry))
+    await talk.gateway.source_registry.add(RegistrySource("acme", registry))
     await talk.gateway.refresh(within=5)
     asking = McpTool(server_label="acme", require_approval="always")
     await talk.ask(PlayedModel(calls(("slow", {}))), "go", tools=(asking,), principal=CALLER)

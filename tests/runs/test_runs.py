@@ -97,11 +97,11 @@ class Conversation:
             history=self.history,
             emit=self.told.append,
         )
-        done = {event.index: event.item for event in self.told if isinstance(event, events.ItemDone)}
+        done = {event.index: event.item for event in self.told if isinstance(event, events.RunItemDone)}
         self.output = [done[index] for index in sorted(done)]
         assert sorted(done) == list(range(len(done)))
         self.history += (*said, *self.output)
-        assert isinstance(self.told[0], events.Begun)
+        assert isinstance(self.told[0], events.RunStarted)
         ended = self.told[-1]
         assert isinstance(ended, events.Ended)
         return ended
@@ -323,7 +323,7 @@ class AcmeSearch:
 async def test_a_tool_type_with_a_providers_name_goes_to_whoever_registered_it(talk: Conversation) -> None:
     registry = Registry()
     registry.register(AcmeSearch(), owner="acme")
-    await talk.gateway.panel.add(RegistrySource("acme", registry))
+    await talk.gateway.source_registry.add(RegistrySource("acme", registry))
     await talk.gateway.refresh(within=5)
     model = PlayedModel(calls(("acme_search", {"q": "x"})), says("ok"))
     await talk.ask(model, "search", tools=(ExtensionTool(type="acme:search", options={}),))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jackfield.errors import BadRequest
-from jackfield.llm.script import ScriptedCall, Turn, When
+from jackfield.llm.script import ScriptedCall, ScriptTurn, When
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.model.call import Outcome, done
 from jackfield.model.items import FunctionCallOutput, Message, Reasoning, text_of
@@ -18,7 +18,7 @@ from tests.runs.stage import a_stage
 
 WEATHER: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TURNS = (
-    Turn(
+    ScriptTurn(
         when=When(user="Go", tool="weather"),
         think="They want to go. Look at the sky.",
         say="One moment.",
@@ -27,8 +27,8 @@ TURNS = (
             ScriptedCall(tool="weather", arguments={"city": "Oslo"}),
         ),
     ),
-    Turn(when=When(result="weather", says="snow"), say="Take a coat: {result.sky}."),
-    Turn(when=When(result="weather"), say="Go as you are: {result.sky}."),
+    ScriptTurn(when=When(result="weather", says="snow"), say="Take a coat: {result.sky}."),
+    ScriptTurn(when=When(result="weather"), say="Go as you are: {result.sky}."),
 )
 
 
@@ -63,7 +63,7 @@ async def test_a_result_enters_the_conversation_only_as_the_answer_to_a_call_and
     async with a_stage(tmp_path) as stage:
         await stage.tool("weather", weather, input_schema=WEATHER, output_schema=promised)
         model = ScriptedModel(
-            [Turn(calls=(ScriptedCall(tool="weather", arguments={"city": "Bern"}),)), Turn(say="Oh.")]
+            [ScriptTurn(calls=(ScriptedCall(tool="weather", arguments={"city": "Bern"}),)), ScriptTurn(say="Oh.")]
         )
         await stage.run(model)
     told = [item for item in model.requests[-1].items if isinstance(item, FunctionCallOutput)]

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from jackfield.model.call import Outcome
-from jackfield.sources.base import Invocation, Surroundings
+from jackfield.sources.base import Invocation, SourceContext
 from jackfield.sources.outgoing import Outgoing
 from jackfield.workers.host import WorkerHost
 
 
-def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str], None], **more: Any) -> Surroundings:
-    """`more` is what this source may have besides, by the names of `Surroundings`."""
-    bare = Surroundings(
+def surroundings_in(folder: Path, *, outgoing: Outgoing, changed: Callable[[str], None], **more: Any) -> SourceContext:
+    """`more` is what this source may have besides, by the names of `SourceContext`."""
+    bare = SourceContext(
         folder=folder,
         data=folder,
         changed=changed,

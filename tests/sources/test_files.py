@@ -266,23 +266,23 @@ async def test_closing_takes_the_modules_out(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_read_makes_the_source_faulty_and_its_tools_are_known(toolbox: Toolbox) -> None:
     toolbox.write("good.py", "def fine() -> int:\n    return 1\n")
     toolbox.write("bad.py", "pack = 'ops'\nasync def pay(amount: int) -> int:\n    return (\n\ndef _own():\n    pass\n")
-    panel = SourceRegistry(on_listing=lambda: None)
-    await panel.add(toolbox.source)
+    source_registry = SourceRegistry(on_listing=lambda: None)
+    await source_registry.add(toolbox.source)
     try:
-        await panel.settled(within=BOUND)
-        (status,) = panel.statuses()
+        await source_registry.settled(within=BOUND)
+        (status,) = source_registry.statuses()
         assert (status.status, status.tools) == (SourceState.FAULTY, 1)
         assert status.error is not None
         assert status.error.startswith("tools/bad.py, line 3: '(' was never closed.")
         catalog = Catalog()
-        catalog.update(panel.listings())
+        catalog.update(source_registry.listings())
         with pytest.raises(ToolNotFound, match=r"Tool 'ops_pay' cannot be used now\. tools/bad\.py, line 3: '\('"):
             catalog.view(OPS).get("ops_pay")
         narrow = Principal(name="narrow", scopes=frozenset({"call"}), tools=("fine",))
         with pytest.raises(ToolNotFound, match="There is no tool 'ops_pay'"):
             catalog.view(narrow).get("ops_pay")
         toolbox.write("bad.py", "pack = 'ops'\ndef pay(amount: int) -> int:\n    return amount\n")
-        await panel.refresh()
-        assert panel.statuses()[0].status is SourceState.UP
+        await source_registry.refresh()
+        assert source_registry.statuses()[0].status is SourceState.UP
     finally:
-        await panel.close()
+        await source_registry.close()

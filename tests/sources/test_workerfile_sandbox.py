@@ -10,7 +10,6 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.model.call import Failed
-from jackfield.sources.base import Surroundings
 from jackfield.sources.files import files_source
 from tests.sources.toolbox import Toolbox
 from tests.sources.workers import worker_box, worker_file
@@ -168,7 +167,7 @@ async def test_a_sandbox_that_is_missing_is_a_fault_of_the_source_and_of_each_ca
 
 def test_a_container_of_ones_own_is_not_for_tool_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^sources\.local\.sandbox: a tool file's worker speaks over a socket"):
-        files_source("local", {"path": "*.py", "sandbox": {"kind": "container"}}, cast("Surroundings", None))
+        files_source("local", {"path": "*.py", "sandbox": {"kind": "container"}}, cast("Any", None))
 
 
 async def test_limits_hold_without_a_sandbox_where_the_operator_wants_only_them(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Invocation, Listing, Progress, Source, Surroundings
+from jackfield.sources.base import Invocation, Listing, Progress, Source, SourceContext
 from jackfield.sources.files import files_source
 from jackfield.workers.host import WorkerHost
 from tests.waiting import TIMEOUT
@@ -38,7 +38,7 @@ class Toolbox:
         """Which tools each of these might call."""
         self.answer: Callable[[dict[str, Any]], Outcome] = done
         self.worker_host = WorkerHost(folder / ".jackfield" / "workers", redact=lambda text: text)
-        surroundings = Surroundings(
+        source_context = SourceContext(
             folder=folder,
             data=folder / ".jackfield",
             changed=self._changed,
@@ -50,7 +50,7 @@ class Toolbox:
             outgoing=None,
             worker_host=self.worker_host,
         )
-        self.source: Source = files_source("local", {"path": "tools/*.py", **options}, surroundings)
+        self.source: Source = files_source("local", {"path": "tools/*.py", **options}, source_context)
         self.listing = Listing()
 
     def write(self, name: str, text: str) -> Path:

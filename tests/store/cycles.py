@@ -10,9 +10,9 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import (
     Builtin,
     Cycle,
-    CycleRecord,
+    CycleOutcome,
     InboxEvent,
-    Opened,
+    OpenedCycle,
     StepCall,
     inbox_page,
     open_cycle,
@@ -26,7 +26,7 @@ from jackfield.store import Store, scripts
 from jackfield.store.scripts import Script, Sql
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
-RECORD = CycleRecord(summary="Said hello.", input_tokens=120, output_tokens=30)
+RECORD = CycleOutcome(summary="Said hello.", input_tokens=120, output_tokens=30)
 
 
 async def tell(store: Store, agent: str, *event_ids: str) -> None:
@@ -37,7 +37,9 @@ async def tell(store: Store, agent: str, *event_ids: str) -> None:
         )
 
 
-async def woken(store: Store, agent: str = "ada", *, owner: str = "gw_a", events: tuple[str, ...] = ("e1",)) -> Opened:
+async def woken(
+    store: Store, agent: str = "ada", *, owner: str = "gw_a", events: tuple[str, ...] = ("e1",)
+) -> OpenedCycle:
     """An agent that has just woken for these events."""
     await tell(store, agent, *events)
     opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner=owner))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from jackfield.agents import cycle_transactions as cycle_tx
 from jackfield.agents.cycle_transactions import Cycle as StoredCycle
-from jackfield.agents.cycle_transactions import CycleRecord, StepCall, cycle_from, push_event
+from jackfield.agents.cycle_transactions import CycleOutcome, StepCall, cycle_from, push_event
 from tests.store import cycle_protocol
 from tests.store.cycles import over
 from tests.store.protocol import FINAL, Cycle, Row
@@ -112,7 +112,7 @@ class CycleMoves(Moves):
         cycle = self.cycle_at(pick)
         epoch, mind = cycle.epoch + off, f"after {cycle.id}"
         after = cycle_protocol.commit(self.world, cycle, epoch=epoch, mind=mind)
-        commit = partial(cycle_tx.commit, held(cycle, epoch), consciousness=mind, record=CycleRecord())
+        commit = partial(cycle_tx.commit, held(cycle, epoch), consciousness=mind, record=CycleOutcome())
         self.moved(after, self.bench.write(self.store(via), commit))
 
     @precondition(lambda self: self.world.cycles)

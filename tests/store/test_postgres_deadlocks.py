@@ -11,8 +11,8 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import (
     Builtin,
     Cycle,
+    CycleNotice,
     CycleStatus,
-    Notice,
     StepCall,
     abandon,
     commit,
@@ -293,7 +293,7 @@ async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_i
             if ending == "commit":
                 return await gateway.write(partial(commit, cycle, consciousness="{}", record=RECORD))
             if ending == "abandon":
-                notices = [Notice(space_id, "No.") for space_id in places]
+                notices = [CycleNotice(space_id, "No.") for space_id in places]
                 return await gateway.write(partial(abandon, cycle, reason="rush", backoff_ms=0, notices=notices))
             shown = [StepCall(a_waiting_call(space_id=space_id, shown="whole")) for space_id in places]
             return await gateway.write(

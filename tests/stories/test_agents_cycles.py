@@ -462,7 +462,7 @@ allowedTools = ["{tool}"]
             await place.cycle(agent, 1 + number // 2)
             offered = {tool.name for tool in place.requests[-1].tools}
             assert offered & {"echo", "mixed"} == {tool}
-        listed = {status.name for status in place.gateway.panel.statuses()}
+        listed = {status.name for status in place.gateway.source_registry.statuses()}
         assert not [name for name in listed if "@" in name], "nor are they in anybody else's list"
 
 

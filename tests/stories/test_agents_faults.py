@@ -183,7 +183,7 @@ url = "{server.url}"
 transport = "http"
 """
         async with agents_gateway(tmp_path, DONE, config) as place:
-            lent = place.gateway.panel._lent
+            lent = place.gateway.source_registry._lent
 
             async def nothing_is_lent() -> bool:
                 return not lent

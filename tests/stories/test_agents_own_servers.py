@@ -53,7 +53,7 @@ async def lived(place: AgentsGateway, number: int) -> set[str]:
     """The agent lives its next cycle; the tools that it was offered."""
 
     async def nothing_is_lent() -> bool:
-        return not place.gateway.panel._lent
+        return not place.gateway.source_registry._lent
 
     await place.trigger("ada", event_id=f"evt_{number}")
     await place.cycle("ada", number)

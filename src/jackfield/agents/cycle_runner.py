@@ -28,7 +28,7 @@ from jackfield.agents.context import (
     system_prompt,
     with_cycle,
 )
-from jackfield.agents.cycle_transactions import CycleRecord, Journal, Step, commit
+from jackfield.agents.cycle_transactions import CycleOutcome, Journal, Step, commit
 from jackfield.agents.inbox import hops_of, inbox_message
 from jackfield.agents.journal import CycleJournal, Fenced, replayed
 from jackfield.agents.live_publisher import LivePublisher
@@ -44,7 +44,7 @@ from jackfield.model.items import Item, Message, text_of
 from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop
 from jackfield.runs.outputs import with_whole_result
-from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.spaces.live import Live
 from jackfield.store import Store
@@ -167,7 +167,7 @@ class CycleRunner:
         past = PastCycle(number=cycle.number, summary=summary, items=result.items)
         after = with_cycle(context, past, room=agent.settings.context_tokens, hops=hops)
         usage = ended.usage
-        record = CycleRecord(
+        record = CycleOutcome(
             summary=summary,
             input_tokens=0 if usage is None else usage.input_tokens,
             output_tokens=0 if usage is None else usage.output_tokens,
@@ -216,7 +216,7 @@ class CycleRunner:
                 template=ModelRequest(items=(), instructions=system_prompt(agent.id, agent.settings, state)),
                 items=(*before, *opening),
                 tools=agent_tools(self._pipeline.offered(seen, principal=principal), own),
-                limits=Limits(max_steps=agent.settings.max_steps - len(journal.steps)),
+                limits=RunLimits(max_steps=agent.settings.max_steps - len(journal.steps)),
                 principal=principal,
                 agent=agent.id,
             )

@@ -79,7 +79,7 @@ Builtin = Callable[[], Script[Done | Failed]]
 """What a built-in tool does, as a script of its own, and what came of it."""
 
 
-class Opened(Struct, frozen=True):
+class OpenedCycle(Struct, frozen=True):
     """A cycle that has just begun, and what it is about."""
 
     cycle: Cycle
@@ -115,7 +115,7 @@ class Journal(Struct, frozen=True):
     steps: tuple[Step, ...]
 
 
-class CycleRecord(Struct, frozen=True, kw_only=True):
+class CycleOutcome(Struct, frozen=True, kw_only=True):
     """What is kept of a cycle that is over."""
 
     summary: str | None = None
@@ -131,7 +131,7 @@ class Consciousness(Struct, frozen=True):
     data: str
 
 
-def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None]:
+def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[OpenedCycle | None]:
     """The agent wakes, for all of its events that are due. None: none is, or another has the agent's cycle."""
     # T8
     ids = {"cycle_id": cycle_id, "agent": agent}
@@ -145,7 +145,7 @@ def open_cycle(cycle_id: str, *, agent: str, owner: str) -> Script[Opened | None
     rows = yield "keep_consumed", ids | {"consumed": _json([event.event_id for event in events])}
     for space_id in _spaces_told_of(events):
         yield from space_tx.arrive(space_id, agent=agent, run_id=cycle_id)
-    return Opened(cycle_from(rows[0]), tuple(events))
+    return OpenedCycle(cycle_from(rows[0]), tuple(events))
 
 
 def _spaces_told_of(events: Sequence[InboxEvent]) -> list[str]:
@@ -222,7 +222,7 @@ def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
     return cycle_from(rows[0])
 
 
-def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[Cycle | None]:
+def commit(cycle: Cycle, *, consciousness: str, record: CycleOutcome) -> Script[Cycle | None]:
     """The cycle becomes part of the agent's context. Whoever commits has read every call's slot. None: fenced."""
     # T9
     fence = {"cycle_id": cycle.id, "epoch": cycle.epoch}
@@ -236,14 +236,14 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleRecord) -> Script[C
     return cycle_from(rows[0])
 
 
-class Notice(Struct, frozen=True):
+class CycleNotice(Struct, frozen=True):
     """What people in a space are told about a cycle that was given up."""
 
     space_id: str
     text: str
 
 
-def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Notice] = ()) -> Script[Cycle | None]:
+def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[CycleNotice] = ()) -> Script[Cycle | None]:
     """Give up. After `backoff_ms` the agent finds its events again, and what it had called. None: fenced.
 
     `notices` are posted in the same transaction, so that people hear of it exactly if it happened.

@@ -68,7 +68,7 @@ class LivePublisher:
 
     def publish(self, event: events.LoopEvent) -> None:
         """One event of the loop."""
-        if isinstance(event, events.ItemAdded) and isinstance(event.item, McpCall):
+        if isinstance(event, events.RunItemAdded) and isinstance(event.item, McpCall):
             self._begin(event.index, event.item)
         elif isinstance(event, events.ArgumentsDelta) and (draft := self._drafts.get(event.index)) is not None:
             self._go_on(draft, event.delta)

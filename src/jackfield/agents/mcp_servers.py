@@ -14,7 +14,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 import msgspec
 from msgspec import Struct
 
-from jackfield.agents.types import Agent, OwnServer, servers_of, source_name
+from jackfield.agents.types import Agent, AgentServer, servers_of, source_name
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import SOMEBODYS
 from jackfield.catalog.merge import merge_private
@@ -143,7 +143,7 @@ class McpServers:
         await asyncio.gather(*self._closing)
 
     async def _agent_entries(
-        self, connection: _Connection, agent: Agent, server: str, own: OwnServer
+        self, connection: _Connection, agent: Agent, server: str, own: AgentServer
     ) -> tuple[Entry, ...]:
         """One server's tools as they are now. One that is down is left out, and the log says so."""
         name = connection.name

@@ -16,8 +16,8 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_runner import CycleRunner, CycleSlot, ModelGaveUp
 from jackfield.agents.cycle_transactions import (
     Cycle,
+    CycleNotice,
     CycleStatus,
-    Notice,
     abandon,
     agents_to_wake,
     cycles_of_agent,
@@ -254,7 +254,7 @@ class AgentScheduler:
                 is_first = agent is not None and not failures
                 text = f"{cycle.agent if agent is None else agent.name} could not go on: {reason} "
                 text += f"It tries again in {pause_ms // 1000} s; nothing is lost."
-                notices = [Notice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
+                notices = [CycleNotice(space, text) for space in await self._spaces_asked_in(cycle)] if is_first else []
                 failed = await self._store.write(
                     partial(abandon, cycle, reason=reason, backoff_ms=pause_ms, notices=notices)
                 )

@@ -38,7 +38,7 @@ class Agent(Struct, frozen=True):
         return Principal(name=f"agent:{self.id}", scopes=frozenset({f"agent:{self.id}"}), tools=self.settings.tools)
 
 
-class OwnServer(Struct, frozen=True, kw_only=True):
+class AgentServer(Struct, frozen=True, kw_only=True):
     """One MCP server of an agent (`[agents.NAME.mcp]`), and what is said about its tools, as for every source."""
 
     options: McpOptions
@@ -55,7 +55,7 @@ def source_name(agent: str, server: str) -> str:
     return f"{legal(server)[:_CUT]}.{digest}{SOMEBODYS}{agent}"
 
 
-def servers_of(agent: Agent) -> dict[str, OwnServer]:
+def servers_of(agent: Agent) -> dict[str, AgentServer]:
     """The agent's servers by name. Raises `ConfigError` for what cannot be used."""
     mcp, where = agent.settings.mcp, f"agents.{agent.id}.mcp"
     if not mcp:
@@ -71,13 +71,13 @@ def servers_of(agent: Agent) -> dict[str, OwnServer]:
     }
 
 
-def _split(raw: dict[str, Any], *, where: str) -> tuple[dict[str, Any], OwnServer]:
+def _split(raw: dict[str, Any], *, where: str) -> tuple[dict[str, Any], AgentServer]:
     """How the server is reached, and what is said about its tools."""
     rest = snake_keys(raw)
     tools = rest.pop("tools", {})
     if not isinstance(tools, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write tools = {{ NAME = {{ … }} }}.")
-    rules = OwnServer(
+    rules = AgentServer(
         options=McpOptions(),
         overrides={tool: parse_override(f"{where}.tools.{tool}", value) for tool, value in tools.items()},
         accepts_changes=hold_or_accept(rest, "on_change", "hold", where) == "accept",

@@ -6,7 +6,7 @@ read. A tool whose call was settled elsewhere, as by who cancelled it there, is 
 The word may be ahead of the row, since a call that a gateway runs itself is written when it is over or has lasted
 50 ms; then it is looked for again, for a moment. It may also be late: gateways are heard in no order among them, so
 what is older than what was shown is dropped. Progress is in no row and stays at its gateway.
-Above: the app, which runs this. Below: the store and its bus, `events.py`.
+Above: the gateway, which runs this. Below: the store and its bus, `events.py`.
 """
 
 import asyncio

@@ -101,7 +101,7 @@ class ExecuteApi:
             chat_id=body.chat_id,
             run_id=body.run_id,
             within_ms=continue_trace_context(request.headers, cluster_id=self._cluster.id, tool=tool),
-            through_door=True,
+            over_http=True,
             client_gone=request.client_gone,
             takes_pending=True,
         )
@@ -127,7 +127,7 @@ class ExecuteApi:
             principal=request.principal,
             chat_id=body.chat_id or None,
             within_ms=continue_trace_context(request.headers, cluster_id=self._cluster.id, tool=entry.name),
-            through_door=True,
+            over_http=True,
             client_gone=request.client_gone,
             takes_pending=True,
         )

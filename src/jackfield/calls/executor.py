@@ -49,14 +49,14 @@ class Executor:
     """Runs calls, and knows those it is running."""
 
     def __init__(
-        self, *, catalog: Catalog, panel: SourceRegistry, store: Store, gateway_id: str, redactor: Redactor
+        self, *, catalog: Catalog, source_registry: SourceRegistry, store: Store, gateway_id: str, redactor: Redactor
     ) -> None:
         self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
         self._catalog = catalog
-        self._panel = panel
+        self._source_registry = source_registry
         self._store = store
         self._gateway_id = gateway_id
         self._redactor = redactor
@@ -95,7 +95,7 @@ class Executor:
         """Run the tool and settle. If the caller goes away, or the call is parked, it goes on without the caller."""
         invocation = self._invocation(running, entry, arguments)
         context = None if running.span is None else running.span.context
-        running.run(asyncio.create_task(self._panel.execute(entry.tool.source, invocation), context=context))
+        running.run(asyncio.create_task(self._source_registry.execute(entry.tool.source, invocation), context=context))
         try:
             return await self._finish(running, entry)
         except asyncio.CancelledError:
@@ -107,7 +107,7 @@ class Executor:
     ) -> Done | Failed | InTransaction:
         """What a built-in tool does, for the step of a cycle that will record the call."""
         running = Running(call, principal=principal, depth=0, recorded=False)
-        work = await self._panel.execute(entry.tool.source, self._invocation(running, entry, arguments))
+        work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
         return work if isinstance(work, InTransaction) else await self._checked(entry, work)
 
     def tell_over(self, call: Call) -> None:
@@ -123,7 +123,7 @@ class Executor:
         self._running[call.id] = running
         self.counters.running += 1
         try:
-            work = await self._panel.execute(entry.tool.source, self._invocation(running, entry, arguments))
+            work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
             outcome = await self._checked(entry, work)
         except BaseException:
             self._forget(running)

@@ -64,14 +64,14 @@ class Operations:
         *,
         store: Store,
         catalog: Catalog,
-        panel: SourceRegistry,
+        source_registry: SourceRegistry,
         executor: Executor,
         redactor: Redactor,
         gateway_id: str,
     ) -> None:
         self._store = store
         self._catalog = catalog
-        self._panel = panel
+        self._source_registry = source_registry
         self._executor = executor
         self._redactor = redactor
         self._gateway_id = gateway_id
@@ -199,7 +199,7 @@ class Operations:
         if entry.tool.metadata.async_behavior is None:
             self._inline.add(call.id)
         try:
-            source = self._panel.operating(call.source, tool=call.tool)
+            source = self._source_registry.operating(call.source, tool=call.tool)
             begun = await source.begin(self._invocation(call, entry, timeout_ms=begin_ms(call, entry.tool)))
         except asyncio.CancelledError:
             if await self._is_over(call.id):
@@ -223,7 +223,7 @@ class Operations:
         """Whoever had it begun died before it could say what came of that."""
         entry = self._catalog.known(call.tool)
         try:
-            source = None if entry is None else self._panel.operating(call.source, tool=call.tool)
+            source = None if entry is None else self._source_registry.operating(call.source, tool=call.tool)
         except SourceUnavailable:
             source = None
         if entry is None or source is None:  # not there yet, after a restart
@@ -247,7 +247,7 @@ class Operations:
             await self._pause(looked, None)
             return
         try:
-            source = self._panel.operating(call.source, tool=call.tool)
+            source = self._source_registry.operating(call.source, tool=call.tool)
             stands = await source.look(self._invocation(call, entry), reference)
         except Refused as away:
             log.info("the work of call %s cannot be looked at now: %s", call.id, away)
@@ -284,7 +284,7 @@ class Operations:
         reference = operation.reference
         if call is not None and entry is not None and reference is not None and call.status is CallStatus.CANCELLED:
             try:
-                source = self._panel.operating(call.source, tool=call.tool)
+                source = self._source_registry.operating(call.source, tool=call.tool)
                 await source.halt(self._invocation(call, entry), reference)
             except JackfieldError as fault:
                 log.warning("the work of call %s, which was cancelled, could not be stopped: %s", call.id, fault)

@@ -216,7 +216,7 @@ class Pipeline:
             idempotent=tool.metadata.idempotent,
             attempt=1,
             owner=self._gateway_id,
-            waiter=self._gateway_id if request.through_door and agent is not None else None,
+            waiter=self._gateway_id if request.over_http and agent is not None else None,
             timeout_ms=min(entry.deadline_ms, request.within_ms or entry.deadline_ms),
             expires_in_ms=entry.pending_ms,
             shown=shown,

@@ -33,7 +33,7 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     depth: int = 0
     within_ms: int | None = None
     """How long whoever asks will wait, where that is known; a call never takes longer than its tool may."""
-    through_door: bool = False
+    over_http: bool = False
     """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
     client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
     """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""

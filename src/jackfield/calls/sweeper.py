@@ -1,7 +1,7 @@
 """Timers live in the store; every gateway looks once a second for those that are due, and one of them acts.
 
 What a dead gateway left, what nobody answered, what nobody came for: each is one compare-and-set, so it does not matter
-how many gateways try. Above: the app. Below: the store.
+how many gateways try. Above: the gateway. Below: the store.
 """
 
 import asyncio

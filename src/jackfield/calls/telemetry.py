@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from jackfield.catalog.catalog import Entry
-from jackfield.errors import BadRequest, Loop
+from jackfield.errors import BadRequest, CallLoop
 from jackfield.model.call import Call
 from jackfield.model.trace_context import (
     MOST_HOPS,
@@ -110,13 +110,13 @@ def _hops(said: bytes, *, cluster_id: str, tool: str) -> tuple[str, ...]:
     if not all(map(_CLUSTER_ID.fullmatch, hops)):
         raise BadRequest(f"The header {VIA_HEADER} names houses by letters, digits and '_'.", param=VIA_HEADER)
     if cluster_id in hops:
-        raise Loop(
+        raise CallLoop(
             f"The call of '{tool[:100]}' came back to this gateway, which had it passed on {len(hops)} "
             f"{'hop' if len(hops) == 1 else 'hops'} ago. Two gateways offer each other's tools; "
             "take the tool out of one of the two with allowed_tools."
         )
     if len(hops) > MOST_HOPS:
-        raise Loop(
+        raise CallLoop(
             f"The call of '{tool[:100]}' has come through {len(hops)} gateways; {MOST_HOPS} are as many as it may. "
             "Have the gateways ask each other more directly."
         )

@@ -42,7 +42,7 @@ class ToolStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: Annotated[int, Meta(ge=1, le=500, description="Unanswered calls that it has at most")] = DEFAULT_LIMIT
 
 
-class Connected(Struct, frozen=True, kw_only=True):
+class ToolServerConnected(Struct, frozen=True, kw_only=True):
     """The first frame: from here on nothing is missed."""
 
     type: Literal["connected"] = "connected"
@@ -85,7 +85,7 @@ class ToolServerApi:
         self, request: Request, tools: tuple[str, ...] | None, *, client: str, limit: int
     ) -> AsyncGenerator[EventMessage | Comment]:
         async with self._servers.connect(client, tools, principal=request.principal, limit=limit) as server:
-            yield EventMessage(data=Connected(client=client, ts=_now()))
+            yield EventMessage(data=ToolServerConnected(client=client, ts=_now()))
             async for offer in server:
                 yield EventMessage(data=_tool_call(offer))
 

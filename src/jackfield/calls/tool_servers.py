@@ -204,7 +204,7 @@ class ToolServers:
         self._offer_all(await self._store.write(call_tx.release_offers))
 
     async def _note_gone(self, server_id: str) -> None:
-        """A server has left. Kept in mind until it is on record: a store may be away just now."""
+        """A server has left. Remembered until it is on record: a store may be away just now."""
         self._gone.add(server_id)
         freed = await self._store.write(partial(call_tx.server_left, server_id, gateway=self._gateway_id))
         self._gone.discard(server_id)

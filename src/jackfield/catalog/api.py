@@ -25,12 +25,12 @@ from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Rou
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import next_of, stop
 from jackfield.model.principal import Principal
-from jackfield.model.trace_context import HOUSE_HEADER
+from jackfield.model.trace_context import CLUSTER_HEADER
 from jackfield.protocol.manifest import CACHE_HEADERS, etag_matches
 from jackfield.store.gateways import Cluster
 
 GOING_AWAY = 1001
-_CLUSTER_ID = HOUSE_HEADER.encode()
+_CLUSTER_ID = CLUSTER_HEADER.encode()
 _CACHE_HEADERS = tuple((name.encode(), value.encode()) for name, value in CACHE_HEADERS)
 
 
@@ -53,7 +53,7 @@ class Connected(Struct, frozen=True, kw_only=True):
     version: str
 
 
-class Changed(Struct, frozen=True, kw_only=True):
+class CatalogChanged(Struct, frozen=True, kw_only=True):
     """Which tools came, went or have another definition; names only."""
 
     type: Literal["tools.changed"] = "tools.changed"
@@ -120,11 +120,13 @@ class CatalogApi:
             await stop(coming)
             await request.streams.release(gone)
 
-    async def _messages(self, principal: Principal) -> AsyncGenerator[Connected | Changed]:
+    async def _messages(self, principal: Principal) -> AsyncGenerator[Connected | CatalogChanged]:
         changes = self._catalog.follow(principal)
         yield Connected(version=self._catalog.version)
         async for change in changes:
-            yield Changed(added=change.added, removed=change.removed, changed=change.changed, version=change.version)
+            yield CatalogChanged(
+                added=change.added, removed=change.removed, changed=change.changed, version=change.version
+            )
 
 
 def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], pins: Sequence[Route]) -> list[Route]:

@@ -20,7 +20,7 @@ from jackfield.catalog.changes import Follower, difference, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.name_history import Names, freed_by
-from jackfield.catalog.names import Identity, KeptNames, Notice
+from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
@@ -33,7 +33,7 @@ from jackfield.protocol.schemas import ARGUMENTS, RESULT, Fault, summarize
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
-__all__ = ["Catalog", "Entry", "Follower", "Notice", "ToolsChanged", "View"]
+__all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ToolsChanged", "View"]
 
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
@@ -115,7 +115,7 @@ class Catalog:
         return self._moment.snapshot.version
 
     @property
-    def notices(self) -> tuple[Notice, ...]:
+    def notices(self) -> tuple[CatalogNotice, ...]:
         """What the operator should know: names that changed, tools that were left out, overrides that met nothing."""
         own = (notice for one in self._own.values() for notice in one.snapshot.notices)
         return (*self._moment.snapshot.notices, *own)

@@ -1,6 +1,6 @@
 """What changed between two snapshots, and those who follow it.
 
-Above: `catalog.py`, and the doors that stream `tools.changed`. Below: asyncio. A follower that is slow never holds
+Above: `catalog.py`, and the handlers that stream `tools.changed`. Below: asyncio. A follower that is slow never holds
 anybody up and never fills memory: what it has not taken yet is folded into one change.
 """
 

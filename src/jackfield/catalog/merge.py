@@ -18,10 +18,10 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.names import (
+    CatalogNotice,
     Identity,
     KeptNames,
     Naming,
-    Notice,
     distinct,
     legal,
     mcp_name,
@@ -71,7 +71,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     override: ToolOverride | None
     usable: Tool | None
     """With the override, and without an output schema that cannot be used. None: left out."""
-    notices: tuple[Notice, ...]
+    notices: tuple[CatalogNotice, ...]
     digest: str | None = None
     """Of the definition that it is pinned by; None: it is not a foreign tool."""
 
@@ -95,7 +95,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     by_identity: dict[Identity, Entry] = {}
     """All, held or not."""
     categories: tuple[Category, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[CatalogNotice, ...] = ()
     unoffered: dict[str, str] = {}
     """Of tools that their source knows and cannot offer: why."""
     version: str = ""
@@ -246,9 +246,9 @@ def _digest(tool: Tool) -> str | None:
 
 def _check_all(
     listings: Listings, overrides: Overrides, previous: Snapshot, judge: Judge
-) -> tuple[dict[Identity, Checked], list[Notice]]:
+) -> tuple[dict[Identity, Checked], list[CatalogNotice]]:
     checked: dict[Identity, Checked] = {}
-    notices: list[Notice] = []
+    notices: list[CatalogNotice] = []
     for source, listing in listings:
         meant, unmatched = assign(source, [tool.name for tool in listing.tools], overrides.get(source, {}))
         notices += unmatched
@@ -417,11 +417,11 @@ def _version(entries: Sequence[Entry], categories: Sequence[Category]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _about(tool: Tool, message: str) -> Notice:
-    return Notice(public_name=legal(tool.name), sources=(tool.source,), message=message)
+def _about(tool: Tool, message: str) -> CatalogNotice:
+    return CatalogNotice(public_name=legal(tool.name), sources=(tool.source,), message=message)
 
 
-def _twice(tool: Tool) -> Notice:
+def _twice(tool: Tool) -> CatalogNotice:
     return _about(
         tool,
         f"'{tool.source}' offers two tools called '{shown(tool.name)}'; the first is used. Rename or remove the other.",

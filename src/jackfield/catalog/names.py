@@ -42,7 +42,7 @@ Identity = tuple[str, str]
 """(source, name as its owner spells it)."""
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class CatalogNotice(Struct, frozen=True, kw_only=True):
     """Something in the catalog that its operator should know: what, whose, and the cure."""
 
     public_name: str
@@ -71,7 +71,7 @@ class Naming(Struct, frozen=True, kw_only=True):
     """Those that are not the operator's own."""
     refused: dict[Identity, Identity]
     """Foreign tools without a name of their own until now, whose wish is another tool's, with whose it is."""
-    notices: tuple[Notice, ...]
+    notices: tuple[CatalogNotice, ...]
 
     def is_of(self, tools: Mapping[Identity, object], foreign: AbstractSet[Identity]) -> bool:
         """Whether it names these tools and no others."""
@@ -250,37 +250,37 @@ def _is_nameless(identity: Identity, prefixes: Mapping[str, str]) -> bool:
     return not (_SAYS_SOMETHING.search(foreign) or _SAYS_SOMETHING.search(prefixes.get(source, "")))
 
 
-def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | None) -> Notice:
+def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | None) -> CatalogNotice:
     source, foreign = identity[0], shown(identity[1])
     if wish in PATH_WORDS:
-        return Notice(
+        return CatalogNotice(
             public_name=name,
             sources=(source,),
             message=f"Tool '{foreign}' of '{source}' is called like a word of the HTTP API, so it is '{name}'. "
             "Rename it at its source, or set a prefix there.",
         )
     if wish in RESERVED_NAMES and source != BUILTIN:
-        return Notice(
+        return CatalogNotice(
             public_name=name,
             sources=(BUILTIN, source),
             message=f"Tool '{wish}' is offered by both '{BUILTIN}' and '{source}'. '{BUILTIN}' keeps the "
             f"name, as with all built-in tools; the other is '{name}'. Set a prefix on '{source}'.",
         )
     if keeper is None:
-        return Notice(
+        return CatalogNotice(
             public_name=name,
             sources=(source,),
             message=f"Tool '{foreign}' of '{source}' goes on as '{name}', the name it has had, although nobody else is "
             f"called '{wish}' any more. Set a prefix on '{source}' to have it named anew.",
         )
     if keeper[0] == source:
-        return Notice(
+        return CatalogNotice(
             public_name=name,
             sources=(source,),
             message=f"Tools '{shown(keeper[1])}' and '{foreign}' of '{source}' would both be '{wish}'. "
             f"'{shown(keeper[1])}' keeps the name; the other is '{name}'. Rename one of them.",
         )
-    return Notice(
+    return CatalogNotice(
         public_name=name,
         sources=(keeper[0], source),
         message=f"Tool '{wish}' is offered by both '{keeper[0]}' and '{source}'. '{keeper[0]}' keeps the name; "
@@ -288,9 +288,9 @@ def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | No
     )
 
 
-def _nameless(identity: Identity, name: str) -> Notice:
+def _nameless(identity: Identity, name: str) -> CatalogNotice:
     source, foreign = identity[0], shown(identity[1])
-    return Notice(
+    return CatalogNotice(
         public_name=name,
         sources=(source,),
         message=f"Tool '{foreign}' of '{source}' has no letter or digit that a public name may carry, so it is "

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jackfield.catalog.names import Notice, legal, neighbours
+from jackfield.catalog.names import CatalogNotice, legal, neighbours
 from jackfield.model.tool import Metadata, Tool
 from jackfield.model.words import nearest
 from jackfield.settings import ToolOverride
@@ -39,7 +39,7 @@ def apply_override(tool: Tool, override: ToolOverride) -> Tool:
 
 def assign(
     source: str, foreign_names: Collection[str], overrides: Mapping[str, ToolOverride]
-) -> tuple[dict[str, ToolOverride], list[Notice]]:
+) -> tuple[dict[str, ToolOverride], list[CatalogNotice]]:
     """Which tool of `source` each override means, and a notice for each that means none.
 
     The tool's own spelling counts first, then its legal form (`a_b` for `a-b`, unless there is a real `a_b`). A source
@@ -52,7 +52,7 @@ def assign(
     for foreign in own:
         by_legal_form.setdefault(legal(foreign), []).append(foreign)
     meant: dict[str, ToolOverride] = {}
-    notices: list[Notice] = []
+    notices: list[CatalogNotice] = []
     for name, override in overrides.items():
         targets = [name] if name in own else by_legal_form.get(name, [])
         meant.update(
@@ -63,9 +63,9 @@ def assign(
     return meant, notices
 
 
-def _unmatched(source: str, name: str, own: set[str]) -> Notice:
+def _unmatched(source: str, name: str, own: set[str]) -> CatalogNotice:
     hint = nearest(name, neighbours(name, sorted(own)))
-    return Notice(
+    return CatalogNotice(
         public_name=name,
         sources=(source,),
         message=f"The config has [sources.{source}.tools.{name}], but '{source}' has no tool '{name}'.{hint} "

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.catalog.names import Identity, Notice
+from jackfield.catalog.names import CatalogNotice, Identity
 from jackfield.errors import DefinitionChanged, Refused, Unavailable
 
 UNPINNED_KEYS = frozenset({"_meta"})
@@ -138,7 +138,7 @@ def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = Fals
     )
 
 
-def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> Iterator[Notice]:
+def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> Iterator[CatalogNotice]:
     """One notice for each source with held tools, given as (source, public name)."""
     for source, names in _by_source(held).items():
         why = (
@@ -146,17 +146,19 @@ def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> It
             if pins_are_known
             else "what they were before cannot be read from the store. That is tried again; see the gateway's log."
         )
-        yield Notice(public_name=names[0], sources=(source,), message=f"Held of '{source}': {_counted(names)}; {why}")
+        yield CatalogNotice(
+            public_name=names[0], sources=(source,), message=f"Held of '{source}': {_counted(names)}; {why}"
+        )
 
 
-def new_notices(held: Iterable[tuple[str, str]]) -> Iterator[Notice]:
+def new_notices(held: Iterable[tuple[str, str]]) -> Iterator[CatalogNotice]:
     """One notice for each source with new tools that wait to be accepted, given as (source, public name)."""
     for source, names in _by_source(held).items():
         message = (
             f"Held of '{source}': {_counted(names)}; new, and not accepted yet. 'jackfield accept {source}' shows what "
             "is new and takes it."
         )
-        yield Notice(public_name=names[0], sources=(source,), message=message)
+        yield CatalogNotice(public_name=names[0], sources=(source,), message=message)
 
 
 def _by_source(held: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

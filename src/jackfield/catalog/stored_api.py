@@ -1,6 +1,6 @@
 """Tools that come over the API: made by an administrator, or declared by the tool server that answers them.
 
-Above: `routes.py`. Below: the shelf, which keeps them in the store. What is answered here is what the catalog shows.
+Above: the URL map. Below: `stored_tools.py`, which keeps them in the store. Responses show what the catalog shows.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -26,7 +26,7 @@ _SHELF = frozenset(OWN_SOURCES)
 
 
 def _camel_case(name: str, *, says: str, optional: str = "") -> type[Struct]:
-    """`ToolSettings` as the seed spells it, for the API's document; the shelf reads both spellings."""
+    """`ToolSettings` as the seed spells it, for the API's document; both spellings are read."""
     fields = [
         (field.name, field.type, UNSET if field.name == optional else field.default)
         for field in msgspec.structs.fields(ToolSettings)

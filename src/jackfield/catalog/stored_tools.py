@@ -39,11 +39,13 @@ OWN_SOURCES = ("http", "internal", "external", "space")
 class StoredTools:
     """The tools of the config's `[[tools]]` and of the store, by the source that lists them."""
 
-    def __init__(self, settings: Settings, *, store: Store, panel: SourceRegistry, outgoing: Outgoing) -> None:
+    def __init__(
+        self, settings: Settings, *, store: Store, source_registry: SourceRegistry, outgoing: Outgoing
+    ) -> None:
         self._configured = {tool.name: tool for tool in settings.tools}
         self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
         self._store = store
-        self._panel = panel
+        self._source_registry = source_registry
         self._declared: dict[str, DeclaredSource] = {}
         self._passed_over: set[str] = set()
         self._kept: dict[str, ToolSettings] = {}
@@ -60,7 +62,7 @@ class StoredTools:
     @property
     def declared(self) -> frozenset[str]:
         """The sources whose tools a tool server declared."""
-        return frozenset(name for name, source in self._declared.items() if self._panel.get(name) is source)
+        return frozenset(name for name, source in self._declared.items() if self._source_registry.get(name) is source)
 
     def keeps(self, name: str) -> bool:
         """Whether a tool of this name was made over the API."""
@@ -77,7 +79,7 @@ class StoredTools:
         # Their urls are not the operator's words, so they may not reach private addresses.
         self._sources.replace(self._listed_by, foreign=frozenset(self._kept))
         for name in OWN_SOURCES:
-            self._panel.request_refresh(name)
+            self._source_registry.request_refresh(name)
         for declaration in await self._store.read(tool_tx.declarations):
             raws = msgspec.json.decode(declaration.definitions)
             await self._list_declared(declaration.source, _read(raws, declaration.source))
@@ -178,7 +180,7 @@ class StoredTools:
         """Whether a source of this name is the gateway's or the operator's: no tool server takes its place."""
         if name in RESERVED_SOURCES or name in self._configured_sources:
             return True
-        kept = self._panel.get(name)
+        kept = self._source_registry.get(name)
         return kept is not None and kept is not self._declared.get(name)
 
     async def _list_declared(self, name: str, tools: Sequence[ToolSettings]) -> None:
@@ -190,12 +192,12 @@ class StoredTools:
         self._passed_over.discard(name)
         source = self._declared.get(name)
         listed = tuple(_declared_tool(tool, name) for tool in tools)
-        if source is None or self._panel.get(name) is None:
+        if source is None or self._source_registry.get(name) is None:
             self._declared[name] = DeclaredSource(name, listed)
-            await self._panel.add(self._declared[name])
+            await self._source_registry.add(self._declared[name])
         else:
             source.replace(listed)
-            self._panel.request_refresh(name)
+            self._source_registry.request_refresh(name)
 
     def _listed_by(self, source: str) -> tuple[Tool, ...]:
         return tools_of([*self._configured.values(), *self._kept.values()], source)

@@ -1,7 +1,7 @@
 """What one key sees of the catalog. Immutable: it shows one moment, however long somebody reads from it.
 
-Above: the doors and the pipeline. Below: the snapshot it is cut from. Views are made per `Visibility`, not per key, so
-a thousand keys with the same rights share one manifest.
+Above: the handlers and the pipeline. Below: the snapshot it is cut from. Views are made per `Visibility`, not per key,
+so a thousand keys with the same rights share one manifest.
 """
 
 from datetime import datetime

@@ -271,7 +271,7 @@ async def try_sources(settings: Settings) -> list[Finding]:
         trial = msgspec.structs.replace(settings, store_url="memory:", data=Path(folder))
         try:
             async with Gateway(trial) as gateway:
-                await gateway.panel.settled(within=SOURCES_TIMEOUT)
+                await gateway.source_registry.settled(within=SOURCES_TIMEOUT)
                 reports = [
                     SourceReport(
                         name=status.name,
@@ -283,7 +283,7 @@ async def try_sources(settings: Settings) -> list[Finding]:
                         doing=status.doing,
                         stderr=status.last_words[-STDERR_LINES:],
                     )
-                    for status in gateway.panel.statuses()
+                    for status in gateway.source_registry.statuses()
                 ]
                 notices = [warning("names", notice.message) for notice in gateway.catalog.notices]
                 offered = [(entry.name, entry.tool.source) for entry in gateway.catalog.view(ADMIN).entries]

@@ -30,7 +30,7 @@ async def gateway_transport(settings: Settings) -> AsyncIterator["StreamingTrans
     set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, level=logging.ERROR)
     streams = Streams()
     async with Gateway(settings) as gateway:
-        await gateway.panel.settled(within=SOURCES_TIMEOUT)
+        await gateway.source_registry.settled(within=SOURCES_TIMEOUT)
         try:
             yield StreamingTransport(build_app(gateway, streams=streams))
         finally:

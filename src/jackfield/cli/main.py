@@ -26,7 +26,7 @@ PIPE_CLOSED = 141
 DEBUG_VARIABLE = "JACKFIELD_DEBUG"
 
 
-class Entry(Struct, frozen=True):
+class CommandEntry(Struct, frozen=True):
     """A command as `jackfield --help` lists it; the module has a function of the command's name."""
 
     module: str
@@ -34,28 +34,28 @@ class Entry(Struct, frozen=True):
 
 
 COMMANDS = {
-    "serve": Entry("serve", "run the gateway"),
-    "init": Entry("init", "create a small working project"),
-    "tools": Entry("tools", "list or search tools, or show one in detail"),
-    "sources": Entry("sources", "list the tool sources and their status"),
-    "prefer": Entry("tools", "enable or disable a tool, or require approval for it"),
-    "call": Entry("calls", "call a tool and print its result"),
-    "result": Entry("calls", "print the result of a call, whole or by page"),
-    "pending": Entry("pending", "list calls that need an approval or a result"),
-    "approve": Entry("pending", "approve a call"),
-    "reject": Entry("pending", "reject a call"),
-    "answer": Entry("pending", "submit the result of a pending call"),
-    "chat": Entry("chat", "join a space: follow it, send messages, answer agents"),
-    "agents": Entry("agents", "list the agents, their status and last cycle"),
-    "spaces": Entry("agents", "list the spaces and their members"),
-    "tail": Entry("calls", "follow calls live"),
-    "logs": Entry("sources", "show a worker's log, or list the workers"),
-    "accept": Entry("sources", "review and accept changed tool definitions"),
-    "import": Entry("import_", "add MCP servers from another program's config"),
-    "connect": Entry("connect", "add this gateway to an editor or coding agent"),
-    "mcp": Entry("mcp", "serve the catalog over MCP on stdin and stdout"),
-    "bridge": Entry("bridge", "in a sandbox: serve the session's tools over MCP on stdin and stdout"),
-    "doctor": Entry("doctor", "check the machine, the config, the sources and the gateway"),
+    "serve": CommandEntry("serve", "run the gateway"),
+    "init": CommandEntry("init", "create a small working project"),
+    "tools": CommandEntry("tools", "list or search tools, or show one in detail"),
+    "sources": CommandEntry("sources", "list the tool sources and their status"),
+    "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
+    "call": CommandEntry("calls", "call a tool and print its result"),
+    "result": CommandEntry("calls", "print the result of a call, whole or by page"),
+    "pending": CommandEntry("pending", "list calls that need an approval or a result"),
+    "approve": CommandEntry("pending", "approve a call"),
+    "reject": CommandEntry("pending", "reject a call"),
+    "answer": CommandEntry("pending", "submit the result of a pending call"),
+    "chat": CommandEntry("chat", "join a space: follow it, send messages, answer agents"),
+    "agents": CommandEntry("agents", "list the agents, their status and last cycle"),
+    "spaces": CommandEntry("agents", "list the spaces and their members"),
+    "tail": CommandEntry("calls", "follow calls live"),
+    "logs": CommandEntry("sources", "show a worker's log, or list the workers"),
+    "accept": CommandEntry("sources", "review and accept changed tool definitions"),
+    "import": CommandEntry("import_", "add MCP servers from another program's config"),
+    "connect": CommandEntry("connect", "add this gateway to an editor or coding agent"),
+    "mcp": CommandEntry("mcp", "serve the catalog over MCP on stdin and stdout"),
+    "bridge": CommandEntry("bridge", "in a sandbox: serve the session's tools over MCP on stdin and stdout"),
+    "doctor": CommandEntry("doctor", "check the machine, the config, the sources and the gateway"),
 }
 
 

@@ -33,7 +33,7 @@ def banner(gateway: Gateway) -> str:
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
     lines += _chat(gateway)
-    for source in gateway.panel.statuses():
+    for source in gateway.source_registry.statuses():
         if source.status is SourceState.DOWN:
             lines.append(f"  down  source '{source.name}': {source.error}")
         if source.status is SourceState.STARTING:

@@ -24,7 +24,7 @@ from jackfield.responses.engine import ResponseEngine
 from jackfield.sessions.registry import SessionRegistry
 from jackfield.settings import Settings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
-from jackfield.sources.base import Source, Surroundings
+from jackfield.sources.base import Source, SourceContext
 from jackfield.sources.kinds import make_source
 from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
@@ -86,10 +86,10 @@ def mute_agents(settings: Settings) -> Iterator[tuple[str, str]]:
                 yield f"{', '.join(names[:MOST_NAMED])}{more}", why
 
 
-def configured_sources(settings: Settings, surroundings: Surroundings) -> list[Source]:
+def configured_sources(settings: Settings, source_context: SourceContext) -> list[Source]:
     """A source for every `[sources.NAME]`."""
     try:
-        return [make_source(source.kind, source.name, source.options, surroundings) for source in settings.sources]
+        return [make_source(source.kind, source.name, source.options, source_context) for source in settings.sources]
     except ConfigError as fault:
         raise ConfigError(f"{settings.path}: {fault}") from None
 
@@ -105,9 +105,9 @@ def configured_agents(settings: Settings) -> dict[str, AgentSettings]:
 
 
 def mcp_servers_of(
-    panel: SourceRegistry,
+    source_registry: SourceRegistry,
     catalog: Catalog,
-    surroundings: Surroundings,
+    source_context: SourceContext,
     *,
     find_agent: Callable[[str], Agent | None],
     on_listing: Callable[[], None],
@@ -118,13 +118,13 @@ def mcp_servers_of(
         headers = dict(tool.headers or {})
         if tool.authorization is not None:
             headers["Authorization"] = f"Bearer {tool.authorization}"
-        return server_of_a_request(name, url=tool.server_url or "", headers=headers, surroundings=surroundings)
+        return server_of_a_request(name, url=tool.server_url or "", headers=headers, source_context=source_context)
 
     def for_agent(name: str, options: McpOptions, is_configured: bool) -> Source:  # noqa: FBT001 - the factory's shape
-        return McpSource(name, options, surroundings, from_config=is_configured, owner=name)
+        return McpSource(name, options, source_context, from_config=is_configured, owner=name)
 
     return McpServers(
-        sources=panel,
+        sources=source_registry,
         catalog=catalog,
         make_for_request=for_request,
         make_for_agent=for_agent,

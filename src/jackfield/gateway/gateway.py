@@ -56,7 +56,7 @@ from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.settings import Settings
-from jackfield.sources.base import Surroundings
+from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.services import ServiceDiscovery
@@ -108,12 +108,18 @@ class Gateway:
         self.preferences = PreferenceBook()
         self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
-        self.panel = SourceRegistry(on_listing=self._listings_changed.set)
+        self.source_registry = SourceRegistry(on_listing=self._listings_changed.set)
         self.cluster = Cluster()
         self.links = SignedLinks(self.cluster, base_url=settings.url)
-        self.shelf = StoredTools(settings, store=self.store, panel=self.panel, outgoing=self.outgoing)
+        self.stored_tools = StoredTools(
+            settings, store=self.store, source_registry=self.source_registry, outgoing=self.outgoing
+        )
         self._executor = Executor(
-            catalog=self.catalog, panel=self.panel, store=self.store, gateway_id=self.id, redactor=redactor
+            catalog=self.catalog,
+            source_registry=self.source_registry,
+            store=self.store,
+            gateway_id=self.id,
+            redactor=redactor,
         )
         self.pipeline = Pipeline(
             catalog=self.catalog,
@@ -126,11 +132,11 @@ class Gateway:
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
-        surroundings = self._surroundings()
-        configured = configured_sources(settings, surroundings)
-        self._services = ServiceDiscovery(settings, panel=self.panel, surroundings=surroundings)
+        source_context = self._source_context()
+        configured = configured_sources(settings, source_context)
+        self._services = ServiceDiscovery(settings, source_registry=self.source_registry, source_context=source_context)
         self.mcp_servers = mcp_servers_of(
-            self.panel, self.catalog, surroundings, find_agent=self.agents.get, on_listing=self.pinning.look
+            self.source_registry, self.catalog, source_context, find_agent=self.agents.get, on_listing=self.pinning.look
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings)
@@ -148,7 +154,7 @@ class Gateway:
         self._operations = Operations(
             store=self.store,
             catalog=self.catalog,
-            panel=self.panel,
+            source_registry=self.source_registry,
             executor=self._executor,
             redactor=redactor,
             gateway_id=self.id,
@@ -194,7 +200,7 @@ class Gateway:
         )
         self.session_tools = SessionTools(self.sessions)
         handlers = AgentTools(self.catalog).builtin_handlers | self.session_tools.builtin_handlers
-        self._sources = [BuiltinSource(handlers), *configured, *self.shelf.sources]
+        self._sources = [BuiltinSource(handlers), *configured, *self.stored_tools.sources]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -214,13 +220,13 @@ class Gateway:
         await self.pinning.catch_up()
         await self.cluster.load(self.store)
         for source in (*self._sources, *self._services.sources):
-            await self.panel.add(source)
+            await self.source_registry.add(source)
         await self._services.look()
-        await self.shelf.load()
-        await self.panel.settled(within=SOURCES_COME_UP_WITHIN)
-        await self.panel.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
+        await self.stored_tools.load()
+        await self.source_registry.settled(within=SOURCES_COME_UP_WITHIN)
+        await self.source_registry.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
         await self._take_listings()
-        self.pinning.free_names({status.name: status for status in self.panel.statuses()})
+        self.pinning.free_names({status.name: status for status in self.source_registry.statuses()})
         recovered = await self._executor.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
@@ -234,7 +240,7 @@ class Gateway:
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
-            asyncio.create_task(self._follow(TOOLS_TOPIC, self.shelf.load), name="kept tools"),
+            asyncio.create_task(self._follow(TOOLS_TOPIC, self.stored_tools.load), name="kept tools"),
             asyncio.create_task(
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
             ),
@@ -270,7 +276,7 @@ class Gateway:
         self.catalog.close()
         self.servers.close()
         await self.mcp_servers.close()
-        await asyncio.gather(self.panel.close(), self.models.close(), self._send_last_spans())
+        await asyncio.gather(self.source_registry.close(), self.models.close(), self._send_last_spans())
         self.checking.close()
         await self.worker_host.close()
         await self.outgoing.close()
@@ -278,11 +284,11 @@ class Gateway:
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _source_context(self) -> SourceContext:
+        return SourceContext(
             folder=self.settings.folder,
             data=self.settings.data,
-            changed=self.panel.request_refresh,
+            changed=self.source_registry.request_refresh,
             secret=self.settings.secrets.get,
             config=self._public_settings,
             registry=lambda: [msgspec.json.decode(entry.manifest) for entry in self.catalog.view(ADMIN).entries],
@@ -290,7 +296,7 @@ class Gateway:
             ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
             worker_host=self.worker_host,
-            house=lambda: self.cluster.id,
+            cluster_id=lambda: self.cluster.id,
         )
 
     def _public_settings(self) -> dict[str, Any]:
@@ -309,7 +315,7 @@ class Gateway:
             await self._take_listings()
 
     async def _take_listings(self) -> None:
-        await self.catalog.update_aside(self.panel.listings())
+        await self.catalog.update_aside(self.source_registry.listings())
         self.pinning.look()
 
     async def _send_last_spans(self) -> None:
@@ -317,17 +323,17 @@ class Gateway:
         if telemetry is not None:
             await telemetry.close()
 
-    async def list_kept_tools(self) -> None:
+    async def list_stored_tools(self) -> None:
         """After a change of stored tools: the catalog shows it before the response is sent."""
-        names = [source.name for source in self.shelf.sources] + sorted(self.shelf.declared)
-        await asyncio.gather(*map(self.panel.refresh, names))
+        names = [source.name for source in self.stored_tools.sources] + sorted(self.stored_tools.declared)
+        await asyncio.gather(*map(self.source_registry.refresh, names))
         await self._take_listings()
 
     async def refresh(self, within: float) -> bool:
         """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
         try:
             async with asyncio.timeout(within):
-                await self.panel.refresh()
+                await self.source_registry.refresh()
         except TimeoutError:
             return False
         finally:
@@ -338,9 +344,9 @@ class Gateway:
         """Every source as it is. One that a tool server declared is up while such a server is connected here."""
         return [
             _without_server(status)
-            if status.name in self.shelf.declared and not self._is_served(status.name)
+            if status.name in self.stored_tools.declared and not self._is_served(status.name)
             else status
-            for status in self.panel.statuses()
+            for status in self.source_registry.statuses()
         ]
 
     def _is_served(self, source: str) -> bool:

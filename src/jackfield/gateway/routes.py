@@ -48,19 +48,19 @@ def all_routes(
         gateway.preferences,
         catalog=catalog,
         store=store,
-        sources=gateway.panel,
+        sources=gateway.source_registry,
         settings=settings,
         find_key=gateway.keyring.named,
         refresh=gateway.refresh,
         statuses=gateway.source_statuses,
     )
     rights = AgentPermissions(gateway.agents, catalog, store)
-    pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.panel)
+    pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.source_registry)
     routes = [
         # The first match counts, so the busiest is the first.
         *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
         *catalog_api.routes(catalog, cluster=gateway.cluster, preferences=preferences, pins=pins),
-        *stored_api.routes(gateway.shelf, catalog, list_again=gateway.list_kept_tools),
+        *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
         *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
         *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),
@@ -71,9 +71,9 @@ def all_routes(
         *spaces.routes(gateway.spaces, store=store, rights=rights),
         *sources_api.routes(
             catalog,
-            gateway.shelf,
+            gateway.stored_tools,
             configured={source.name for source in settings.sources},
-            source_registry=gateway.panel,
+            source_registry=gateway.source_registry,
             statuses=gateway.source_statuses,
         ),
         *workers.routes(gateway.worker_host),

@@ -30,7 +30,7 @@ _HEADERS: tuple[Header, ...] = (
 )
 
 
-class Authenticator(Protocol):
+class RequestAuthenticator(Protocol):
     """Says who makes a request, or raises because nobody may without a key, or not with this one."""
 
     async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal: ...
@@ -53,7 +53,7 @@ class App:
         routes: Iterable[Route],
         sockets: Iterable[SocketRoute],
         *,
-        authenticator: Authenticator,
+        authenticator: RequestAuthenticator,
         availability: Availability,
         hosts: Hosts,
         streams: Streams,

@@ -8,7 +8,7 @@ or where requests go; the way out is handed in.
 """
 
 from jackfield.llm.models import ModelNotFound, Models
-from jackfield.llm.script import ScriptedCall, ScriptedFailure, Turn, When
+from jackfield.llm.script import ScriptedCall, ScriptedFailure, ScriptTurn, When
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.types import (
     CallArguments,
@@ -36,11 +36,11 @@ __all__ = [
     "Models",
     "ReasoningDelta",
     "RefusalDelta",
+    "ScriptTurn",
     "ScriptedCall",
     "ScriptedFailure",
     "ScriptedModel",
     "StepEnd",
     "TextDelta",
-    "Turn",
     "When",
 ]

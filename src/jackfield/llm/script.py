@@ -71,7 +71,7 @@ class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     retry_after: float | None = None
 
 
-class Turn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptTurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One answer of the model: thinks, speaks, refuses, calls, in this order; or fails."""
 
     when: When | None = None
@@ -94,8 +94,8 @@ class Turn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Script(Struct, frozen=True, kw_only=True):
     """A whole dialogue."""
 
-    turns: tuple[Turn, ...]
-    otherwise: Turn | None = None
+    turns: tuple[ScriptTurn, ...]
+    otherwise: ScriptTurn | None = None
     """Played when nothing else fits."""
     pace: float = 0
     repeat: bool = False
@@ -138,8 +138,8 @@ def read_script(path: Path, *, named_in: str) -> Script:
     )
 
 
-def _turn(raw: dict[str, Any], *, where: str) -> Turn:
-    turn = parse_config(raw, Turn, where=where)
+def _turn(raw: dict[str, Any], *, where: str) -> ScriptTurn:
+    turn = parse_config(raw, ScriptTurn, where=where)
     if not (turn.think or turn.say or turn.refuse or turn.calls or turn.fail or turn.finish):
         raise ConfigError(f"{where} does nothing. Give it think, say, refuse, calls or fail.")
     for key in When.__struct_fields__:
@@ -323,6 +323,6 @@ def counted(request: ModelRequest, turn_pieces: int) -> tuple[int, int]:
     return said + len((request.instructions or "").split()), turn_pieces
 
 
-def offered(turn: Turn, scene: Scene) -> dict[str, str] | None:
+def offered(turn: ScriptTurn, scene: Scene) -> dict[str, str] | None:
     """The groups of a turn with a condition that holds now."""
     return None if turn.when is None else fits(turn.when, scene)

@@ -18,7 +18,7 @@ from jackfield.llm.script import (
     Script,
     ScriptedCall,
     ScriptedFailure,
-    Turn,
+    ScriptTurn,
     Words,
     counted,
     offered,
@@ -46,7 +46,7 @@ _PIECE = re.compile(r"\S+\s*|\s+")
 class ScriptedModel:
     """Plays `turns`: first the ones whose condition fits, then those without one in their order, then `otherwise`."""
 
-    def __init__(self, turns: Script | Iterable[Turn], *, name: str = "scripted") -> None:
+    def __init__(self, turns: Script | Iterable[ScriptTurn], *, name: str = "scripted") -> None:
         self.name = name
         self._script = turns if isinstance(turns, Script) else Script(turns=tuple(turns))
         self._conditional = [turn for turn in self._script.turns if turn.when is not None]
@@ -74,7 +74,7 @@ class ScriptedModel:
     async def close(self) -> None:
         pass
 
-    def _choose(self, scene: Scene) -> tuple[Turn, dict[str, str]]:
+    def _choose(self, scene: Scene) -> tuple[ScriptTurn, dict[str, str]]:
         for turn in self._conditional:
             if (groups := offered(turn, scene)) is not None:
                 return turn, groups
@@ -93,7 +93,7 @@ class ScriptedModel:
         )
 
 
-def _deltas(turn: Turn, blanks: Blanks) -> Iterator[Delta]:
+def _deltas(turn: ScriptTurn, blanks: Blanks) -> Iterator[Delta]:
     yield from (ReasoningDelta(piece) for piece in _pieces(turn.think, blanks))
     yield from (TextDelta(piece) for piece in _pieces(turn.say, blanks))
     yield from (RefusalDelta(piece) for piece in _pieces(turn.refuse, blanks))

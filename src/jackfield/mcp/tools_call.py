@@ -209,7 +209,7 @@ class ToolCalls:
             tool=entry.name,
             arguments=arguments,
             principal=caller.principal,
-            through_door=True,
+            over_http=True,
             elicit=self._questions.asker(caller, exchange),
         )
         try:

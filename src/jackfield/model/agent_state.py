@@ -1,4 +1,4 @@
-"""What an agent is and what it keeps in its state between its cycles: memories, goals, plans."""
+"""An agent and the state it keeps between its cycles: memories, goals, plans."""
 
 from enum import Enum
 from typing import Literal

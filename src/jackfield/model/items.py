@@ -149,7 +149,7 @@ class Reasoning(Struct, frozen=True, kw_only=True, tag="reasoning"):
     status: ItemStatus = "completed"
 
 
-class McpTool(Struct, frozen=True, kw_only=True):
+class ListedMcpTool(Struct, frozen=True, kw_only=True):
     """One tool of a listing."""
 
     name: str
@@ -163,7 +163,7 @@ class McpListTools(Struct, frozen=True, kw_only=True, tag="mcp_list_tools"):
 
     id: str = ""
     server_label: str
-    tools: tuple[McpTool, ...] = ()
+    tools: tuple[ListedMcpTool, ...] = ()
     error: str | None = None
 
 

@@ -14,7 +14,7 @@ TIMEOUT_HEADER = "jackfield-timeout-ms"
 """How much of its time the call has left, in milliseconds: clocks differ between machines, durations do not."""
 CALL_HEADER = "jackfield-call-id"
 """What the asking gateway calls it."""
-HOUSE_HEADER = "jackfield-house"
+CLUSTER_HEADER = "jackfield-house"
 """In a manifest's answer: the cluster that gives it. All gateways of one database are one cluster."""
 MOST_HOPS = 8
 """Gateways that a call may come through, and a tool be passed on by."""

@@ -107,10 +107,10 @@ class Approvals:
             status="in_progress",
             approval_request_id=verdict.request.id,
         )
-        emit(events.ItemAdded(index, item))
+        emit(events.RunItemAdded(index, item))
         emit(events.ToolRunning(index))
         done = shown_call(item, await with_whole_result(self._store, await self._ended(call, principal)))
-        emit(events.ItemDone(index, done))
+        emit(events.RunItemDone(index, done))
         return done
 
     async def _ended(self, call: Call, principal: Principal) -> Call:

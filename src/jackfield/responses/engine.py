@@ -30,7 +30,7 @@ from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
-from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
@@ -75,7 +75,7 @@ class ResponseEngine:
             table = table_of(request.tools, servers)
             choice = choice_of(request.tool_choice, table)
             verdicts = await self._approvals.read(history, request.input, principal=principal)
-            emit(events.Begun())
+            emit(events.RunStarted())
             index = _tell_listings(servers, (*history, *request.input), emit)
             ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
@@ -173,9 +173,9 @@ class ResponseEngine:
         if unknown:
             log.info("left out of a request's tools, since they are not here: %s", ", ".join(unknown))
 
-    def _limits(self, request: CreateResponse) -> Limits:
+    def _limits(self, request: CreateResponse) -> RunLimits:
         settings = self._settings
-        return Limits(
+        return RunLimits(
             max_steps=settings.max_steps,
             max_tool_calls=request.max_tool_calls,
             timeout=settings.timeout,
@@ -192,10 +192,10 @@ def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit:
             continue
         known.add(server.label)
         begun = McpListTools(id=new_id("mcpl"), server_label=server.label)
-        emit(events.ItemAdded(index, begun))
+        emit(events.RunItemAdded(index, begun))
         emit(events.ToolRunning(index))
         listed = McpListTools(id=begun.id, server_label=server.label, tools=server.listed, error=server.error)
-        emit(events.ItemDone(index, listed))
+        emit(events.RunItemDone(index, listed))
         index += 1
     return index
 

@@ -26,7 +26,7 @@ from jackfield.responses.resource import INTERRUPTED, ResponseResource
 from jackfield.responses.storage import ResponseWriter
 from jackfield.responses.wire import DONE, Frame
 from jackfield.responses.writer import EventWriter
-from jackfield.runs.events import Begun, Emit, Ended, LoopEvent, RunError
+from jackfield.runs.events import Emit, Ended, LoopEvent, RunError, RunStarted
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Responder(Protocol):
         history: tuple[Item, ...],
         emit: Emit,
     ) -> None:
-        """Raise to refuse, before `Begun`; otherwise emit every event, `Ended` last."""
+        """Raise to refuse, before `RunStarted`; otherwise emit every event, `Ended` last."""
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens the model would read. Refuses as `respond` does."""
@@ -151,7 +151,7 @@ class RunningResponse:
                 listener.close()
 
     async def _engine_ends(self, engine: Responder) -> Ended:
-        """How the run ended. A refusal before `Begun` is raised."""
+        """How the run ended. A refusal before `RunStarted` is raised."""
         try:
             await engine.respond(
                 self._asked,
@@ -182,7 +182,7 @@ class RunningResponse:
             self._ended = event  # sent once it is persisted
             return
         frames = self._writer.take(event)
-        if isinstance(event, Begun) and not self.begun.done():
+        if isinstance(event, RunStarted) and not self.begun.done():
             self._storage.begin(self._writer.resource)
             self.begun.set_result(None)
         self._tell(frames)

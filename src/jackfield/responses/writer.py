@@ -31,15 +31,15 @@ from jackfield.responses.resource import ResponseResource, ended_resource
 from jackfield.responses.wire import Frame
 from jackfield.runs.events import (
     ArgumentsDelta,
-    Begun,
     Ended,
-    ItemAdded,
-    ItemDone,
     LoopEvent,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-    ToolProgress,
+    OutputReasoningDelta,
+    OutputRefusalDelta,
+    OutputTextDelta,
+    RunItemAdded,
+    RunItemDone,
+    RunStarted,
+    RunToolProgress,
     ToolRunning,
 )
 
@@ -224,15 +224,15 @@ class EventWriter:
         self._done: dict[int, Item] = {} if position is None else position.done
         self._frames: list[Frame] = []
         self._handlers: Mapping[type[Any], Callable[[Any], None]] = {
-            Begun: self._begun,
-            ItemAdded: self._added,
-            TextDelta: self._text,
-            RefusalDelta: self._refusal,
-            ReasoningDelta: self._reasoning,
+            RunStarted: self._begun,
+            RunItemAdded: self._added,
+            OutputTextDelta: self._text,
+            OutputRefusalDelta: self._refusal,
+            OutputReasoningDelta: self._reasoning,
             ArgumentsDelta: self._arguments,
             ToolRunning: self._running,
-            ToolProgress: self._progress,
-            ItemDone: self._item_done,
+            RunToolProgress: self._progress,
+            RunItemDone: self._item_done,
             Ended: self._ended,
         }
 
@@ -262,24 +262,24 @@ class EventWriter:
     def _send_for(self, kind: Callable[..., wire.Event], draft: ItemDraft, **fields: Any) -> None:
         self._send(kind, item_id=draft.item.id, output_index=draft.index, **fields)
 
-    def _begun(self, _event: Begun) -> None:
+    def _begun(self, _event: RunStarted) -> None:
         self._send(wire.Created, response=self.resource)
         if self.resource.status == "queued":
             self._send(wire.Queued, response=self.resource)
             self.resource = msgspec.structs.replace(self.resource, status="in_progress")
         self._send(wire.InProgress, response=self.resource)
 
-    def _added(self, event: ItemAdded) -> None:
+    def _added(self, event: RunItemAdded) -> None:
         self._drafts[event.index] = ItemDraft(event.index, event.item)
         self._send(wire.ItemAddedEvent, output_index=event.index, item=event.item)
 
-    def _text(self, event: TextDelta) -> None:
+    def _text(self, event: OutputTextDelta) -> None:
         self._say("text", self._drafts[event.index], event.delta)
 
-    def _refusal(self, event: RefusalDelta) -> None:
+    def _refusal(self, event: OutputRefusalDelta) -> None:
         self._say("refusal", self._drafts[event.index], event.delta)
 
-    def _reasoning(self, event: ReasoningDelta) -> None:
+    def _reasoning(self, event: OutputReasoningDelta) -> None:
         self._say("reasoning", self._drafts[event.index], event.delta)
 
     def _say(self, kind: PartKind, draft: ItemDraft, delta: str) -> None:
@@ -348,13 +348,13 @@ class EventWriter:
         elif isinstance(draft.item, McpCall):
             self._send_for(wire.McpCallInProgress, draft)
 
-    def _progress(self, event: ToolProgress) -> None:
+    def _progress(self, event: RunToolProgress) -> None:
         draft = self._drafts.get(event.index)
         if draft is not None and self._sends_progress:  # a tool may say how far it is after it was cut off
             fields = {"progress": event.progress, "total": event.total, "message": event.message}
             self._send_for(wire.ToolProgressEvent, draft, **fields)
 
-    def _item_done(self, event: ItemDone) -> None:
+    def _item_done(self, event: RunItemDone) -> None:
         draft = self._drafts.pop(event.index, None)
         if draft is None:
             draft = ItemDraft(event.index, event.item)

@@ -1,4 +1,4 @@
-"""What a run says while it goes on, in the order it happens. Above: doors and journals. Below: the model's words.
+"""What a run says while it goes on, in the order it happens. Above: routes and journals. Below: the model's words.
 
 `index` is the place of an item in the whole output. An item is added, changes, and is done; then nothing more is said
 about it. `Ended` is the last event, and always comes.
@@ -14,32 +14,32 @@ from jackfield.model.items import Item, Usage
 EndStatus = Literal["completed", "incomplete", "failed", "cancelled", "requires_action"]
 
 
-class Begun(Struct, frozen=True):
+class RunStarted(Struct, frozen=True):
     """The request can be carried out: always the first event. What is refused is refused (raised) before it."""
 
 
-class ItemAdded(Struct, frozen=True):
+class RunItemAdded(Struct, frozen=True):
     """An item begins, with nothing in it yet."""
 
     index: int
     item: Item
 
 
-class TextDelta(Struct, frozen=True):
+class OutputTextDelta(Struct, frozen=True):
     """More text of a message."""
 
     index: int
     delta: str
 
 
-class RefusalDelta(Struct, frozen=True):
+class OutputRefusalDelta(Struct, frozen=True):
     """More of a refusal, in a message."""
 
     index: int
     delta: str
 
 
-class ReasoningDelta(Struct, frozen=True):
+class OutputReasoningDelta(Struct, frozen=True):
     """More of what the model thinks."""
 
     index: int
@@ -59,7 +59,7 @@ class ToolRunning(Struct, frozen=True):
     index: int
 
 
-class ToolProgress(Struct, frozen=True):
+class RunToolProgress(Struct, frozen=True):
     """How far a server-run call is."""
 
     index: int
@@ -68,7 +68,7 @@ class ToolProgress(Struct, frozen=True):
     message: str | None = None
 
 
-class ItemDone(Struct, frozen=True):
+class RunItemDone(Struct, frozen=True):
     """An item as it stays."""
 
     index: int
@@ -93,15 +93,15 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 LoopEvent = (
-    Begun
-    | ItemAdded
-    | TextDelta
-    | RefusalDelta
-    | ReasoningDelta
+    RunStarted
+    | RunItemAdded
+    | OutputTextDelta
+    | OutputRefusalDelta
+    | OutputReasoningDelta
     | ArgumentsDelta
     | ToolRunning
-    | ToolProgress
-    | ItemDone
+    | RunToolProgress
+    | RunItemDone
     | Ended
 )
 Emit = Callable[[LoopEvent], None]

@@ -19,7 +19,7 @@ from jackfield.catalog.catalog import Entry
 from jackfield.catalog.globs import compiled
 from jackfield.catalog.names import legal
 from jackfield.errors import BadRequest
-from jackfield.model.items import McpTool as ListedTool
+from jackfield.model.items import ListedMcpTool as ListedTool
 from jackfield.model.response_request import (
     AllowedTools,
     ApprovalRules,

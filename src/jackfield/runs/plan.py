@@ -65,7 +65,7 @@ def _listed(names: frozenset[str]) -> str:
 MAX_STEPS = 20
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RunLimits(Struct, frozen=True, kw_only=True):
     """When a run ends though the model would go on."""
 
     max_steps: int = MAX_STEPS
@@ -90,7 +90,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     tools: ToolTable
     choice: Choice = Choice()
     parallel: bool = True
-    limits: Limits = Limits()
+    limits: RunLimits = RunLimits()
     principal: Principal
     agent: str | None = None
     space_id: str | None = None

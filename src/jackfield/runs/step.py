@@ -45,9 +45,9 @@ MOST_CALLS = 128
 TOO_MANY = f"Tool '{{name}}' was not called: one step has {MOST_CALLS} calls at most. Call it again if it is needed."
 
 _TOLD_AS: dict[str, Callable[[int, str], events.LoopEvent]] = {
-    "text": events.TextDelta,
-    "refusal": events.RefusalDelta,
-    "reasoning": events.ReasoningDelta,
+    "text": events.OutputTextDelta,
+    "refusal": events.OutputRefusalDelta,
+    "reasoning": events.OutputReasoningDelta,
 }
 
 
@@ -127,7 +127,7 @@ class StepAccumulator:
             return
         done = msgspec.structs.replace(self._open_item, status=status, content=(self._part("".join(self._parts)),))
         self.said.append(done)
-        self._emit(events.ItemDone(self._open_index, done))
+        self._emit(events.RunItemDone(self._open_index, done))
         self._open = self._open_item = None
         self._parts = []
 
@@ -172,7 +172,7 @@ class StepAccumulator:
     def _add(self, item: Item) -> int:
         index = self.next_index
         self.next_index += 1
-        self._emit(events.ItemAdded(index, item))
+        self._emit(events.RunItemAdded(index, item))
         return index
 
 

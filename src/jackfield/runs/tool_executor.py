@@ -163,7 +163,7 @@ class ToolExecutor:
         if not draft.tool.runs_here:
             assert isinstance(draft.item, ClientCall)
             assert draft.index is not None
-            self._emit(events.ItemDone(draft.index, finished_call(draft.item, draft.arguments)))
+            self._emit(events.RunItemDone(draft.index, finished_call(draft.item, draft.arguments)))
             return None
         arguments = parsed_arguments(draft.arguments)
         if isinstance(arguments, str):
@@ -192,8 +192,8 @@ class ToolExecutor:
             arguments=draft.arguments,
         )
         index = place()
-        self._emit(events.ItemAdded(index, request))
-        self._emit(events.ItemDone(index, request))
+        self._emit(events.RunItemAdded(index, request))
+        self._emit(events.RunItemDone(index, request))
         return output_of(made)
 
     async def _call(
@@ -261,7 +261,7 @@ class ToolExecutor:
             if event.type == call_events.PROGRESS and event.progress is not None and reported < MOST_PROGRESS:
                 reported += 1
                 progress = event.progress
-                self._emit(events.ToolProgress(index, progress.progress, progress.total, progress.message))
+                self._emit(events.RunToolProgress(index, progress.progress, progress.total, progress.message))
 
     def _finish_item(self, draft: ToolCallDraft, output: ToolOutput) -> ToolOutput:
         if isinstance(draft.item, McpCall) and draft.index is not None:
@@ -273,7 +273,7 @@ class ToolExecutor:
                 status=output.status,
                 images=len(output.images) or UNSET,
             )
-            self._emit(events.ItemDone(draft.index, done))
+            self._emit(events.RunItemDone(draft.index, done))
         return output
 
 

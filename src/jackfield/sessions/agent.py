@@ -25,11 +25,11 @@ from jackfield.model.items import InputText, Item, McpCall, Message, text_of
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN
 from jackfield.runs.conversation import items_for_model, open_calls
-from jackfield.runs.events import Ended, ItemAdded, ItemDone, LoopEvent, TextDelta
+from jackfield.runs.events import Ended, LoopEvent, OutputTextDelta, RunItemAdded, RunItemDone
 from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, of_catalog, table_of
 from jackfield.runs.outputs import with_whole_result
-from jackfield.runs.plan import Limits, RunPlan
+from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sessions.session import (
@@ -142,7 +142,7 @@ class ConfiguredAgent:
             template=ModelRequest(items=(), instructions=self._settings.instructions),
             items=await self._conversation(table),
             tools=table,
-            limits=Limits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
+            limits=RunLimits(max_steps=self._settings.max_steps, timeout=self._settings.timeout),
             principal=self._acting,
         )
         executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=self._hear)
@@ -193,7 +193,7 @@ class ConfiguredAgent:
 
     def _hear(self, event: LoopEvent) -> None:
         self._session.touch()
-        if isinstance(event, ItemDone):
+        if isinstance(event, RunItemDone):
             self._said.append(event.item)
         self._forwarder.tell(event)
 
@@ -217,12 +217,12 @@ class _EventForwarder:
 
     def tell(self, event: LoopEvent) -> None:
         match event:
-            case TextDelta(delta=delta):
+            case OutputTextDelta(delta=delta):
                 self._gather(delta)
-            case ItemAdded(item=McpCall(name=name)):
+            case RunItemAdded(item=McpCall(name=name)):
                 self.flush()
                 self._session.events.add(TOOL_CALL, tool_name=name)
-            case ItemDone(item=item):
+            case RunItemDone(item=item):
                 self.flush()
                 self._done(item)
 

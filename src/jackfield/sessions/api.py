@@ -52,7 +52,7 @@ class OpenBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return read_declared(context=self.context, caller_id=self.caller_id, caller_tools=self.caller_tools)
 
 
-class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionMessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something for the agent, or its caller's tools anew."""
 
     message: str | None = None
@@ -94,7 +94,7 @@ class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 _open = BodyReader(OpenBody, required=False)
-_message = BodyReader(MessageBody)
+_message = BodyReader(SessionMessageBody)
 _response = BodyReader(ToolResponseBody)
 
 
@@ -258,7 +258,7 @@ def routes(sessions: SessionRegistry) -> list[Route]:
             needs=Scope.CALL,
             group="Sessions",
             summary="Tell the agent something, or declare your tools anew",
-            body=MessageBody,
+            body=SessionMessageBody,
             answers={200: ResponseSpec(says="The agent has it", type=Opened)},
             refusals=(404, 409),
         ),

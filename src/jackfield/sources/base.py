@@ -86,7 +86,7 @@ def _note_nothing(_: LogNote) -> None:
     return
 
 
-def _no_house() -> str:
+def _no_cluster() -> str:
     return ""
 
 
@@ -230,7 +230,7 @@ class ModelAsker(Protocol):
     ) -> str: ...
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class SourceContext(Struct, frozen=True, kw_only=True):
     """What the gateway lends to its sources."""
 
     folder: Path
@@ -253,7 +253,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Where processes are started and watched."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What sources of one kind have in common, by a name of that kind's own."""
-    house: Callable[[], str] = _no_house
+    cluster_id: Callable[[], str] = _no_cluster
     """What other gateways know this one, and all that share its database, by."""
 
     @property
@@ -261,5 +261,5 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         return self.worker_host.supervisor
 
 
-Factory = Callable[[str, dict[str, Any], Surroundings], Source]
+Factory = Callable[[str, dict[str, Any], SourceContext], Source]
 """`factory(name, options, surroundings)`: options are the source's own keys from the config, checked by it."""

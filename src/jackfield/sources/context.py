@@ -21,7 +21,7 @@ from msgspec import Struct
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed, Outcome, Pending
 from jackfield.model.items import InputText, Message
-from jackfield.sources.base import Invocation, Progress, Surroundings
+from jackfield.sources.base import Invocation, Progress, SourceContext
 
 logger = logging.getLogger("jackfield.tools")
 
@@ -41,7 +41,7 @@ class Lent(Struct, frozen=True, kw_only=True):
     source: str
     config: dict[str, Any]
     secrets: frozenset[str]
-    surroundings: Surroundings
+    source_context: SourceContext
     calls: tuple[str, ...] | None = None
     """Globs of the tools that its own may call; None: no limit."""
 
@@ -77,24 +77,24 @@ class Context(Struct, frozen=True, eq=False):
     @property
     def settings(self) -> dict[str, Any]:
         """The gateway's settings, without secrets."""
-        return self._lent.surroundings.config()
+        return self._lent.source_context.config()
 
     @property
     def registry(self) -> list[dict[str, Any]]:
         """Every tool of the gateway as its manifest shows it, as of now."""
-        return self._lent.surroundings.registry()
+        return self._lent.source_context.registry()
 
     def secret(self, name: str) -> str | None:
         """The secret's value; None when it is not set, or not among this source's `secrets`."""
         if name in self._lent.secrets:
-            return self._lent.surroundings.secret(name)
+            return self._lent.source_context.secret(name)
         logger.warning("Secret %r is not in sources.%s.secrets, so no tool of it gets it.", name, self._lent.source)
         return None
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Another tool's result, by the same road as every call. Raises `ToolFailed`, or the refusal."""
         lent = self._lent
-        outcome = await lent.surroundings.call_tool(name, arguments, parent=self._invocation, within=lent.calls)
+        outcome = await lent.source_context.call_tool(name, arguments, parent=self._invocation, within=lent.calls)
         return _result(name, outcome)
 
     def call_tool_sync(self, name: str, /, **arguments: Any) -> Any:
@@ -106,7 +106,7 @@ class Context(Struct, frozen=True, eq=False):
     @property
     def model(self) -> "LentModel":
         """A model of the gateway's configuration, to be asked."""
-        return LentModel(self._lent.surroundings, self._loop)
+        return LentModel(self._lent.source_context, self._loop)
 
     @property
     def tools(self) -> "LentTools":
@@ -133,7 +133,7 @@ class Context(Struct, frozen=True, eq=False):
 class LentModel(Struct, frozen=True, eq=False):
     """`await ctx.model.ask("…")`; in a plain `def`, which runs in a thread, `ctx.model.ask_sync("…")`."""
 
-    _surroundings: Surroundings
+    _source_context: SourceContext
     _loop: asyncio.AbstractEventLoop
 
     async def ask(
@@ -146,7 +146,7 @@ class LentModel(Struct, frozen=True, eq=False):
     ) -> str:
         """The model's answer as text. `model` is a name under `[models]`; without it `default`, or the first."""
         said = (Message(role="user", content=(InputText(text=prompt),)),)
-        return await self._surroundings.ask_model(
+        return await self._source_context.ask_model(
             said, instructions=instructions, model=model, max_output_tokens=max_output_tokens
         )
 

@@ -19,7 +19,7 @@ from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.types import SandboxSettings
-from jackfield.sources.base import Invocation, Listing, Surroundings, Unoffered
+from jackfield.sources.base import Invocation, Listing, SourceContext, Unoffered
 from jackfield.sources.context import Lent
 from jackfield.sources.inprocess import FileVersion, InProcessTool
 from jackfield.sources.pyfile.pep723 import NotWheels, wheels_of
@@ -98,13 +98,13 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return None if self.call_timeout is None else max(1, round(self.call_timeout * 1000))
 
 
-def files_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "FilesSource":
+def files_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "FilesSource":
     """The factory of this kind."""
     parsed = parse_config(options, FilesOptions, where=f"sources.{name}")
     if isinstance(parsed.sandbox, SandboxSettings) and (parsed.sandbox.kind == "container" or parsed.sandbox.container):
         said = f"sources.{name}.sandbox: a tool file's worker speaks over a socket that no container runtime passes on."
         raise ConfigError(f'{said} Leave container out, and take kind = "auto".')
-    return FilesSource(name, parsed, surroundings)
+    return FilesSource(name, parsed, source_context)
 
 
 class FilesSource:
@@ -113,7 +113,7 @@ class FilesSource:
     kind: ClassVar[str] = "files"
     tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
 
-    def __init__(self, name: str, options: FilesOptions, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, options: FilesOptions, source_context: SourceContext) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._timeout_ms = options.timeout_ms
@@ -122,12 +122,12 @@ class FilesSource:
             source=name,
             config=options.config,
             secrets=frozenset(options.secrets),
-            surroundings=surroundings,
+            source_context=source_context,
             calls=options.callable,
         )
-        self._globs = Globs(options.patterns, folder=surroundings.folder)
+        self._globs = Globs(options.patterns, folder=source_context.folder)
         self._threads = Threads()
-        self._watch = Watch(self._globs, threads=self._threads, changed=lambda: surroundings.changed(name))
+        self._watch = Watch(self._globs, threads=self._threads, changed=lambda: source_context.changed(name))
         self._files: dict[str, _File] = {}
         self._versions: dict[str, FileVersion | WorkerFile] = {}
         self._dropped: set[WorkerFile] = set()
@@ -201,7 +201,7 @@ class FilesSource:
                 except NotWheels as fault:
                     outside.add(label)
                     faults.append(f"{label}, line {script.line}: {fault}")
-        unusable = await self._lent.surroundings.worker_host.sandboxes.fault(sandbox)
+        unusable = await self._lent.source_context.worker_host.sandboxes.fault(sandbox)
         return _Scan(
             stamp=scan.stamp,
             files={label: file for label, file in scan.files.items() if label not in outside},
@@ -215,7 +215,7 @@ class FilesSource:
             return f"{where}: '{label}' is a folder. Write '{label}/*.py' for the Python files in it."
         return f"{where}: no file matches '{label}'. Put a tool file there, or correct the path."
 
-    def _take_over(self, files: dict[str, "_File"], offers: list["Offer"]) -> None:
+    def _take_over(self, files: dict[str, "_File"], offers: list["FileOffer"]) -> None:
         """From now on calls go to these files. A file with the same text as before keeps its loaded module."""
         versions: dict[str, FileVersion | WorkerFile] = {}
         for label, file in files.items():
@@ -252,7 +252,7 @@ class FilesSource:
         if isinstance(version, WorkerFile):
             self._dropped = {file for file in self._dropped if not file.has_ended} | {version}
 
-    def _tool(self, offer: "Offer") -> Tool:
+    def _tool(self, offer: "FileOffer") -> Tool:
         return Tool(
             source=self.name,
             name=offer.name,
@@ -273,7 +273,7 @@ def _broken(file: "_File") -> Unoffered:
     return Unoffered(names=names, why=" ".join(file.reading.faults), is_broken=True)
 
 
-class Offer(Struct, frozen=True):
+class FileOffer(Struct, frozen=True):
     """One function under the name it got."""
 
     name: str
@@ -281,9 +281,9 @@ class Offer(Struct, frozen=True):
     function: FileFunction
 
 
-def named_apart(readings: dict[str, FileReading]) -> tuple[list[Offer], list[str]]:
+def named_apart(readings: dict[str, FileReading]) -> tuple[list[FileOffer], list[str]]:
     """Every function with a name of its own, and a sentence for each that could not have the one it wanted."""
-    offers: dict[str, Offer] = {}
+    offers: dict[str, FileOffer] = {}
     faults: list[str] = []
     for label, function in ((label, function) for label, reading in readings.items() for function in reading.functions):
         name = function.tool_name
@@ -294,11 +294,11 @@ def named_apart(readings: dict[str, FileReading]) -> tuple[list[Offer], list[str
                 f"{offers[function.tool_name].label}, so this one is called '{name}'. "
                 "Set pack in one of the two files."
             )
-        offers[name] = Offer(name, label, function)
+        offers[name] = FileOffer(name, label, function)
     return list(offers.values()), faults
 
 
-def _free_name(wanted: str, taken: dict[str, Offer]) -> str:
+def _free_name(wanted: str, taken: dict[str, FileOffer]) -> str:
     numbered = (f"{wanted}_{number}" for number in itertools.count(2))
     return next(name for name in itertools.chain([wanted], numbered) if name not in taken)
 

@@ -35,7 +35,7 @@ class ListingRules(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
 
 
-class AllowedTools:
+class ToolAllowlist:
     """`allowed_tools`: names and globs. None means all."""
 
     def __init__(self, patterns: Iterable[str] | None) -> None:

@@ -7,7 +7,7 @@ A package adds a kind with the entry-point group `jackfield.sources`: its name i
 from collections.abc import Mapping
 from typing import Any
 
-from jackfield.sources.base import Factory, Source, Surroundings
+from jackfield.sources.base import Factory, Source, SourceContext
 from jackfield.sources.files import files_source
 from jackfield.sources.manifest.source import manifest_source
 from jackfield.sources.mcp.source import mcp_source
@@ -23,7 +23,7 @@ OURS: Mapping[str, Factory] = {
 }
 
 
-def make_source(kind: str, name: str, options: dict[str, Any], surroundings: Surroundings) -> Source:
+def make_source(kind: str, name: str, options: dict[str, Any], source_context: SourceContext) -> Source:
     """The source that `[sources.NAME]` describes. A kind nobody knows, or options it cannot use: `ConfigError`."""
     factory: Factory = OURS.get(kind) or foreign_factory(GROUP, kind, key=f"sources.{name}.kind", ours=OURS)
-    return factory(name, options, surroundings)
+    return factory(name, options, source_context)

@@ -2,7 +2,7 @@
 
 Each is a source of kind `manifest`, kept and shown like those of the config; one whose file goes is gone. A file that
 cannot be used is a source that is down and says why.
-Above: the app. Below: the panel of sources.
+Above: the gateway. Below: the source registry.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, is_source_name
-from jackfield.sources.base import Invocation, Listing, Source, Surroundings
+from jackfield.sources.base import Invocation, Listing, Source, SourceContext
 from jackfield.sources.kinds import make_source
 from jackfield.sources.supervisor import SourceRegistry
 
@@ -33,7 +33,7 @@ SUFFIXES = frozenset({".json", ".toml"})
 LARGEST_FILE = 64 * 1024
 
 
-class Found(Struct, frozen=True):
+class FoundService(Struct, frozen=True):
     """What one file says: where a service is, or what is wrong with the file."""
 
     name: str
@@ -44,19 +44,19 @@ class Found(Struct, frozen=True):
 class ServiceDiscovery:
     """All services that are found, and those of the folder as they come and go."""
 
-    def __init__(self, settings: Settings, *, panel: SourceRegistry, surroundings: Surroundings) -> None:
+    def __init__(self, settings: Settings, *, source_registry: SourceRegistry, source_context: SourceContext) -> None:
         folder = settings.discovery.folder
         self._folder = None if folder is None else settings.folder / Path(folder).expanduser()
-        self._panel = panel
-        self._surroundings = surroundings
-        self._present: dict[str, Found] = {}
+        self._source_registry = source_registry
+        self._source_context = source_context
+        self._present: dict[str, FoundService] = {}
         self._said: set[str] = set()
-        self.sources = [self._made(Found(name, {"url": url})) for name, url in settings.services.items()]
+        self.sources = [self._made(FoundService(name, {"url": url})) for name, url in settings.services.items()]
         """Those of the environment."""
         self._taken = {source.name for source in settings.sources} | settings.services.keys() | RESERVED_SOURCES
 
     async def look(self) -> None:
-        """Read the folder, and have the panel keep what is there now."""
+        """Read the folder, and have the source registry keep what is there now."""
         if self._folder is None:
             return
         try:
@@ -69,10 +69,10 @@ class ServiceDiscovery:
             del found[name]
         for name in self._present.keys() - found.keys():
             log.info("service %s has taken its file away", name)
-            await self._panel.remove(name)
+            await self._source_registry.remove(name)
         for name, one in found.items():
             if self._present.get(name) != one:
-                await self._panel.add(self._made(one))
+                await self._source_registry.add(self._made(one))
         self._present = found
 
     async def follow(self) -> None:
@@ -84,11 +84,11 @@ class ServiceDiscovery:
             except Exception:
                 log.exception("the folder of services could not be looked at; tried again")
 
-    def _made(self, found: Found) -> Source:
+    def _made(self, found: FoundService) -> Source:
         if found.options is None:
             return BrokenService(found.name, found.fault)
         try:
-            return make_source(KIND, found.name, found.options, self._surroundings)
+            return make_source(KIND, found.name, found.options, self._source_context)
         except ConfigError as fault:
             return BrokenService(found.name, fault.message)
 
@@ -98,7 +98,7 @@ class ServiceDiscovery:
             log.warning("%s", sentence)
 
 
-def read_folder(folder: Path) -> list[Found]:
+def read_folder(folder: Path) -> list[FoundService]:
     """Every service that has a file here, by name. A folder that is not there yet has none."""
     if not folder.is_dir():
         return []
@@ -109,17 +109,19 @@ def read_folder(folder: Path) -> list[Found]:
     return [_read(folder / name) for name in names if not name.startswith(".")]
 
 
-def _read(path: Path) -> Found:
+def _read(path: Path) -> FoundService:
     try:
         said = _parsed(path)
     except (OSError, ValueError, RecursionError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else fault
-        return Found(_name(path.stem), None, f"The file {path.name} cannot be used: {why}. Correct or remove it.")
+        return FoundService(
+            _name(path.stem), None, f"The file {path.name} cannot be used: {why}. Correct or remove it."
+        )
     name = said.pop("name", path.stem)
     if not isinstance(name, str) or not is_source_name(name):
         words = f"The file {path.name} names no service: its name has 1 to 32 letters, digits, '_' or '-'."
-        return Found(_name(path.stem), None, words)
-    return Found(name, said)
+        return FoundService(_name(path.stem), None, words)
+    return FoundService(name, said)
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
 which a call that needs the source cuts short. What a source listed before stays listed while it is down, and reading a
 listing never waits for a source.
-Above: the catalog (listings), the pipeline (execute), the doors (statuses). Below: the sources.
+Above: the catalog (listings), the pipeline (execute), the handlers (statuses). Below: the sources.
 """
 
 import asyncio

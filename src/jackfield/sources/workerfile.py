@@ -45,7 +45,7 @@ class WorkerFile:
         wheels: Wheels | None = None,
     ) -> None:
         self._lent = lent
-        self._worker_host = lent.surroundings.worker_host
+        self._worker_host = lent.source_context.worker_host
         self._config = Raw(_encode(lent.config))
         spec = FileSpec(
             source=lent.source,
@@ -110,11 +110,11 @@ class WorkerTool:
 
     def _secrets(self) -> dict[str, str]:
         """Looked up for each call, sent with it, stored nowhere."""
-        found = ((name, self._lent.surroundings.secret(name)) for name in sorted(self._lent.secrets))
+        found = ((name, self._lent.source_context.secret(name)) for name in sorted(self._lent.secrets))
         return {name: value for name, value in found if value is not None}
 
     async def _call_tool(self, parent: Invocation, name: str, arguments: dict[str, Any]) -> Done | Failed:
-        outcome = await self._lent.surroundings.call_tool(name, arguments, parent=parent, within=self._lent.calls)
+        outcome = await self._lent.source_context.call_tool(name, arguments, parent=parent, within=self._lent.calls)
         if isinstance(outcome, Pending):
             said = f"Tool '{name}' is answered later ({outcome.status.value}), and a tool cannot wait for that."
             return Failed(outcome.status.value, f"{said} Call it yourself.")

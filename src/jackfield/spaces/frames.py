@@ -25,7 +25,7 @@ class ActiveAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     run_id: str
 
 
-class Connected(Struct, frozen=True, kw_only=True, rename="camel"):
+class SpaceConnected(Struct, frozen=True, kw_only=True, rename="camel"):
     """The first frame: from here on nothing is missed."""
 
     type: Literal["connected"] = "connected"
@@ -79,7 +79,7 @@ def connected(
     space_id: str, *, last_seq: int, after: int, present: Sequence[Presence], streams: Sequence[str]
 ) -> bytes:
     """Its id is where the client's stream goes on, so that one that breaks at once misses nothing either."""
-    data = Connected(
+    data = SpaceConnected(
         smart_space_id=space_id,
         space_id=space_id,
         last_seq=last_seq,

@@ -17,7 +17,7 @@ from jackfield.store.scripts import Script, run
 T = TypeVar("T")
 
 
-class Reply(asyncio.Future[T]):
+class WriteReply(asyncio.Future[T]):
     """The acknowledgement of a write; it cannot be cancelled, so nobody has to shield it."""
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - asyncio's own interface

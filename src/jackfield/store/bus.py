@@ -96,7 +96,7 @@ NO_SYNC = "SET synchronous_commit = off"
 """What a crash of the server takes from this connection are words to listeners that it takes as well."""
 
 
-class Listener:
+class NotifyListener:
     """Publishes at the local bus what other gateways tell, and tells them what is written here."""
 
     def __init__(self, bus: Bus, connect: "Callable[[], Awaitable[Connection]]") -> None:

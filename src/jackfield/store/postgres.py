@@ -22,9 +22,9 @@ import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
-from jackfield.store.base import Reply, Store
-from jackfield.store.bus import Listener
-from jackfield.store.postgres_batches import Begun, CommitLost, Job, Scripts, drop
+from jackfield.store.base import Store, WriteReply
+from jackfield.store.bus import NotifyListener
+from jackfield.store.postgres_batches import CommitLost, Job, Scripts, StartedScript, drop
 from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
 from jackfield.store.scripts import Script
 from jackfield.store.statements import load_statements
@@ -54,7 +54,7 @@ class PostgresStore(Store):
         super().__init__(large_result=large_result)
         self._server = Server(url)
         self._scripts = Scripts(load_statements(WORDS, "$"))
-        self._listener = Listener(self.bus, self._server.connect)
+        self._listener = NotifyListener(self.bus, self._server.connect)
         self._writers: Pool | None = None
         self._readers: Pool | None = None
         self._queue: deque[Job] = deque()
@@ -94,7 +94,7 @@ class PostgresStore(Store):
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._accepted >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
-        reply: Reply[T] = Reply(loop=asyncio.get_running_loop())
+        reply: WriteReply[T] = WriteReply(loop=asyncio.get_running_loop())
         self._accepted += 1
         self._queue.append(Job(script, reply, []))
         if self._busy < WRITERS and not self._is_waking:
@@ -158,7 +158,7 @@ class PostgresStore(Store):
             log.warning("%d writes found no database: %s", len(batch), fault)
             self._refuse(batch, self._server.away)
 
-    def _begin(self, batch: list[Job]) -> list[Begun]:
+    def _begin(self, batch: list[Job]) -> list[StartedScript]:
         begun = []
         for job in batch:
             try:
@@ -169,7 +169,7 @@ class PostgresStore(Store):
                 self._refuse([job], partial(told, fault))
         return begun
 
-    async def _commit_together(self, writers: "Pool", begun: list[Begun]) -> list[Job]:
+    async def _commit_together(self, writers: "Pool", begun: list[StartedScript]) -> list[Job]:
         """One transaction for all that concern one row each; the jobs that are left to be done alone."""
         together = [one for one in begun if one.row is not None]
         alone = [one.job for one in begun if one.row is None]
@@ -202,7 +202,7 @@ class PostgresStore(Store):
                 self._refuse([job], partial(told, fault))
             return
 
-    async def _commit(self, writers: "Pool", begun: list[Begun]) -> list[tuple[Job, Any]]:
+    async def _commit(self, writers: "Pool", begun: list[StartedScript]) -> list[tuple[Job, Any]]:
         """Commit, on another connection if one is lost before it was asked to."""
         for _ in range(TRIES):
             async with self._server.lend(writers) as connection:

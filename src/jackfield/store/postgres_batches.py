@@ -49,7 +49,7 @@ class Job(Struct, frozen=True, eq=False):
     """What is published after the commit; the script may add to it."""
 
 
-class Begun(Struct, frozen=True, eq=False):
+class StartedScript(Struct, frozen=True, eq=False):
     """A script that has said what it wants first, and has not been answered yet."""
 
     job: Job
@@ -69,7 +69,7 @@ class Scripts:
         self._known = known
         self._told_apart = {name for name, statement in known.items() if _ANSWERS_WITH_ID.search(statement.sql)}
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: Job) -> StartedScript:
         """The script at its first statement; `StopIteration` with its result where it has none."""
         steps = job.script()
         ask = next(steps)
@@ -78,11 +78,11 @@ class Scripts:
             ask = steps.send(())
         return self._begun(job, steps, ask)
 
-    def _begun(self, job: Job, steps: Script[Any], ask: Ask) -> Begun:
+    def _begun(self, job: Job, steps: Script[Any], ask: Ask) -> StartedScript:
         statement, arguments = self._prepared(ask)
         space = _space_of(ask)
         row = _row_of(ask) if space is None else space
-        return Begun(job, steps, statement, arguments, row, is_space=space is not None)
+        return StartedScript(job, steps, statement, arguments, row, is_space=space is not None)
 
     async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
         """Run one script to its end, in whatever transaction there is."""
@@ -95,7 +95,7 @@ class Scripts:
             result: T = end.value
             return result
 
-    async def commit(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
+    async def commit(self, connection: "Connection", begun: Sequence[StartedScript]) -> list[tuple[Job, Any]]:
         """All of them in one transaction, or none: each job with what its script came to.
 
         `CommitLost` says that nobody knows; any other error that nothing was written.
@@ -116,7 +116,7 @@ class Scripts:
         assert said == "COMMIT", f"PostgreSQL answered {said} to a COMMIT"
         return done
 
-    async def _run_all(self, connection: "Connection", begun: Sequence[Begun]) -> list[tuple[Job, Any]]:
+    async def _run_all(self, connection: "Connection", begun: Sequence[StartedScript]) -> list[tuple[Job, Any]]:
         """First what concerns no space, up to where it comes to one; then space by space."""
         done: list[tuple[Job, Any]] = []
         in_spaces = [one for one in begun if one.is_space]
@@ -129,8 +129,8 @@ class Scripts:
                 await self._go_on(connection, one, rows, done, stops_at_space=False)
         return done
 
-    def _runs(self, begun: Sequence[Begun]) -> Iterator[list[Begun]]:
-        run: list[Begun] = []
+    def _runs(self, begun: Sequence[StartedScript]) -> Iterator[list[StartedScript]]:
+        run: list[StartedScript] = []
         for one in sorted(begun, key=lambda one: one.row or ""):
             if run and not self._are_neighbours(run[-1], one):
                 yield run
@@ -139,11 +139,13 @@ class Scripts:
         if run:
             yield run
 
-    def _are_neighbours(self, first: Begun, second: Begun) -> bool:
+    def _are_neighbours(self, first: StartedScript, second: StartedScript) -> bool:
         same = first.statement is second.statement and first.statement.name in self._told_apart
         return same and first.row != second.row
 
-    async def _answers(self, connection: "Connection", run: list[Begun]) -> list[tuple[Begun, Sequence[Row]]]:
+    async def _answers(
+        self, connection: "Connection", run: list[StartedScript]
+    ) -> list[tuple[StartedScript, Sequence[Row]]]:
         """What neighbours are told to what each has asked."""
         sql = run[0].statement.sql
         if len(run) == 1:
@@ -155,12 +157,12 @@ class Scripts:
     async def _go_on(
         self,
         connection: "Connection",
-        begun: Begun,
+        begun: StartedScript,
         rows: Sequence[Row],
         done: list[tuple[Job, Any]],
         *,
         stops_at_space: bool,
-    ) -> Begun | None:
+    ) -> StartedScript | None:
         """Run a script to its end, and note what it came to; or to where it asks for a space."""
         job, steps = begun.job, begun.steps
         try:

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
-from jackfield.store.base import Reply, Store
+from jackfield.store.base import Store, WriteReply
 from jackfield.store.inserts import MOST, WORDS, insert_all, insert_together
 from jackfield.store.scripts import WAKE, InsertScript, Row, Script
 from jackfield.store.statements import Statement, load_migrations, load_statements, make_statement
@@ -117,7 +117,7 @@ class SqliteStore(Store):
             raise NotReady("The store is closed: the gateway is stopping. Try again when it is back.")
         if self._waiting >= QUEUE_LIMIT:
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the disk already. Try again in a moment.")
-        reply: Reply[T] = Reply(loop=self._loop)
+        reply: WriteReply[T] = WriteReply(loop=self._loop)
         self._waiting += 1
         self._drained.clear()
         # The row is made here, on the event loop, so that the writer has nothing to compute.

@@ -44,23 +44,25 @@ class Scene:
     """One service and its source, as the keeper would hold it."""
 
     def __init__(
-        self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any], house: str
+        self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any], cluster_id: str
     ) -> None:
         self.upstream = upstream
         self.asked = 0
         """How often the source asked to be read anew."""
         self.woken = asyncio.Event()
-        self.panel: SourceRegistry | None = None
-        self.surroundings = surroundings_in(folder, outgoing=outgoing, changed=self._changed, house=lambda: house)
+        self.source_registry: SourceRegistry | None = None
+        self.source_context = surroundings_in(
+            folder, outgoing=outgoing, changed=self._changed, cluster_id=lambda: cluster_id
+        )
         self.source = ManifestSource(
-            "far", parse_options({"url": upstream.url, **options}, where="sources.far"), self.surroundings
+            "far", parse_options({"url": upstream.url, **options}, where="sources.far"), self.source_context
         )
 
     def _changed(self, name: str) -> None:
         self.asked += 1
         self.woken.set()
-        if self.panel is not None:
-            self.panel.request_refresh(name)
+        if self.source_registry is not None:
+            self.source_registry.request_refresh(name)
 
     async def names(self) -> list[str]:
         """The tools as they are read now."""
@@ -80,9 +82,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, *, house: str = "house_here", **options: Any) -> AsyncIterator[Scene]:
+async def scene(folder: Path, *, cluster_id: str = "house_here", **options: Any) -> AsyncIterator[Scene]:
     async with Upstream() as upstream, Outgoing() as outgoing:
-        opened = Scene(upstream, outgoing, folder, options, house)
+        opened = Scene(upstream, outgoing, folder, options, cluster_id)
         try:
             await opened.source.open()
             yield opened
@@ -95,10 +97,10 @@ async def kept(folder: Path, upstream: Upstream, **options: Any) -> AsyncIterato
     """The source in a panel, which brings it up and keeps what it listed."""
     async with Outgoing() as outgoing:
         opened = Scene(upstream, outgoing, folder, options, "house_here")
-        panel = opened.panel = SourceRegistry(on_listing=opened.woken.set)
-        await panel.add(opened.source)
+        source_registry = opened.source_registry = SourceRegistry(on_listing=opened.woken.set)
+        await source_registry.add(opened.source)
         try:
-            await panel.settled(within=BOUND)
-            yield opened, panel
+            await source_registry.settled(within=BOUND)
+            yield opened, source_registry
         finally:
-            await panel.close()
+            await source_registry.close()

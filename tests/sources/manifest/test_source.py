@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.errors import ConfigError, Loop, SourceUnavailable
+from jackfield.errors import CallLoop, ConfigError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.trace_context import IncomingTrace, incoming_trace, via
 from jackfield.protocol.large_results import digest_of
@@ -98,11 +98,11 @@ async def test_an_older_manifest_does_not_replace_a_newer_one(tmp_path: Path) ->
 async def test_a_service_whose_manifest_went_back_is_looked_at_again_soon_and_not_at_its_time(tmp_path: Path) -> None:
     async with Upstream() as upstream:
         upstream.answers[TOOLS] = published(manifest(tool("before"), at="2026-02-01T00:00:00Z"), etag='"x"')
-        async with kept(tmp_path, upstream, cache_ttl=3600) as (_, panel):
+        async with kept(tmp_path, upstream, cache_ttl=3600) as (_, source_registry):
             upstream.answers[TOOLS] = published(manifest(tool("after"), at="2020-01-01T00:00:00Z"), etag='"y"')
-            await panel.refresh()
-            assert [one.name for one in panel.listings()[0][1].tools] == ["before"]
-            await eventually_async(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+            await source_registry.refresh()
+            assert [one.name for one in source_registry.listings()[0][1].tools] == ["before"]
+            await eventually_async(lambda: [one.name for one in source_registry.listings()[0][1].tools] == ["after"])
 
 
 @requirement("DISC-restart-noticed")
@@ -113,12 +113,12 @@ async def test_a_call_that_shows_that_a_service_is_not_what_it_was_has_its_manif
     async with Upstream() as upstream:
         upstream.answers[TOOLS] = published(manifest(tool("before")), etag='"x"')
         upstream.answers[f"{TOOLS}/before/execute"] = trouble
-        async with kept(tmp_path, upstream, cache_ttl=3600) as (at, panel):
-            [before] = panel.listings()[0][1].tools
+        async with kept(tmp_path, upstream, cache_ttl=3600) as (at, source_registry):
+            [before] = source_registry.listings()[0][1].tools
             upstream.answers[TOOLS] = published(manifest(tool("after")), etag='"y"')
             with suppress(SourceUnavailable):
                 await at.source.execute(invocation_of(before))
-            await eventually_async(lambda: [one.name for one in panel.listings()[0][1].tools] == ["after"])
+            await eventually_async(lambda: [one.name for one in source_registry.listings()[0][1].tools] == ["after"])
 
 
 @requirement("DISC-error-503-call")
@@ -167,11 +167,11 @@ async def test_an_older_copy_that_is_gone_when_asked_again_is_never_shown(tmp_pa
 async def test_a_service_in_trouble_is_down_and_its_last_known_tools_stay(tmp_path: Path, trouble: bytes) -> None:
     async with Upstream() as upstream:
         upstream.answers[TOOLS] = published(manifest(tool("a"), tool("b")))
-        async with kept(tmp_path, upstream) as (_, panel):
+        async with kept(tmp_path, upstream) as (_, source_registry):
             upstream.answers[TOOLS] = trouble
-            await panel.refresh()
-            [(_, listing)] = panel.listings()
-            [status] = panel.statuses()
+            await source_registry.refresh()
+            [(_, listing)] = source_registry.listings()
+            [status] = source_registry.statuses()
             assert status.status is SourceState.DOWN
             assert status.error is not None
             assert [one.name for one in listing.tools] == ["a", "b"]
@@ -181,9 +181,9 @@ async def test_a_service_in_trouble_is_down_and_its_last_known_tools_stay(tmp_pa
 async def test_a_service_that_came_back_is_read_anew_whatever_its_etag_and_clock_say(tmp_path: Path) -> None:
     async with Upstream() as upstream:
         upstream.answers[TOOLS] = published(manifest(tool("before"), at="2026-02-01T00:00:00Z"), etag='"x"')
-        async with kept(tmp_path, upstream) as (_, panel):
+        async with kept(tmp_path, upstream) as (_, source_registry):
             upstream.answers[TOOLS] = reply(503)
-            await panel.refresh()
+            await source_registry.refresh()
 
             def restarted(request: Received) -> bytes:
                 if "if-none-match" in request.headers:
@@ -191,8 +191,8 @@ async def test_a_service_that_came_back_is_read_anew_whatever_its_etag_and_clock
                 return published(manifest(tool("after"), at="2020-01-01T00:00:00Z"), etag='"x"')
 
             upstream.answers[TOOLS] = restarted
-            await eventually_async(lambda: panel.statuses()[0].status is SourceState.UP)
-            assert [one.name for one in panel.listings()[0][1].tools] == ["after"]
+            await eventually_async(lambda: source_registry.statuses()[0].status is SourceState.UP)
+            assert [one.name for one in source_registry.listings()[0][1].tools] == ["after"]
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ async def test_a_change_that_the_service_tells_of_is_read_at_once(tmp_path: Path
 
     async with Upstream() as upstream:
         upstream.answers |= {TOOLS: published(manifest(tool("a"))), "/api/v1/tools/changes": changes}
-        async with kept(tmp_path, upstream) as (_, panel):
+        async with kept(tmp_path, upstream) as (_, source_registry):
             upstream.answers[TOOLS] = published(manifest(tool("a"), tool("b")))
             told.set()
-            await eventually_async(lambda: len(panel.listings()[0][1].tools) == 2)
+            await eventually_async(lambda: len(source_registry.listings()[0][1].tools) == 2)
 
 
 async def test_a_service_without_a_stream_of_changes_is_left_alone(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_a_call_that_has_come_through_too_many_gateways_goes_no_further(tm
     async with scene(tmp_path) as at:
         at.upstream.answers[TOOLS] = published(manifest(tool()))
         via.set(tuple(f"house_{number}" for number in range(8)))
-        with pytest.raises(Loop, match="has come through 8 gateways"):
+        with pytest.raises(CallLoop, match="has come through 8 gateways"):
             await at.call("echo", text="x")
         assert EXECUTE not in at.upstream.targets
 
@@ -435,7 +435,7 @@ async def test_the_way_is_no_part_of_what_a_tool_is(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_that_is_its_own_source_is_told_so(tmp_path: Path) -> None:
-    async with scene(tmp_path, house="house_there") as at:
+    async with scene(tmp_path, cluster_id="house_there") as at:
         at.upstream.answers[TOOLS] = published(manifest(tool()), **HOUSE)
         with pytest.raises(SourceUnavailable, match="This is the gateway itself"):
             await at.source.refresh()

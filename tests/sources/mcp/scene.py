@@ -97,11 +97,11 @@ class Scene:
     def __init__(self, folder: Path, outgoing: Outgoing, worker_host: WorkerHost, options: dict[str, Any]) -> None:
         self.changes = asyncio.Event()
         self.given = options
-        self.surroundings = surroundings_in(
+        self.source_context = surroundings_in(
             folder, outgoing=outgoing, changed=self._changed, ask_model=_model, worker_host=worker_host
         )
-        self.source = McpSource("far", parse_options(options, where="sources.far"), self.surroundings)
-        self.panel: SourceRegistry | None = None
+        self.source = McpSource("far", parse_options(options, where="sources.far"), self.source_context)
+        self.source_registry: SourceRegistry | None = None
         self.tools: dict[str, Tool] = {}
 
     async def open(self) -> None:
@@ -117,14 +117,14 @@ class Scene:
 
     async def keep(self) -> SourceRegistry:
         """Give the source to a keeper, as the gateway does."""
-        self.panel = SourceRegistry(on_listing=lambda: None)
-        await self.panel.add(self.source)
-        return self.panel
+        self.source_registry = SourceRegistry(on_listing=lambda: None)
+        await self.source_registry.add(self.source)
+        return self.source_registry
 
     async def state(self, wanted: SourceState, *, within: float = BOUND) -> None:
-        assert self.panel is not None
-        panel = self.panel
-        await eventually_async(lambda: panel.statuses()[0].status is wanted, within=within)
+        assert self.source_registry is not None
+        source_registry = self.source_registry
+        await eventually_async(lambda: source_registry.statuses()[0].status is wanted, within=within)
 
     async def call(
         self,
@@ -142,8 +142,8 @@ class Scene:
             tool = msgspec.structs.replace(tool, metadata=msgspec.structs.replace(tool.metadata, idempotent=True))
         invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, note=note, elicit=elicit)
         async with asyncio.timeout(BOUND):
-            if self.panel is not None:
-                outcome = await self.panel.execute("far", invocation)
+            if self.source_registry is not None:
+                outcome = await self.source_registry.execute("far", invocation)
                 assert isinstance(outcome, Outcome)
                 return outcome
             return await self.source.execute(invocation)
@@ -154,8 +154,8 @@ class Scene:
     def _changed(self, name: str) -> None:
         assert name == "far"
         self.changes.set()
-        if self.panel is not None:
-            self.panel.request_refresh(name)
+        if self.source_registry is not None:
+            self.source_registry.request_refresh(name)
 
 
 @asynccontextmanager
@@ -167,7 +167,7 @@ async def scene(folder: Path, **options: Any) -> AsyncIterator[Scene]:
         try:
             yield made
         finally:
-            await (made.panel or made.source).close()
+            await (made.source_registry or made.source).close()
             await worker_host.close()
 
 

@@ -103,9 +103,9 @@ def test_what_progress_says_is_short_and_plain() -> None:
 
 @pytest.mark.parametrize("headers", [{"Host": "inner.example"}, {"transfer-encoding": "chunked"}, {"x": "a\r\nb: c"}])
 def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_ends(headers: dict[str, str]) -> None:
-    surroundings: Any = None
+    source_context: Any = None
     with pytest.raises(ConfigError):
-        server_of_a_request("r", url="https://far.example/mcp", headers=headers, surroundings=surroundings)
+        server_of_a_request("r", url="https://far.example/mcp", headers=headers, source_context=source_context)
 
 
 def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], connection.CallHandlers]]:

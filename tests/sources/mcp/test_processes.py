@@ -152,11 +152,11 @@ async def test_with_era_handshake_nothing_newer_is_asked(tmp_path: Path) -> None
 async def test_a_first_start_has_longer_and_says_what_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "CONNECT_SECONDS", 0.5)
     async with scene(tmp_path, command=plain("good"), env={"START": "1.5"}) as far:
-        panel = await far.keep()
+        source_registry = await far.keep()
         said = "it has 120 s. Its command may be installing it."
-        await eventually_async(lambda: said in (panel.statuses()[0].doing or ""))
+        await eventually_async(lambda: said in (source_registry.statuses()[0].doing or ""))
         await far.state(SourceState.UP)
-        assert panel.statuses()[0].doing is None
+        assert source_registry.statuses()[0].doing is None
 
 
 @requirement("SAFE-causes-are-shown")
@@ -165,11 +165,11 @@ async def test_the_end_of_what_a_failing_server_says_is_kept_without_secrets(
 ) -> None:
     token = "hunter22-hunter22"  # known to the worker_host of these scenes as a secret
     async with scene(tmp_path, command=plain("raises"), env={"TOKEN": token}) as far:
-        far.surroundings.worker_host.redact = lambda text: text.replace(token, "[redacted]")
-        far.source = McpSource("far", parse_options(far.given, where="sources.far"), far.surroundings)
-        panel = await far.keep()
+        far.source_context.worker_host.redact = lambda text: text.replace(token, "[redacted]")
+        far.source = McpSource("far", parse_options(far.given, where="sources.far"), far.source_context)
+        source_registry = await far.keep()
         await far.state(SourceState.DOWN)
-        (status,) = panel.statuses()
+        (status,) = source_registry.statuses()
         assert status.error == "The server's process exited (code 1)."
         assert len(status.last_words) == 50
         assert status.last_words[-1] == "ValueError: no such account for [redacted]"
@@ -226,7 +226,7 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
             return plan
 
         wire = stdio.StdioTransport(
-            "ending", planned, supervisor=far.surroundings.supervisor, listener=_Deaf(), log=log
+            "ending", planned, supervisor=far.source_context.supervisor, listener=_Deaf(), log=log
         )
         await wire.open()
         await eventually_async(lambda: log.last_words() == ("closed",))
@@ -241,9 +241,11 @@ async def test_how_a_server_ended_is_said_also_by_a_request_that_found_its_stdin
 
 async def test_a_server_that_never_lists_its_tools_is_down_and_delays_nobody(tmp_path: Path) -> None:
     async with scene(tmp_path, command=plain("mute"), connect_timeout=2) as far:
-        panel = await far.keep()
-        await eventually_async(lambda: panel.statuses()[0].error == "The server did not list its tools within 2 s.")
-        assert panel.statuses()[0].status is SourceState.DOWN
+        source_registry = await far.keep()
+        await eventually_async(
+            lambda: source_registry.statuses()[0].error == "The server did not list its tools within 2 s."
+        )
+        assert source_registry.statuses()[0].status is SourceState.DOWN
 
 
 async def test_a_server_that_crashes_whenever_it_is_asked_is_started_with_pauses(tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ class Place:
     def __init__(self, server: Server, folder: Path, outgoing: Outgoing) -> None:
         self.server = server
         self.changed: list[str] = []
-        self.surroundings = surroundings_in(folder, outgoing=outgoing, changed=self.changed.append)
+        self.source_context = surroundings_in(folder, outgoing=outgoing, changed=self.changed.append)
         self._made: list[McpSource] = []
 
     async def source(self, name: str, *, owner: str = "", from_config: bool = True, **options: Any) -> McpSource:
         parsed = parse_options({"url": self.server.url, "era": "handshake", **options}, where=name)
-        made = McpSource(name, parsed, self.surroundings, from_config=from_config, owner=owner)
+        made = McpSource(name, parsed, self.source_context, from_config=from_config, owner=owner)
         self._made.append(made)
         await made.open()
         await made.refresh()
@@ -145,7 +145,7 @@ async def test_whoever_finds_the_connection_broken_has_it_made_anew_for_the_othe
 async def test_a_server_of_a_request_is_its_own_without_credentials(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         made = [
-            server_of_a_request(name, url=at.server.url, headers=headers, surroundings=at.surroundings)
+            server_of_a_request(name, url=at.server.url, headers=headers, source_context=at.source_context)
             for name in ("request_a", "request_b")
             for headers in ({}, KEY)
         ]

@@ -14,7 +14,7 @@ from msgspec import Raw
 from jackfield.errors import ConfigError
 from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources import plugins as foreign
-from jackfield.sources.base import Surroundings
+from jackfield.sources.base import SourceContext
 from jackfield.sources.mcp.handshake import agree
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import TransportMaker
@@ -55,8 +55,8 @@ class Pigeon:
         CALLS.append("closed")
 
 
-def pigeon(name: str, options: dict[str, Any], surroundings: Surroundings) -> Transport:
-    assert (name, options, surroundings.folder.is_dir()) == ("far", {"loft": "north"}, True)
+def pigeon(name: str, options: dict[str, Any], source_context: SourceContext) -> Transport:
+    assert (name, options, source_context.folder.is_dir()) == ("far", {"loft": "north"}, True)
     return Pigeon()
 
 
@@ -107,7 +107,7 @@ async def case_of(kind: str, folder: Path, server: HttpServer) -> AsyncIterator[
             (server.state / mark).unlink(missing_ok=True)
         hangs, stopped = (server.state / "hanging").exists, (server.state / "stopped").exists
     async with scene(folder, command=["unused"]) as far:
-        wire = TransportMaker("far", parse_options(options, where="sources.far"), far.surroundings)(Listener())
+        wire = TransportMaker("far", parse_options(options, where="sources.far"), far.source_context)(Listener())
         await wire.open()
         try:
             yield Case(wire, hangs, stopped)

@@ -58,9 +58,9 @@ class Service:
     def __init__(self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any]) -> None:
         self.upstream = upstream
         self.changes = asyncio.Event()
-        surroundings = surroundings_in(folder, outgoing=outgoing, changed=self._changed)
+        source_context = surroundings_in(folder, outgoing=outgoing, changed=self._changed)
         given = {} if "file" in options else {"url": f"{upstream.url}/openapi.json"}
-        self.source: OpenApiSource = openapi_source("shop", {**given, **options}, surroundings)
+        self.source: OpenApiSource = openapi_source("shop", {**given, **options}, source_context)
         self.tools: dict[str, Tool] = {}
 
     def publish(self, content: dict[str, Any] | bytes, **headers: str) -> None:

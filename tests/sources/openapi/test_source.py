@@ -101,22 +101,22 @@ async def test_a_source_that_never_had_a_good_document_is_down_with_a_sentence_a
 ) -> None:
     async with service(tmp_path) as shop:
         shop.upstream.answers["/openapi.json"] = reply(200, b"openapi: 3.1.0")
-        panel = SourceRegistry(on_listing=lambda: None)
-        await panel.add(shop.source)
+        source_registry = SourceRegistry(on_listing=lambda: None)
+        await source_registry.add(shop.source)
         try:
-            await panel.settled(within=BOUND)
-            (status,) = panel.statuses()
+            await source_registry.settled(within=BOUND)
+            (status,) = source_registry.statuses()
             assert status.status is SourceState.DOWN
             assert status.error is not None
             assert "of 'shop' is no whole OpenAPI document: it has no 'paths'." in status.error
 
             shop.publish(ECHO)
             async with asyncio.timeout(BOUND):
-                await panel.refresh("shop")
-            (status,) = panel.statuses()
+                await source_registry.refresh("shop")
+            (status,) = source_registry.statuses()
             assert (status.status, status.tools) == (SourceState.UP, 2)
         finally:
-            await panel.close()
+            await source_registry.close()
 
 
 async def test_a_document_in_a_file_is_read_and_read_again_when_it_changes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from jackfield.errors import JackfieldError, Loop, SourceUnavailable
+from jackfield.errors import CallLoop, JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.tool import Tool
@@ -309,7 +309,7 @@ class ServiceClient:
     def _headers(self, invocation: Invocation) -> dict[str, str]:
         came_through = via.get()
         if len(came_through) >= MOST_HOPS:
-            raise Loop(
+            raise CallLoop(
                 f"The call of '{invocation.tool.name}' has come through {len(came_through)} gateways, which is as far "
                 "as a call goes. Have the gateways ask each other more directly."
             )

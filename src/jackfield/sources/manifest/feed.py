@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from jackfield.errors import JackfieldError
-from jackfield.model.trace_context import HOUSE_HEADER
+from jackfield.model.trace_context import CLUSTER_HEADER
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.foreign import ListingRules
@@ -93,7 +93,7 @@ class ManifestFetcher:
                 return self.held
         self._went_back = False
         self._etag = response.headers.get("etag")
-        self.cluster_id = response.headers.get(HOUSE_HEADER, "")[:100]
+        self.cluster_id = response.headers.get(CLUSTER_HEADER, "")[:100]
         self.held = manifest
         self._schedule(response)
         return manifest

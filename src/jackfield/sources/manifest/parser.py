@@ -22,8 +22,8 @@ from jackfield.sources.foreign import (
     MAX_DEFINITION,
     MAX_NAME,
     MAX_TOOLS,
-    AllowedTools,
     ListingRules,
+    ToolAllowlist,
     Unremovable,
     UnusableTool,
     cleaned,
@@ -131,7 +131,7 @@ def _about(said: Any) -> About | None:
 
 def _tools(raws: Sequence[Raw], rules: ListingRules, faults: list[str], *, is_protojson: bool) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    allowed = AllowedTools(rules.allowed)
+    allowed = ToolAllowlist(rules.allowed)
     for raw in raws[:MAX_TOOLS]:
         try:
             definition = _definition(raw)

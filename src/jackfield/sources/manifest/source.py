@@ -13,7 +13,7 @@ from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.model.trace_context import MOST_HOPS
-from jackfield.sources.base import Begun, Invocation, Listing, Look, Surroundings
+from jackfield.sources.base import Begun, Invocation, Listing, Look, SourceContext
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.manifest.client import ServiceClient
 from jackfield.sources.manifest.feed import ChangeFollower, ManifestFetcher
@@ -28,9 +28,9 @@ DEADLINE_MARGIN = 0.25
 """Seconds before its deadline from which a call is not cancelled any more: it ends by itself."""
 
 
-def manifest_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "ManifestSource":
+def manifest_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "ManifestSource":
     """The factory of this kind."""
-    return ManifestSource(name, parse_options(options, where=f"sources.{name}"), surroundings)
+    return ManifestSource(name, parse_options(options, where=f"sources.{name}"), source_context)
 
 
 class ManifestSource:
@@ -39,20 +39,24 @@ class ManifestSource:
     kind: ClassVar[str] = "manifest"
     tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
 
-    def __init__(self, name: str, options: ManifestOptions, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, options: ManifestOptions, source_context: SourceContext) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._options = options
-        self._cluster_id = surroundings.house
+        self._cluster_id = source_context.cluster_id
         rules = ListingRules(
             source=name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
         self._fetcher = ManifestFetcher(
-            options, rules, outgoing=surroundings.outgoing, due=partial(surroundings.changed, name)
+            options, rules, outgoing=source_context.outgoing, due=partial(source_context.changed, name)
         )
-        self._follower = ChangeFollower(name, options, outgoing=surroundings.outgoing, changed=self._fetcher.expire)
+        self._follower = ChangeFollower(name, options, outgoing=source_context.outgoing, changed=self._fetcher.expire)
         self._client = ServiceClient(
-            name, options, outgoing=surroundings.outgoing, cluster_id=surroundings.house, lost=self._fetcher.expire
+            name,
+            options,
+            outgoing=source_context.outgoing,
+            cluster_id=source_context.cluster_id,
+            lost=self._fetcher.expire,
         )
         self._names: frozenset[str] = frozenset()
         self._cancelling: set[asyncio.Task[None]] = set()

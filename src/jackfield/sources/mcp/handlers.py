@@ -18,7 +18,7 @@ from jackfield.model.redaction import cut
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import ELICIT
-from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress, Surroundings
+from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress, SourceContext
 from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 
 Sample = Callable[[Raw], Awaitable[Raw]]
@@ -126,7 +126,7 @@ class _Sampling(Struct):
     max_tokens: int = msgspec.field(default=1024, name="maxTokens")
 
 
-def sampler(surroundings: Surroundings, *, model: str | None) -> Sample:
+def sampler(source_context: SourceContext, *, model: str | None) -> Sample:
     """Answers sampling requests with the model of this name, or with the default one."""
 
     async def sample(params: Raw) -> Raw:
@@ -135,7 +135,7 @@ def sampler(surroundings: Surroundings, *, model: str | None) -> Sample:
         except msgspec.DecodeError as fault:
             raise RpcError(INVALID_PARAMS, f"The sampling request is not one: {fault}") from None
         try:
-            text = await surroundings.ask_model(
+            text = await source_context.ask_model(
                 tuple(_message(said) for said in asked.messages),
                 instructions=asked.system_prompt,
                 model=model,

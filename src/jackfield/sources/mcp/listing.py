@@ -17,8 +17,8 @@ from jackfield.sources.foreign import (
     MAX_DEFINITION,
     MAX_NAME,
     MAX_TOOLS,
-    AllowedTools,
     ListingRules,
+    ToolAllowlist,
     Unremovable,
     UnusableTool,
     cleaned,
@@ -68,7 +68,7 @@ def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
     headers: dict[str, tuple[ParamHeader, ...]] = {}
     faults: list[str] = []
     unoffered: list[Unoffered] = []
-    allowed = AllowedTools(rules.allowed)
+    allowed = ToolAllowlist(rules.allowed)
     for raw in definitions[:MAX_TOOLS]:
         try:
             definition = _parsed(raw)

@@ -18,7 +18,7 @@ from jackfield.model.content import Content, collapse, text_of, without_connecti
 from jackfield.model.redaction import cut
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.base import About, Invocation, Listing, Surroundings
+from jackfield.sources.base import About, Invocation, Listing, SourceContext
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.handlers import sampler
@@ -46,12 +46,12 @@ SLACK_SECONDS = 5.0
 _MAX_FAULT = 500
 
 
-def mcp_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "McpSource":
+def mcp_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "McpSource":
     """The factory of this kind."""
-    return McpSource(name, parse_options(options, where=f"sources.{name}"), surroundings)
+    return McpSource(name, parse_options(options, where=f"sources.{name}"), source_context)
 
 
-def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroundings: Surroundings) -> "McpSource":
+def server_of_a_request(name: str, *, url: str, headers: dict[str, str], source_context: SourceContext) -> "McpSource":
     """A server that a caller names. Its url is the caller's choice, so no closed address is open to it.
 
     Nor may it set `Host`: an address that the operator opened may serve several hosts.
@@ -59,7 +59,7 @@ def server_of_a_request(name: str, *, url: str, headers: dict[str, str], surroun
     if any(header.lower() == "host" for header in headers):
         raise ConfigError("The header 'Host' cannot be set; it follows from the url. Remove it.")
     options = parse_options({"url": url, "headers": headers}, where="The server")
-    return McpSource(name, options, surroundings, from_config=False, owner=name)
+    return McpSource(name, options, source_context, from_config=False, owner=name)
 
 
 class McpSource:
@@ -72,7 +72,7 @@ class McpSource:
         self,
         name: str,
         options: McpOptions,
-        surroundings: Surroundings,
+        source_context: SourceContext,
         *,
         from_config: bool = True,
         owner: str = "",
@@ -80,8 +80,8 @@ class McpSource:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._options = options
-        self._request_refresh = partial(surroundings.changed, name)
-        make_transport = TransportMaker(name, options, surroundings, from_config=from_config)
+        self._request_refresh = partial(source_context.changed, name)
+        make_transport = TransportMaker(name, options, source_context, from_config=from_config)
         self._server_log = make_transport.log
         connecting = ConnectOptions(
             seconds=options.connect_seconds,
@@ -90,9 +90,9 @@ class McpSource:
             handshake_only=options.era == "handshake",
         )
         model = options.sampling if isinstance(options.sampling, str) else None
-        sample = sampler(surroundings, model=model) if options.sampling else None
+        sample = sampler(source_context, model=model) if options.sampling else None
         self._upstream = upstream_for(
-            surroundings.shared,
+            source_context.shared,
             options,
             owner=owner,
             from_config=from_config,
@@ -192,20 +192,22 @@ class McpSource:
 class TransportMaker:
     """Makes the transport of each new connection. Another package's factory is looked up at once."""
 
-    def __init__(self, name: str, options: McpOptions, surroundings: Surroundings, *, from_config: bool = True) -> None:
+    def __init__(
+        self, name: str, options: McpOptions, source_context: SourceContext, *, from_config: bool = True
+    ) -> None:
         self._name = name
         self._from_config = from_config
         self._options = options
-        self._surroundings = surroundings
-        self._cwd = surroundings.folder / Path(options.cwd).expanduser()
-        self.log = ServerLog(name, redact=surroundings.worker_host.redact)
+        self._source_context = source_context
+        self._cwd = source_context.folder / Path(options.cwd).expanduser()
+        self.log = ServerLog(name, redact=source_context.worker_host.redact)
         """What the server's processes write to stderr, one after the other."""
         self._factory: TransportFactory | None = None
         if options.carrier not in OURS:
             self._factory = foreign_factory(GROUP, options.carrier, key=f"sources.{name}.transport", ours=OURS)
 
     def __call__(self, listener: TransportListener) -> ClientTransport:
-        options, given = self._options, self._surroundings
+        options, given = self._options, self._source_context
         if self._factory is not None:
             return PluginTransport(self._factory(self._name, options.for_plugin, given))
         if options.carrier == STDIO:
@@ -223,7 +225,7 @@ class TransportMaker:
 
     async def _plan(self) -> LaunchPlan:
         """How its process is started, in a sandbox or in none. Raises `SandboxUnavailable`."""
-        options, given = self._options, self._surroundings
+        options, given = self._options, self._source_context
         if options.confinement is None:
             return plain(options.argv, env=environment(options.env), cwd=self._cwd)
         return await given.worker_host.sandboxes.plan(

@@ -8,7 +8,7 @@ Ours are `http.py` and `stdio.py`. To bring one of your own (seed 001's MCPTrans
         async def call(self, method: str, params: Raw) -> Raw: ...    # the raw result; raises RpcError for an error
         async def close(self) -> None: ...
 
-    def make(name: str, options: dict[str, Any], surroundings: Surroundings) -> Transport:
+    def make(name: str, options: dict[str, Any], surroundings: SourceContext) -> Transport:
         return Pigeon(options["loft"])
 
     # pyproject.toml of that package                     # jackfield.toml of who uses it
@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Raw
 
 from jackfield.errors import JackfieldError
-from jackfield.sources.base import Surroundings
+from jackfield.sources.base import SourceContext
 
 GROUP = "jackfield.mcp_transports"
 MAX_MESSAGE = 32 * 1024 * 1024
@@ -65,7 +65,7 @@ class Transport(Protocol):
         """Leave no process and no connection behind."""
 
 
-TransportFactory = Callable[[str, dict[str, Any], Surroundings], Transport]
+TransportFactory = Callable[[str, dict[str, Any], SourceContext], Transport]
 
 
 class TransportListener(Protocol):

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from jackfield.model.call import Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.sources.base import Invocation, Listing, Surroundings
+from jackfield.sources.base import Invocation, Listing, SourceContext
 from jackfield.sources.http import Unfillable, timed_out
 from jackfield.sources.openapi.document import Unreadable
 from jackfield.sources.openapi.operations import OpenApiListing, OpenApiOperation
@@ -41,9 +41,9 @@ CHECK_SECONDS = 2.0
 OK, NOT_MODIFIED = 200, 304
 
 
-def openapi_source(name: str, options: dict[str, Any], surroundings: Surroundings) -> "OpenApiSource":
+def openapi_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "OpenApiSource":
     """The factory of this kind."""
-    return OpenApiSource(name, parse_options(options, where=f"sources.{name}"), surroundings)
+    return OpenApiSource(name, parse_options(options, where=f"sources.{name}"), source_context)
 
 
 class _Stamp(Struct, frozen=True):
@@ -60,13 +60,13 @@ class OpenApiSource:
     kind: ClassVar[str] = "openapi"
     tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
 
-    def __init__(self, name: str, options: OpenApiOptions, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, options: OpenApiOptions, source_context: SourceContext) -> None:
         self.name = name
         self.max_concurrency = options.max_concurrency
         self._options = options
-        self._outgoing: Outgoing = surroundings.outgoing
-        self._file = None if options.file is None else surroundings.folder / Path(options.file).expanduser()
-        self._request_refresh = partial(surroundings.changed, name)
+        self._outgoing: Outgoing = source_context.outgoing
+        self._file = None if options.file is None else source_context.folder / Path(options.file).expanduser()
+        self._request_refresh = partial(source_context.changed, name)
         self._credentials = credentials_of(options.auth, options.headers)
         self._listed: OpenApiListing | None = None
         """The last good one."""

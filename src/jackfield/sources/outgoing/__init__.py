@@ -1,6 +1,6 @@
 """The HTTP client that every source uses: guarded against requests into private networks.
 
-`client.py` sends requests and follows redirects, `pool.py` keeps the connections, `guard.py` decides by the resolved
+`client.py` sends requests and follows redirects, `pool.py` keeps the connections, `app.py` decides by the resolved
 address whether a host may be reached, `urls.py` parses urls, `errors.py` has the errors.
 """
 
