@@ -27,7 +27,7 @@ serve: run-env console ## set up if necessary and serve the demo project at http
 console: ## build the console if npm is installed and something has changed
 	@make/console
 
-test: dev-env ## run all tests; ARGS="tests/model" runs a part, without npm or a browser
+test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/browser)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 

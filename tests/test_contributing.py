@@ -13,6 +13,7 @@ from jackfield.gateway import routes, server
 from jackfield.sources import kinds
 from jackfield.store import statements
 from jackfield.store.opening import MemoryStore
+from tests.contracts import test_sources as contract
 from tests.harness.in_process import client_of, in_process_gateway, make_gateway
 from tests.store.calls import a_pending_call
 
@@ -35,7 +36,13 @@ def run(code: str) -> dict[str, Any]:
 
 
 async def test_a_source_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    factory = run(block("python", "# src/jackfield/sources/dice.py"))["dice_source"]
+    written = run(block("python", "# src/jackfield/sources/dice.py"))
+    factory = written["dice_source"]
+    case = {**vars(contract), "DiceSource": written["DiceSource"], "DiceOptions": written["DiceOptions"]}
+    exec(compile(block("python", "# tests/contracts/test_sources.py"), "CONTRIBUTING.md", "exec"), case)
+    async with case["dice"](tmp_path) as one:
+        await contract.test_a_source_takes_its_own_tools_and_nobody_elses(one)
+        await contract.test_a_source_runs_a_call_and_returns_its_result(one)
     monkeypatch.setattr(kinds, "OURS", {**kinds.OURS, "dice": factory})
     async with in_process_gateway(tmp_path, block("toml", "[sources.casino]")) as (_, client):
         called = await client.post("/api/v1/tools/roll/execute", json={"arguments": {"count": 3}})

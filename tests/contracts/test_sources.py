@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from msgspec import Struct
+from msgspec import Struct, field
 
 from jackfield.catalog.catalog import Catalog
 from jackfield.identity.keys import ADMIN
@@ -36,13 +36,17 @@ EXTERNAL = Tool(source="elsewhere", name="echo", input_schema=TEXT)
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One source with the tools `echo` (its result is below) and, where its kind can do that, `fail` and `hang`."""
+    """One source with a tool that works (`tool`) and, where its kind can do that, the tools `fail` and `hang`."""
 
     source: Source
     kind: str
     tool_kind: ToolKind = ToolKind.INTERNAL
     tools: frozenset[str]
+    tool: str = "echo"
+    """The tool that is called."""
+    arguments: dict[str, Any] = field(default_factory=lambda: {"text": "hello"})
     result: Any
+    """What `tool` returns for `arguments`."""
     hanging: Callable[[], Awaitable[object]] | None = None
     """Comes back when `hang` runs."""
     stopped: Callable[[], Awaitable[object]] | None = None
@@ -347,7 +351,7 @@ async def test_a_source_lists_its_tools_under_its_own_name_and_the_same_again_wh
 
     assert tools.keys() == case.tools
     assert {tool.source for tool in tools.values()} == {case.source.name}
-    assert tools["echo"].input_schema["properties"].keys() == {"text"}
+    assert tools[case.tool].input_schema["properties"].keys() == case.arguments.keys()
     assert (await case.source.refresh()).tools == tuple(tools.values())
 
 
@@ -357,14 +361,14 @@ async def test_a_source_takes_its_own_tools_and_nobody_elses(case: Case) -> None
 
     assert all(case.source.can_execute(tool) for tool in tools.values())
     assert not case.source.can_execute(EXTERNAL)
-    assert not case.source.can_execute(msgspec.structs.replace(tools["echo"], name="unheard_of"))
+    assert not case.source.can_execute(msgspec.structs.replace(tools[case.tool], name="unheard_of"))
 
 
 @requirement("TOOL-executor-execute", "TOOL-deliver-executor")
 async def test_a_source_runs_a_call_and_returns_its_result(case: Case) -> None:
     tools = await opened(case)
 
-    outcome = await execute(case, tools["echo"], text="hello")
+    outcome = await execute(case, tools[case.tool], **case.arguments)
 
     assert isinstance(outcome, Done)
     assert msgspec.json.decode(outcome.result) == case.result
@@ -405,7 +409,7 @@ async def test_calls_run_side_by_side(busy: Case) -> None:
     hanging = asyncio.create_task(busy.source.execute(invocation_of(tools["hang"])))
     async with asyncio.timeout(BOUND):
         await busy.hanging()
-        outcomes = await asyncio.gather(*(execute(busy, tools["echo"], text="hello") for _ in range(20)))
+        outcomes = await asyncio.gather(*(execute(busy, tools[busy.tool], **busy.arguments) for _ in range(20)))
 
     hanging.cancel()
     await asyncio.wait([hanging])
@@ -429,7 +433,7 @@ async def test_a_closed_source_can_be_opened_again_as_the_supervisor_does_after_
     tools = await opened(case)
 
     assert tools.keys() == case.tools
-    outcome = await execute(case, tools["echo"], text="hello")
+    outcome = await execute(case, tools[case.tool], **case.arguments)
     assert isinstance(outcome, Done)
     assert msgspec.json.decode(outcome.result) == case.result
 

@@ -1,8 +1,8 @@
-"""The doors of a real gateway inside the test's own process, where a test can take a source away or break a room.
+"""A real gateway inside the test's own process, where a test can take a source away or break a service.
 
-async with doors(tmp_path) as (gateway, client):
+async with in_process_gateway(tmp_path) as (gateway, client):
     await client.get("/api/v1/tools")
-async with served(gateway) as url:                 # on a real port, for what streams
+async with serve_on_port(gateway) as url:                 # on a real port, for what streams
     Client(url, KEY)
 """
 

@@ -13,7 +13,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from jackfield import __version__
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
-from jackfield.gateway.gateway import Gateway
+from jackfield.catalog.catalog import Catalog
+from jackfield.http.app import Availability
 from jackfield.http.errors import Sanitizer
 from jackfield.http.request import Request
 from jackfield.http.response import NO_STORE, BytesResponse, Response, json_response
@@ -21,6 +22,7 @@ from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import Authenticator, key_in
 from jackfield.model.principal import Principal, Scope
 from jackfield.sources.supervisor import SourceState, SourceStatus
+from jackfield.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +76,21 @@ class Readiness(Struct, frozen=True, kw_only=True):
 class HealthApi:
     """Handlers of `/healthz`, `/readyz` and `/metrics`."""
 
-    def __init__(self, gateway: Gateway, authenticator: Authenticator) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        counters: Counters,
+        *,
+        statuses: Callable[[], list[SourceStatus]],
+        availability: Availability,
+        authenticator: Authenticator,
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._counters = counters
+        self._statuses = statuses
+        self._availability = availability
         self._authenticator = authenticator
 
     async def alive(self, _request: Request) -> Response:
@@ -84,7 +99,7 @@ class HealthApi:
 
     async def readiness(self, request: Request) -> Response:
         """The store answers; for a key, how the sources are. A session's own key is not told of them."""
-        starting = not self._gateway.availability.ready
+        starting = not self._availability.ready
         principal = None
         if not starting or key_in(request.headers) is not None:
             principal = await self._authenticator.recognise(request)
@@ -97,15 +112,15 @@ class HealthApi:
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
-        gateway, principal = self._gateway, request.principal
+        principal = request.principal
         shown: Shows = lambda _tool: True  # noqa: E731 - the usual case of a filter
         if principal.tools is not None or principal.only_serves:
-            shown = {entry.name for entry in gateway.catalog.view(principal).entries}.__contains__
-        text = metrics_text(gateway.pipeline.counters, gateway.source_statuses(), shows=shown)
+            shown = {entry.name for entry in self._catalog.view(principal).entries}.__contains__
+        text = metrics_text(self._counters, self._statuses(), shows=shown)
         return BytesResponse(200, (_METRICS_TYPE, NO_STORE), text.encode())
 
     def _with_sources(self, report: Readiness, sanitizer: Sanitizer, principal: Principal) -> Readiness:
-        catalog = self._gateway.catalog
+        catalog = self._catalog
         quarantined: dict[str, list[str]] = {}
         for name, entry in sorted(catalog.held.items()):
             quarantined.setdefault(entry.tool.source, []).append(name)
@@ -118,7 +133,7 @@ class HealthApi:
                     held=tuple(quarantined.get(status.name, ())) if principal.may(Scope.READ) else UNSET,
                     with_stderr=principal.is_admin,
                 )
-                for status in self._gateway.source_statuses()
+                for status in self._statuses()
             ],
             notices=[
                 NoticeReport(name=notice.public_name, sources=notice.sources, message=sanitizer.text(notice.message))
@@ -130,16 +145,24 @@ class HealthApi:
     async def _store_answers(self) -> bool:
         try:
             async with asyncio.timeout(STORE_ANSWERS_WITHIN):
-                await self._gateway.store.now_ms()
+                await self._store.now_ms()
         except Exception:
             log.exception("The store does not answer.")
             return False
         return True
 
 
-def routes(gateway: Gateway, authenticator: Authenticator) -> list[Route]:
+def routes(
+    store: Store,
+    catalog: Catalog,
+    counters: Counters,
+    *,
+    statuses: Callable[[], list[SourceStatus]],
+    availability: Availability,
+    authenticator: Authenticator,
+) -> list[Route]:
     """Every route of health and metrics."""
-    api = HealthApi(gateway, authenticator)
+    api = HealthApi(store, catalog, counters, statuses=statuses, availability=availability, authenticator=authenticator)
     return [
         Route(
             method="GET",

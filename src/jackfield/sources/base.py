@@ -1,4 +1,4 @@
-"""The promise of a source. Above: `keeper.py` and the catalog. Below: whatever the tools live in.
+"""The promise of a source. Above: `supervisor.py` and the catalog. Below: whatever the tools live in.
 
 To add a kind: write a class with these methods, then name its factory in `sources/kinds.py`, or from
 another package in the entry-point group `jackfield.sources`.
