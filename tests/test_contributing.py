@@ -11,7 +11,7 @@ import pytest
 from jackfield.calls import transactions as call_tx
 from jackfield.gateway import routes, server
 from jackfield.sources import kinds
-from jackfield.store import statements
+from jackfield.store import scripts
 from jackfield.store.opening import MemoryStore
 from tests.contracts import test_sources as contract
 from tests.harness.in_process import client_of, in_process_gateway, make_gateway
@@ -64,8 +64,8 @@ async def test_a_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_durable_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = block("sql")
-    queries = statements._queries
-    monkeypatch.setattr(statements, "_queries", lambda name: queries(name) + (f"\n{sql}\n" if name == "calls" else ""))
+    queries = scripts._queries
+    monkeypatch.setattr(scripts, "_queries", lambda name: queries(name) + (f"\n{sql}\n" if name == "calls" else ""))
     postpone = run(block("python", "# src/jackfield/calls/transactions.py"))["postpone"]
     store = MemoryStore()
     await store.open()

@@ -22,8 +22,8 @@ from jackfield.calls.transactions import final_status
 from jackfield.model.call import Call, CallStatus, done
 from jackfield.model.ids import new_id
 from jackfield.store.inserts import WORDS
+from jackfield.store.scripts import load_statements
 from jackfield.store.sqlite import SETUP, SqliteStore
-from jackfield.store.statements import load_statements
 
 ARGUMENTS = Raw(msgspec.json.encode(ECHO))
 OUTCOME = done(ECHO)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jackfield.cli.stdio import Stdio
+from jackfield.cli.mcp import Stdio
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import StepCall, commit, get_consciousness, inbox_page, open_cycle, push_event
 from jackfield.model.agent_state import GoalDraft, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
 from jackfield.store.scripts import Script

@@ -10,9 +10,9 @@ from msgspec import Struct
 from jackfield.errors import BadRequest, TooLarge, WrongMediaType
 from jackfield.http import bodies
 from jackfield.http.bodies import BodyReader, ClientGone
-from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
 from jackfield.http.request import Request
+from jackfield.http.response import Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.protocol.errors import TooSlow
 from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type

@@ -14,7 +14,7 @@ from jackfield.http.request import headers_of
 from jackfield.http.routing import Route
 from jackfield.identity.authentication import key_in, login_cookie, login_in
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.protocol.errors import MethodNotAllowed, http_status
 from jackfield.protocol.manifest import etag_matches
 from jackfield.settings import ServerSettings

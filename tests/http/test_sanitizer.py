@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.http.errors import Sanitizer
+from jackfield.http.response import Sanitizer
 
 DISCRETION = Sanitizer(lambda: ["s3cret-value", "abc"], (Path("/srv/gw"), Path("/srv/gw/.jackfield")))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from jackfield.model.words import counted, with_article
+from jackfield.model.text import counted, with_article
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 tools"), (1, "1 tool"), (2, "2 tools")])

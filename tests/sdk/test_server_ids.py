@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jackfield.sdk.server_ids import server_id, state_folder
+from jackfield.sdk.tools import server_id, state_folder
 from tests.requirement import requirement
 
 URL = "http://127.0.0.1:8420"
 HOLD = """
 import sys
-from jackfield.sdk.server_ids import server_id
+from jackfield.sdk.tools import server_id
 with server_id(sys.argv[1], ["add"], source=None) as known_by:
     print(known_by, flush=True)
     sys.stdin.read()

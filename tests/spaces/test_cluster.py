@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from jackfield.model.space import LiveStream
-from jackfield.spaces import cluster, feed
+from jackfield.spaces import cluster, service
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.cluster import RemoteDrafts
 from jackfield.spaces.frames import MessageFailed, MessageStreaming
@@ -130,7 +130,7 @@ async def test_what_a_gateway_wrote_that_died_before_it_could_say_so_is_followed
     postgres_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(feed, "LOST_AFTER", 0.1)
+    monkeypatch.setattr(service, "LOST_AFTER", 0.1)
     async with following(services[1]) as follower:
         await follower.event("connected")
         connection = await asyncpg.connect(postgres_url)
@@ -174,7 +174,7 @@ async def test_what_a_dead_gateway_was_writing_has_failed(
     services: tuple[SpaceService, SpaceService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(feed, "LOOK_AFTER", 0.05)
+    monkeypatch.setattr(service, "LOOK_AFTER", 0.05)
     here, there = services
     async with following(there) as follower:
         begin(here, "s1")

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from jackfield.model.space import SpaceEvent
-from jackfield.spaces import feed, live
+from jackfield.spaces import live, service
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.service import SpaceService
 from jackfield.store import Store
@@ -140,7 +140,7 @@ async def test_nothing_is_left_when_the_last_one_has_gone(store: Store, spaces: 
 async def test_one_who_reads_too_slowly_is_cut_off_and_loses_nothing(
     store: Store, spaces: SpaceService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "MOST_FRAMES", 10)
+    monkeypatch.setattr(service, "MOST_FRAMES", 10)
     slow, got = spaces.follow("lobby"), Follower()
     got.take(await anext(slow))
     async with following(spaces) as quick:

@@ -18,7 +18,7 @@ from jackfield.store import open_store, postgres_batches
 from jackfield.store import postgres_server as reaching
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.postgres_server import WORDS
-from jackfield.store.statements import load_statements
+from jackfield.store.scripts import load_statements
 from tests.postgres import PASSWORD, PostgresServer
 from tests.store.calls import a_call, a_waiting_call, decoded
 from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held

@@ -11,8 +11,8 @@ from jackfield.catalog.transactions import Preference, all_preferences
 from jackfield.store import postgres_server as postgresql
 from jackfield.store import sqlite
 from jackfield.store.postgres import PostgresStore
+from jackfield.store.scripts import Migration, load_migrations
 from jackfield.store.sqlite import SqliteStore
-from jackfield.store.statements import Migration, load_migrations
 from tests.postgres import PostgresServer
 
 BEFORE = next(one.number for one in load_migrations({}) if one.name.endswith("_preferences.sql"))

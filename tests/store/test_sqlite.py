@@ -16,9 +16,8 @@ from jackfield.errors import ConfigError, StoreBusy, Unavailable
 from jackfield.model.call import CallStatus, Done, Failed, done
 from jackfield.store import gateways as gateway_tx
 from jackfield.store import naming, open_store, sqlite
-from jackfield.store.scripts import Script, Sql
+from jackfield.store.scripts import Script, Sql, Statement, load_migrations
 from jackfield.store.sqlite import SqliteStore
-from jackfield.store.statements import Statement, load_migrations
 from tests.requirement import requirement
 from tests.store.calls import a_call
 from tests.waiting import eventually

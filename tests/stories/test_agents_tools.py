@@ -16,7 +16,7 @@ from jackfield.catalog.view import View
 from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.model.principal import Principal
 from jackfield.model.space import Sender
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.stories.agents import AgentsGateway, agents_gateway, outputs_of, told

@@ -36,16 +36,15 @@ from jackfield.agents.registry import AgentRegistry, settings_of
 from jackfield.agents.transactions import last_cycles
 from jackfield.errors import AgentNotFound, BadRequest, Forbidden, NotFound
 from jackfield.http.bodies import BodyReader, read_object
-from jackfield.http.permissions import HAS_INBOX, SEES_SPACES
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, encode, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import HAS_INBOX, SEES_SPACES, ResponseSpec, Route
 from jackfield.identity.keys import Keyring
 from jackfield.llm.models import Models
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Scope
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 from jackfield.settings.types import AgentSettings
 from jackfield.spaces.permissions import agents_of
 from jackfield.spaces.records import Success

@@ -22,7 +22,7 @@ from jackfield.errors import BadRequest
 from jackfield.model.agent_state import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.space import SYSTEM, Sender, SpaceMessage, call_message_id
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.sources.base import InTransaction, Invocation
 from jackfield.sources.builtin import Handler
 from jackfield.spaces import exchanges

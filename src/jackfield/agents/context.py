@@ -12,7 +12,7 @@ from jackfield.llm.chat_request import output_text
 from jackfield.model.agent_state import Goal, Memory, Plan
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, ToolImage, text_of
 from jackfield.model.space import Member, Space
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.settings.types import AgentSettings
 
 CHARACTERS_PER_TOKEN = 4

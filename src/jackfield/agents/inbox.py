@@ -12,8 +12,7 @@ from msgspec import Raw
 
 from jackfield.agents.cycle_transactions import InboxEvent
 from jackfield.model.items import InputText, Message, ToolImage
-from jackfield.model.times import iso_time
-from jackfield.model.words import counted
+from jackfield.model.text import counted, iso_time
 from jackfield.runs.outputs import MOST_IMAGES, Reading, read_result
 
 PEOPLE, RESULTS, APPOINTMENTS, AGENTS = range(4)

@@ -13,7 +13,7 @@ from jackfield.agents.registry import settings_of
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.agent_state import AgentOrigin, Cycle, CycleStatus, KeptAgent
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.protocol.json_bodies import bad_value
 from jackfield.settings.types import AgentSettings
 from jackfield.spaces.records import SpaceId

@@ -21,16 +21,15 @@ from jackfield.calls.permissions import may_see
 from jackfield.calls.records import CallRecord, call_record
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import ResponseNotFound, RunNotFound
-from jackfield.http.permissions import SEES_SPACES
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
-from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
+from jackfield.http.routing import SEES_SPACES, SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.spaces.permissions import agents_of
 from jackfield.store import Store
 from jackfield.store.scripts import RUN_TOPIC

@@ -17,12 +17,11 @@ from jackfield.agents.builtin_tools import MOST_KEPT as MOST
 from jackfield.agents.permissions import AgentPermissions
 from jackfield.errors import BadRequest
 from jackfield.http.bodies import BodyReader
-from jackfield.http.permissions import HAS_INBOX, SEES_SPACES
 from jackfield.http.request import Handler, Name, Request
 from jackfield.http.response import Response, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import HAS_INBOX, SEES_SPACES, ResponseSpec, Route
 from jackfield.model.agent_state import GoalDraft, KeptAgent, Plan, PlanDraft, UnknownIds
-from jackfield.model.times import Time
+from jackfield.model.text import Time
 from jackfield.store import Store
 
 _WHEN = ("runAfter", "scheduledAt", "cron", "timeZone")

@@ -25,7 +25,7 @@ from jackfield.model.agent_state import (
 )
 from jackfield.model.ids import new_id
 from jackfield.model.space import Member, Space
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, Row, Script, json_list, one, run, wake
 

@@ -17,13 +17,12 @@ from jackfield.calls.records import OneCall
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, CallNotFound
 from jackfield.http.bodies import BodyReader, read_any
-from jackfield.http.permissions import ANSWERS
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import ANSWERS, ResponseSpec, Route
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.principal import Scope
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.sources.base import Progress
 from jackfield.store import Store
 

@@ -23,10 +23,9 @@ from jackfield.calls.rows import CallFilter, call_page, result_page
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
-from jackfield.http.permissions import SEES_CALLS
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
-from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
+from jackfield.http.routing import SEES_CALLS, SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus

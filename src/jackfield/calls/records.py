@@ -11,7 +11,7 @@ from jackfield.calls.events import CallEvent
 from jackfield.calls.messages import waiting
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.sources.base import LogNote, Progress
 
 

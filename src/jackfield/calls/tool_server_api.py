@@ -14,13 +14,12 @@ from msgspec import Meta, Raw, Struct
 from jackfield.calls.tool_servers import DEFAULT_LIMIT, Offer, ToolServers
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, Forbidden
-from jackfield.http.permissions import SERVES
 from jackfield.http.request import Request
 from jackfield.http.response import Response
-from jackfield.http.routing import SSE_MEDIA, ResponseSpec, Route
+from jackfield.http.routing import SERVES, SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.model.ids import new_id
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 
 PING_EVERY = 30.0
 

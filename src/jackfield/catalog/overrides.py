@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from jackfield.catalog.names import CatalogNotice, legal, neighbours
+from jackfield.model.text import nearest
 from jackfield.model.tool import Metadata, Tool
-from jackfield.model.words import nearest
 from jackfield.settings import ToolOverride
 
 _SAME_NAME = ("description", "category", "visible", "is_async")

@@ -15,8 +15,8 @@ from jackfield.catalog.merge import Entry
 from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.text import counted
 from jackfield.model.tool import BUILTIN, CALLER
-from jackfield.model.words import counted
 
 
 class Allow(Struct, frozen=True):

@@ -25,7 +25,7 @@ from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES, Settings
 from jackfield.sources.supervisor import SourceRegistry, SourceStatus

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from jackfield.model.times import Time
+from jackfield.model.text import Time
 from jackfield.model.tool import Category, Metadata
 
 

@@ -14,10 +14,9 @@ from jackfield.catalog.records import ToolEntry
 from jackfield.catalog.stored_tools import OWN_SOURCES, StoredTools
 from jackfield.errors import Conflict
 from jackfield.http.bodies import BodyReader, read_object
-from jackfield.http.permissions import SERVES
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import SERVES, ResponseSpec, Route
 from jackfield.identity.keys import ADMIN
 from jackfield.model.principal import Scope
 from jackfield.settings import ToolSettings

@@ -22,8 +22,8 @@ from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
 from jackfield.sources import transactions as tool_tx
 from jackfield.sources.base import Source
+from jackfield.sources.external import DeclaredSource, StoredSources
 from jackfield.sources.outgoing import Outgoing
-from jackfield.sources.stored import DeclaredSource, StoredSources
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 

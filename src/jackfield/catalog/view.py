@@ -17,8 +17,8 @@ from jackfield.catalog.pins import refusal
 from jackfield.catalog.search import Index
 from jackfield.errors import ToolNotFound
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.text import nearest
 from jackfield.model.tool import Category
-from jackfield.model.words import nearest
 from jackfield.protocol.manifest import Manifest, ScenarioInfo, assemble
 
 DEFAULT_LIMIT = 20

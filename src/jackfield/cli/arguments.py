@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from jackfield.cli.options import UsageError
 from jackfield.model.references import resolved
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 
 Schema = dict[str, Any]
 _INTEGER = re.compile(r"[+-]?[0-9]+")

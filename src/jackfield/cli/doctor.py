@@ -26,7 +26,7 @@ from jackfield.errors import ConfigError, JackfieldError
 from jackfield.gateway.building import SPEAK_SO, mute_agents
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
-from jackfield.model.words import counted, nearest
+from jackfield.model.text import counted, nearest
 from jackfield.sdk import Client, Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
 from jackfield.settings.types import AgentSettings, SandboxSettings

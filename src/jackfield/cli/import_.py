@@ -19,7 +19,7 @@ from jackfield.cli.files import json_document, read_text, replace_file
 from jackfield.cli.options import YES, UsageError, argument, command
 from jackfield.cli.output import confirm, escape, print_file_diff, print_lines, style
 from jackfield.cli.secret_values import SecretReplacer
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.settings import RESERVED_SOURCES, ServerSettings, find_config, is_source_name
 
 NEW_CONFIG = Path("jackfield.toml")

@@ -17,7 +17,7 @@ from jackfield import __version__
 from jackfield.cli.options import Command, UsageError
 from jackfield.cli.output import escape, print_json, print_stderr, style
 from jackfield.errors import ConfigError, InvalidArguments, JackfieldError, Refused
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 
 FAILED = 1
 USAGE = 2

@@ -22,7 +22,7 @@ from jackfield.cli.output import (
 )
 from jackfield.cli.target import connect
 from jackfield.errors import CallNotFound, Conflict, Expired
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.sdk import CallEvent, CallRecord, Client, Receipt
 
 NEEDS = {"pending_approval": "approval", "pending": "result", "waiting": "result now"}

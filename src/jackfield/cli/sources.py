@@ -17,7 +17,7 @@ from jackfield.cli.output import (
     table,
 )
 from jackfield.cli.target import connect
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.sdk import Client, DefinitionDiff
 from jackfield.sdk.sources import SourceInfo, WorkerInfo, WorkerLine
 from jackfield.sdk.types import ScenarioState

@@ -15,7 +15,7 @@ from jackfield.cli.output import escape, first_line, print_either, style, table
 from jackfield.cli.sources import worker_lines
 from jackfield.cli.target import connect
 from jackfield.mcp.tools_list import DEFAULT_LIMIT, search_definition
-from jackfield.model.words import counted, nearest
+from jackfield.model.text import counted, nearest
 from jackfield.sdk import Client, Forbidden, Readiness, ToolInfo
 from jackfield.sdk.sources import WorkerInfo
 from jackfield.sdk.tools import ApprovalOverride

@@ -15,10 +15,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import NotFound
-from jackfield.http.permissions import ANYBODY_KNOWN
 from jackfield.http.request import Request
 from jackfield.http.response import NO_STORE, BytesResponse, Header, Response, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import ANYBODY_KNOWN, ResponseSpec, Route
 
 _MEDIA = {
     "css": "text/css; charset=utf-8",

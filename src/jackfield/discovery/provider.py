@@ -21,9 +21,9 @@ from msgspec import Raw, Struct
 from jackfield.errors import InvalidArguments, NotFound, Refused, TooLarge, ToolNotFound, Unauthenticated
 from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
+from jackfield.model.text import nearest
 from jackfield.model.tool import Category, Metadata, Tool
 from jackfield.model.trace_context import TIMEOUT_HEADER
-from jackfield.model.words import nearest
 from jackfield.protocol.errors import ErrorAnswer, MethodNotAllowed, error_body, error_headers, http_status
 from jackfield.protocol.functions import Servables, ToolFunction, tool_functions
 from jackfield.protocol.json_bodies import check_depth, check_media_type, decoded

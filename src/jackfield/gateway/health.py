@@ -15,9 +15,8 @@ from jackfield import __version__
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
 from jackfield.catalog.catalog import Catalog
 from jackfield.http.app import Availability
-from jackfield.http.errors import Sanitizer
 from jackfield.http.request import Request
-from jackfield.http.response import NO_STORE, BytesResponse, Response, json_response
+from jackfield.http.response import NO_STORE, BytesResponse, Response, Sanitizer, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import Authenticator, key_in
 from jackfield.model.principal import Principal, Scope

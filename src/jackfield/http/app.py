@@ -12,10 +12,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from jackfield.errors import NotReady, Refused
 from jackfield.http.bodies import ClientGone
-from jackfield.http.errors import Sanitizer, crash_response, refusal_response
 from jackfield.http.hosts import Hosts
 from jackfield.http.request import Request
-from jackfield.http.response import EmptyResponse, Header, Response
+from jackfield.http.response import EmptyResponse, Header, Response, Sanitizer, crash_response, refusal_response
 from jackfield.http.routing import UNGUARDED, Paths, Route, SocketRoute
 from jackfield.http.streams import Streams
 from jackfield.model.principal import Principal

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from jackfield import __version__
-from jackfield.http.permissions import Permission
-from jackfield.http.routing import JSON_MEDIA, SSE_MEDIA, UNGUARDED, ResponseSpec, Route
+from jackfield.http.routing import JSON_MEDIA, SSE_MEDIA, UNGUARDED, Permission, ResponseSpec, Route
 from jackfield.model.principal import Scope
 from jackfield.protocol.errors import ErrorAnswer
 

@@ -13,9 +13,8 @@ from msgspec import Meta, Struct
 from starlette.types import Receive, Scope
 
 from jackfield.errors import BadRequest, NotFound
-from jackfield.http.errors import Sanitizer
 from jackfield.http.hosts import Hosts
-from jackfield.http.response import Response
+from jackfield.http.response import Response, Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.model.principal import Principal
 from jackfield.protocol.json_bodies import bad_value

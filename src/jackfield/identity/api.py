@@ -9,10 +9,9 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import BadRequest, Unauthenticated
 from jackfield.http.bodies import BodyReader
-from jackfield.http.permissions import ANYBODY_KNOWN
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, json_response
-from jackfield.http.routing import ResponseSpec, Route
+from jackfield.http.routing import ANYBODY_KNOWN, ResponseSpec, Route
 from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, key_in, login_cookie, login_in
 from jackfield.identity.keys import Credential, Keyring
 from jackfield.model.principal import Principal

@@ -15,9 +15,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from msgspec import Struct
 
 from jackfield.errors import BadRequest, Forbidden, RateLimited, Unauthenticated
-from jackfield.http.permissions import Permission
 from jackfield.http.request import Request
-from jackfield.http.routing import Route, SocketRoute
+from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
 from jackfield.identity.transactions import Login

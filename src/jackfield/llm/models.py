@@ -18,7 +18,7 @@ from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
 from jackfield.llm.types import Model, ModelRequest, OpenAIOptions, RefusalDelta, ScriptedOptions, TextDelta
 from jackfield.model.items import Item
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 from jackfield.settings.parsing import parse_config
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.llm.types import ModelFailed, OpenAIOptions
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.protocol.backoff import backoff
 
 RETRIED_STATUSES = frozenset({408, 409, 429})

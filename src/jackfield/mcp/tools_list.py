@@ -21,8 +21,8 @@ from jackfield.http.response import encode
 from jackfield.mcp.results import promises_output
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
+from jackfield.model.text import counted
 from jackfield.model.tool import BUILTIN, Tool
-from jackfield.model.words import counted
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from jackfield.protocol.manifest import parameters_of
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 
 EntityKind = Literal["person", "agent"]
 SenderType = Literal["person", "agent", "system"]

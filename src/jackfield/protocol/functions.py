@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.model.words import with_article
+from jackfield.model.text import with_article
 
 MILLISECONDS = 1000
 _log = logging.getLogger("jackfield.sdk")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from jackfield.errors import BadRequest, WrongMediaType
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 
 T = TypeVar("T")
 

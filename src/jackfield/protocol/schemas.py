@@ -19,8 +19,8 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import FancyRegexOptions, RegexOptions, ValidationError, Validator
 
+from jackfield.model.text import nearest
 from jackfield.model.tool import JsonSchema
-from jackfield.model.words import nearest
 from jackfield.protocol.schema_limits import is_explosive, without_lookahead
 
 ARGUMENTS = "The arguments"

@@ -13,9 +13,8 @@ from msgspec import Struct
 from starlette.types import Message, Send
 
 from jackfield.errors import BadRequest, Refused
-from jackfield.http.errors import crash_body
 from jackfield.http.request import Request
-from jackfield.http.response import encode
+from jackfield.http.response import crash_body, encode
 from jackfield.http.streams import stop
 from jackfield.model.items import Item
 from jackfield.protocol.errors import ErrorBody, error_type, http_status

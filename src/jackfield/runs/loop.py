@@ -14,7 +14,7 @@ import msgspec
 from jackfield.llm.retries import is_passing
 from jackfield.llm.types import ModelFailed, ModelRequest
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, Usage
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.runs import events
 from jackfield.runs.events import Ended, RunError
 from jackfield.runs.plan import RunPlan

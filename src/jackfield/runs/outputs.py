@@ -16,7 +16,7 @@ from jackfield.calls.waiting import slot_of
 from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import expand
 from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError, McpToolExecutionError, OutputPart
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.protocol.large_results import LargeResult, may_be_notice
 from jackfield.store import Store
 

@@ -12,7 +12,7 @@ from jackfield.calls.answers import outcome_of
 from jackfield.errors import BadRequest
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.sessions.caller_tools import CallerDeclaration
 from jackfield.sessions.registry import SessionRegistry
 from jackfield.sessions.session import AgentSession, SessionEvent, SessionStatus

@@ -31,7 +31,7 @@ from jackfield.llm.models import Models
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.words import counted, nearest
+from jackfield.model.text import counted, nearest
 from jackfield.sessions import transactions as session_tx
 from jackfield.sessions.agent import ConfiguredAgent, OwnTools
 from jackfield.sessions.caller_tools import CallerDeclaration, CallerPresence, CallerTools

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.errors import EventsPurged
 from jackfield.model.principal import Principal
-from jackfield.model.times import iso_time
+from jackfield.model.text import iso_time
 from jackfield.sessions.caller_tools import CallerPresence, CallerTools
 
 KEPT = 1_000

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from jackfield.errors import ConfigError
 from jackfield.model.principal import is_scope
+from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Category
-from jackfield.model.words import nearest, with_article
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
 from jackfield.settings.parsing import parse_config

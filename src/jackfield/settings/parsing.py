@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jackfield.errors import ConfigError
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 
 T = TypeVar("T")
 

@@ -4,12 +4,15 @@ The source only lists them. A call of one never comes here to be executed; it wa
 submitted, which `calls/` sees to.
 """
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
+from jackfield.sources.http import HttpSource
+from jackfield.sources.outgoing import Outgoing
 
 
 class OthersSource:
@@ -90,3 +93,36 @@ class InternalSource:
 
     async def close(self) -> None:
         """Nothing to do."""
+
+
+__all__ = ["DeclaredSource", "StoredSources"]
+
+ListedBy = Callable[[str], tuple[Tool, ...]]
+"""The tools that the source of this name lists."""
+
+
+class StoredSources:
+    """One source for each way in which such a tool is executed."""
+
+    def __init__(self, listed_by: ListedBy, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._http = HttpSource(listed_by("http"), outgoing)
+        self._others = (
+            InternalSource(listed_by("internal")),
+            OthersSource("external", listed_by("external")),
+            SpaceSource("space", listed_by("space")),
+        )
+
+    @property
+    def all(self) -> tuple[HttpSource, InternalSource, OthersSource, SpaceSource]:
+        return self._http, *self._others
+
+    def replace(self, listed_by: ListedBy, *, foreign: frozenset[str]) -> None:
+        """List these tools from now on. The urls of `foreign` ones may not reach private addresses."""
+        self._http.replace(listed_by("http"), foreign=foreign)
+        for source in self._others:
+            source.replace(listed_by(source.name))
+
+    def require_usable(self, tools: Sequence[Tool]) -> None:
+        """Raise `ConfigError` for a url that cannot be used."""
+        HttpSource(tuple(tools), self._outgoing)

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.call import Done, Failed, Outcome, done
-from jackfield.model.words import with_article
+from jackfield.model.text import with_article
 from jackfield.sources.base import Invocation
 from jackfield.sources.context import Context, Lent
 from jackfield.sources.pyfile.reader import CONTEXT_PARAMETER

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from jackfield.errors import ConfigError
-from jackfield.model.words import nearest
+from jackfield.model.text import nearest
 
 
 def foreign_factory(group: str, name: str, *, key: str, ours: Collection[str]) -> Any:

@@ -39,8 +39,8 @@ import msgspec
 
 from jackfield.errors import NameTaken, ToolNotFound
 from jackfield.model.call import Failed, Outcome
+from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Tool, ToolDefinition, ToolKind, definition_of
-from jackfield.model.words import nearest, with_article
 from jackfield.sources.base import Invocation, Listing
 
 INITIALISE_SECONDS = 30.0

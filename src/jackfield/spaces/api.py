@@ -10,10 +10,9 @@ import msgspec
 
 from jackfield.errors import BadRequest, Conflict, NotFound
 from jackfield.http.bodies import BodyReader
-from jackfield.http.permissions import SEES_SPACES, SPEAKS
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
-from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route
+from jackfield.http.routing import SEES_SPACES, SPEAKS, SSE_MEDIA, HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import EventStream
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Scope

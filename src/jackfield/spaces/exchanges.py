@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from jackfield.model.space import SpaceMessage
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 
 WINDOW_MS = 600_000
 """Messages that are older than this belong to another conversation: a program that reports now and then is heard."""

@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
 from jackfield.model.space import LONGEST_MESSAGE, EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 
 SpaceId = Annotated[
     str,

@@ -26,8 +26,7 @@ from jackfield.store.base import Store, WriteReply
 from jackfield.store.bus import NotifyListener
 from jackfield.store.postgres_batches import CommitLost, Job, Scripts, StartedScript, drop
 from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
-from jackfield.store.scripts import Script
-from jackfield.store.statements import load_statements
+from jackfield.store.scripts import Script, load_statements
 
 if TYPE_CHECKING:
     Pool = asyncpg.Pool[asyncpg.Record]

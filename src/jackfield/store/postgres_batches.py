@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import asyncpg
 from msgspec import Struct
 
-from jackfield.store.scripts import WAKE, Ask, Row, Script
-from jackfield.store.statements import Statement, make_statement
+from jackfield.store.scripts import WAKE, Ask, Row, Script, Statement, make_statement
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

@@ -13,7 +13,7 @@ import asyncpg
 
 from jackfield.errors import ConfigError, Unavailable
 from jackfield.protocol.backoff import RetryDelays
-from jackfield.store.statements import load_migrations
+from jackfield.store.scripts import load_migrations
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

@@ -29,8 +29,16 @@ from jackfield.errors import ConfigError, NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Store, WriteReply
 from jackfield.store.inserts import MOST, WORDS, insert_all, insert_together
-from jackfield.store.scripts import WAKE, InsertScript, Row, Script
-from jackfield.store.statements import Statement, load_migrations, load_statements, make_statement
+from jackfield.store.scripts import (
+    WAKE,
+    InsertScript,
+    Row,
+    Script,
+    Statement,
+    load_migrations,
+    load_statements,
+    make_statement,
+)
 
 log = logging.getLogger("jackfield.store")
 

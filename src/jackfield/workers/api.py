@@ -8,7 +8,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.workers.host import WorkerHost, WorkerRecord
 from jackfield.workers.logs import LogLine
 

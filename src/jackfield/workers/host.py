@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import NotFound
-from jackfield.model.times import Time, iso_time
+from jackfield.model.text import Time, iso_time
 from jackfield.workers.environments import Environments
 from jackfield.workers.logs import LogLine, WorkerLog
 from jackfield.workers.pool import FileRecord, WorkerPool

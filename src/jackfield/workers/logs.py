@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from jackfield.model.redaction import CUT
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 
 logger = logging.getLogger("jackfield.workers")
 

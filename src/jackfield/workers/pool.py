@@ -13,7 +13,7 @@ from typing import Any
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
-from jackfield.model.words import counted
+from jackfield.model.text import counted
 from jackfield.protocol.backoff import backoff
 from jackfield.workers.environments import Environment, Environments
 from jackfield.workers.logs import WorkerLog

@@ -13,9 +13,9 @@ from jackfield.errors import CallLoop, ConfigError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.trace_context import IncomingTrace, incoming_trace, via
 from jackfield.protocol.large_results import digest_of
-from jackfield.sources.manifest.feed import ServiceDown, time_to_live
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.parser import BadManifest
+from jackfield.sources.manifest.source import ServiceDown, time_to_live
 from jackfield.sources.supervisor import SourceState
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
