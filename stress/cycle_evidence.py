@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.agents import transactions as agent_tx
-from jackfield.agents.cycle_transactions import InboxEvent, cycles_of_agent, get_consciousness, inbox_page, read_journal
+from jackfield.agents.cycle_transactions import InboxEvent, cycles_of_agent, get_context, inbox_page, read_journal
 from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.spaces import transactions as space_tx
@@ -50,7 +50,7 @@ async def _life(store: Store, agent: str) -> Life:
     for cycle in cycles:
         journal = await store.read(partial(read_journal, cycle.id))
         calls[cycle.id] = [] if journal is None else [call for step in journal.steps for call in step.calls]
-    mind = await store.read(partial(get_consciousness, agent))
+    mind = await store.read(partial(get_context, agent))
     messages = await store.read(partial(space_tx.messages, f"room_{agent}", limit=ALL))
     return Life(
         agent=agent,

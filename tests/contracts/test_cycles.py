@@ -10,15 +10,15 @@ from msgspec import Raw
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_transactions import (
     Builtin,
-    Consciousness,
     CycleOutcome,
     CycleStatus,
     StepCall,
+    StoredContext,
     abandon,
     agents_to_wake,
     commit,
     cycles_of_agent,
-    get_consciousness,
+    get_context,
     get_cycle,
     open_cycle,
     orphaned_cycles,
@@ -231,14 +231,14 @@ async def test_a_paused_owner_writes_nothing_after_its_cycle_was_taken_over(stor
         )
         is None
     )
-    assert await store.write(partial(commit, paused, consciousness="late", record=RECORD)) is None
+    assert await store.write(partial(commit, paused, context="late", record=RECORD)) is None
     assert await store.write(partial(abandon, paused, reason="late", backoff_ms=0)) is None
     assert await store.write(partial(take_over, paused, owner="gw_c")) is None
     assert await all_that_is_kept(store) == before
-    done_now = await store.write(partial(commit, taken, consciousness="mine", record=RECORD))
+    done_now = await store.write(partial(commit, taken, context="mine", record=RECORD))
     assert done_now is not None
-    assert await store.write(partial(commit, paused, consciousness="late", record=RECORD)) is None
-    assert await store.read(partial(get_consciousness, "ada")) == Consciousness(1, "mine")
+    assert await store.write(partial(commit, paused, context="late", record=RECORD)) is None
+    assert await store.read(partial(get_context, "ada")) == StoredContext(1, "mine")
     assert await inbox_of(store) == {"e1": "processed"}
 
 
@@ -247,7 +247,7 @@ async def test_a_cycle_that_is_over_does_not_move_again(store: Store, ending: st
     cycle = (await woken(store)).cycle
     await stepped(store, cycle, *one_call_of_each_form().values())
     if ending == "commit":
-        assert await store.write(partial(commit, cycle, consciousness="c", record=RECORD)) is not None
+        assert await store.write(partial(commit, cycle, context="c", record=RECORD)) is not None
     else:
         assert await store.write(partial(abandon, cycle, reason="r", backoff_ms=HOUR_MS)) is not None
     await run(store, "UPDATE gateways SET dead = 1")
@@ -255,16 +255,16 @@ async def test_a_cycle_that_is_over_does_not_move_again(store: Store, ending: st
     assert await store.read(orphaned_cycles) == []
     assert await store.write(partial(take_step, cycle, n=2, message="{}", large_result=store.large_result)) is None
     assert await store.write(partial(take_over, cycle, owner="gw_b")) is None
-    assert await store.write(partial(commit, cycle, consciousness="again", record=RECORD)) is None
+    assert await store.write(partial(commit, cycle, context="again", record=RECORD)) is None
     assert await store.write(partial(abandon, cycle, reason="again", backoff_ms=0)) is None
     assert await all_that_is_kept(store) == before
 
 
 async def test_a_commit_stores_state_record_and_what_was_processed_for_the_next_cycle(store: Store) -> None:
     opened = await woken(store, events=("e1", "e2"))
-    assert await store.read(partial(get_consciousness, "ada")) is None
+    assert await store.read(partial(get_context, "ada")) is None
     await tell(store, "ada", "meanwhile")
-    committed = await store.write(partial(commit, opened.cycle, consciousness='{"mind":1}', record=RECORD))
+    committed = await store.write(partial(commit, opened.cycle, context='{"mind":1}', record=RECORD))
     assert committed is not None
     assert (committed.status, committed.summary) == (CycleStatus.DONE, "Said hello.")
     assert (committed.input_tokens, committed.output_tokens) == (120, 30)
@@ -273,9 +273,9 @@ async def test_a_commit_stores_state_record_and_what_was_processed_for_the_next_
     following = await store.write(partial(open_cycle, "cycle_2", agent="ada", owner="gw_a"))
     assert following is not None
     assert (following.cycle.number, following.cycle.consumed) == (2, ("meanwhile",))
-    assert await store.read(partial(get_consciousness, "ada")) == Consciousness(1, '{"mind":1}')
-    await store.write(partial(commit, following.cycle, consciousness='{"mind":2}', record=CycleOutcome()))
-    assert await store.read(partial(get_consciousness, "ada")) == Consciousness(2, '{"mind":2}')
+    assert await store.read(partial(get_context, "ada")) == StoredContext(1, '{"mind":1}')
+    await store.write(partial(commit, following.cycle, context='{"mind":2}', record=CycleOutcome()))
+    assert await store.read(partial(get_context, "ada")) == StoredContext(2, '{"mind":2}')
     assert [cycle.number for cycle in await store.read(partial(cycles_of_agent, "ada"))] == [2, 1]
     assert await store.read(partial(cycles_of_agent, "ada", before=2)) == [committed]
 
@@ -287,10 +287,10 @@ async def test_a_commit_that_cannot_be_whole_leaves_nothing(store: Store, broken
     before = await all_that_is_kept(store)
     await run(store, f"ALTER TABLE {tables[broken]} RENAME TO away")
     with pytest.raises(Exception, match=r".+"):
-        await store.write(partial(commit, cycle, consciousness="c", record=RECORD))
+        await store.write(partial(commit, cycle, context="c", record=RECORD))
     await run(store, f"ALTER TABLE away RENAME TO {tables[broken]}")
     assert await all_that_is_kept(store) == before
-    assert await store.write(partial(commit, cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, cycle, context="c", record=RECORD)) is not None
 
 
 async def test_an_abandoned_cycle_gives_every_call_a_way_to_the_agent(store: Store) -> None:
@@ -401,7 +401,7 @@ async def test_after_three_crashes_the_next_cycle_has_events_failure_and_each_re
     assert sorted(told) == sorted(["e1", "e2", f"cf:{cycle.id}", f"tr:{inline}", f"tr:{late}"])
     assert told[:2] == ["e1", "e2"]
     assert f"tr:{builtin}" not in told
-    assert await store.write(partial(commit, following.cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, following.cycle, context="c", record=RECORD)) is not None
     assert set((await inbox_of(store)).values()) == {"processed"}
     assert await store.read(agents_to_wake) == []
 
@@ -423,7 +423,7 @@ async def test_a_result_that_was_consumed_inline_is_in_the_committed_state_once(
     slot = slot_of(call)
     assert slot is not None
     assert slot.outcome == done("the answer")
-    assert await store.write(partial(commit, taken, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, taken, context="c", record=RECORD)) is not None
     assert await inbox_of(store) == {"e1": "processed"}
     assert not (await store.write(partial(call_tx.give, call_id))).moved
 
@@ -472,7 +472,7 @@ async def test_who_may_be_woken_is_known_and_on_has_due_events_and_no_open_cycle
     assert opened is not None
     await tell(store, "ada", "ada_3")
     assert await store.read(agents_to_wake) == ["cleo", "bob"]
-    await store.write(partial(commit, opened.cycle, consciousness="c", record=RECORD))
+    await store.write(partial(commit, opened.cycle, context="c", record=RECORD))
     assert await store.read(agents_to_wake) == ["cleo", "bob", "ada"]
     await known(store, "dora")
     assert await store.read(agents_to_wake) == ["dora", "cleo", "bob", "ada"]
@@ -483,7 +483,7 @@ async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Sto
     for n in range(3):
         cycle = (await woken(store, events=(f"e{n}",))).cycle
         await stepped(store, cycle)
-        await store.write(partial(commit, cycle, consciousness="c", record=RECORD))
+        await store.write(partial(commit, cycle, context="c", record=RECORD))
     living = (await woken(store, "bob")).cycle
     [kept] = await stepped(store, living, StepCall(a_call(id=long_ago), over(done(1))))
     await run(store, "UPDATE cycles SET finished_at = 1 WHERE finished_at IS NOT NULL")
@@ -494,7 +494,7 @@ async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Sto
     assert journal is not None
     assert [call.id for call in journal.steps[0].calls] == [kept]
     assert (await woken(store, events=("e3",))).cycle.number == 4
-    await store.write(partial(commit, living, consciousness="c", record=RECORD))
+    await store.write(partial(commit, living, context="c", record=RECORD))
     assert await prune(store, keep_days=1) == 1
     assert await store.read(partial(call_tx.get_call, kept)) is None
 
@@ -505,7 +505,7 @@ async def test_old_events_of_outside_programs_are_pruned_and_those_of_our_agents
 ) -> None:
     await known(store, "ada")
     done_with = (await woken(store, "ada", events=("read",))).cycle
-    await store.write(partial(commit, done_with, consciousness="c", record=RECORD))
+    await store.write(partial(commit, done_with, context="c", record=RECORD))
     await tell(store, "ada", "unread")
     await tell(store, "program", "old_1", "old_2")
     await run(store, "UPDATE inbox SET created_at = 1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jackfield.agents import transactions as agent_tx
-from jackfield.agents.cycle_transactions import StepCall, commit, get_consciousness, inbox_page, open_cycle, push_event
+from jackfield.agents.cycle_transactions import StepCall, commit, get_context, inbox_page, open_cycle, push_event
 from jackfield.model.agent_state import GoalDraft, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
 from jackfield.model.text import iso_time
@@ -66,16 +66,16 @@ async def test_an_agent_that_is_removed_is_forgotten_whole_and_leaves_its_spaces
         await store.write(partial(agent_tx.set_plans, agent, [PlanDraft(name="p")]))
     first = await store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
     assert first is not None
-    await store.write(partial(commit, first.cycle, consciousness="c", record=RECORD))
+    await store.write(partial(commit, first.cycle, context="c", record=RECORD))
     await said(store, "hi again")
     second = await store.write(partial(open_cycle, "cycle_2", agent="ada", owner="gw_a"))
     assert second is not None
     assert await store.write(partial(agent_tx.remove_agent, "ada"))
-    assert await store.write(partial(commit, second.cycle, consciousness="c", record=RECORD)) is None
+    assert await store.write(partial(commit, second.cycle, context="c", record=RECORD)) is None
     assert not await store.write(partial(agent_tx.remove_agent, "ada"))
     assert await mind_of(store, "ada") == ([], [], [])
     assert await mind_of(store, "bob") == (["k"], ["g"], ["p"])
-    assert await store.read(partial(get_consciousness, "ada")) is None
+    assert await store.read(partial(get_context, "ada")) is None
     assert await store.read(partial(space_tx.list_spaces, member="ada")) == []
     assert (await kinds(store))[-2:] == ["member.left", "agent.inactive"]
     assert await kinds(store, "hall") == ["member.left"]

@@ -19,9 +19,7 @@ async def a_cycle(store: Store, agent: str) -> Cycle:
     await store.write(partial(push_event, agent, event_id=new_id("e"), type="service", data="{}"))
     opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
     assert opened is not None
-    committed = await store.write(
-        partial(commit, opened.cycle, consciousness="{}", record=CycleOutcome(summary="Done."))
-    )
+    committed = await store.write(partial(commit, opened.cycle, context="{}", record=CycleOutcome(summary="Done.")))
     assert committed is not None
     return committed
 
@@ -101,7 +99,7 @@ async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: S
                 await woken.wait()
             woken.clear()
             if end == "commit":
-                await store.write(partial(commit, cycle, consciousness="{}", record=CycleOutcome()))
+                await store.write(partial(commit, cycle, context="{}", record=CycleOutcome()))
             else:
                 await store.write(partial(abandon, cycle, reason="no", backoff_ms=0))
             async with asyncio.timeout(5):

@@ -279,7 +279,7 @@ async def test_a_call_that_the_model_begins_to_write_is_there_and_becomes_the_st
     await store.write(
         partial(call_tx.settle_submitted, call.id, done({"confirmed": True}), large_result=store.large_result)
     )
-    assert await store.write(partial(commit, cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, cycle, context="c", record=RECORD)) is not None
     expected = ["tool.started", "space.message", "tool.done", "agent.inactive"]
     assert (await kinds(store))[2:] == expected
 
@@ -312,7 +312,7 @@ async def test_whatever_ends_what_the_model_was_writing_ends_its_unfinished_call
     if ending == "step":
         await stepped(store, cycle, n=2)
     elif ending == "commit":
-        await store.write(partial(commit, cycle, consciousness="c", record=RECORD))
+        await store.write(partial(commit, cycle, context="c", record=RECORD))
     elif ending == "abandon":
         await store.write(partial(abandon, cycle, reason="r", backoff_ms=0))
     else:

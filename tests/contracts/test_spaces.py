@@ -241,7 +241,7 @@ async def test_an_agent_that_wakes_for_messages_is_active_in_their_spaces_until_
         assert await store.read(partial(space_tx.presence_in, space_id)) == present
     assert (await told(store, "hall"))[-1] == ("agent.active", there)
     assert "agent.active" not in await kinds(store, "left")
-    assert await store.write(partial(commit, opened.cycle, consciousness="c", record=RECORD)) is not None
+    assert await store.write(partial(commit, opened.cycle, context="c", record=RECORD)) is not None
     for space_id in ("lobby", "hall"):
         assert (await told(store, space_id))[-1] == ("agent.inactive", there)
         assert await store.read(partial(space_tx.presence_in, space_id)) == []

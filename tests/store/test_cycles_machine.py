@@ -112,7 +112,7 @@ class CycleMoves(Moves):
         cycle = self.cycle_at(pick)
         epoch, mind = cycle.epoch + off, f"after {cycle.id}"
         after = cycle_protocol.commit(self.world, cycle, epoch=epoch, mind=mind)
-        commit = partial(cycle_tx.commit, held(cycle, epoch), consciousness=mind, record=CycleOutcome())
+        commit = partial(cycle_tx.commit, held(cycle, epoch), context=mind, record=CycleOutcome())
         self.moved(after, self.bench.write(self.store(via), commit))
 
     @precondition(lambda self: self.world.cycles)

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jackfield.agents.cycle_transactions import (
-    StepCall,
-    abandon,
-    commit,
-    get_consciousness,
-    get_cycle,
-    open_cycle,
-    take_over,
-)
+from jackfield.agents.cycle_transactions import StepCall, abandon, commit, get_context, get_cycle, open_cycle, take_over
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.transactions import Moved
 from jackfield.model.call import Call, CallStatus, Delivery, done
@@ -68,11 +60,11 @@ async def test_a_commit_and_a_take_over_at_once_are_one_or_the_other(
         agent = f"agent_{n:02}"
         cycle = (await woken(store, agent, owner="gw_paused", events=(f"e{n}",))).cycle
         committed, taken = await asyncio.gather(
-            store.write(partial(commit, cycle, consciousness="mine", record=RECORD)),
+            store.write(partial(commit, cycle, context="mine", record=RECORD)),
             other.write(partial(take_over, cycle, owner="gw_b")),
         )
         assert (committed is None) != (taken is None)
-        assert (await store.read(partial(get_consciousness, agent)) is None) == (committed is None)
+        assert (await store.read(partial(get_context, agent)) is None) == (committed is None)
         expected = "processing" if committed is None else "processed"
         assert await inbox_of(store, agent) == {f"e{n}": expected}
 

@@ -291,7 +291,7 @@ async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_i
 
         async def end(gateway: PostgresStore, cycle: Cycle, places: list[str]) -> object:
             if ending == "commit":
-                return await gateway.write(partial(commit, cycle, consciousness="{}", record=RECORD))
+                return await gateway.write(partial(commit, cycle, context="{}", record=RECORD))
             if ending == "abandon":
                 notices = [CycleNotice(space_id, "No.") for space_id in places]
                 return await gateway.write(partial(abandon, cycle, reason="rush", backoff_ms=0, notices=notices))
@@ -303,9 +303,7 @@ async def test_two_cycles_that_come_to_two_spaces_in_opposite_order_never_wait_i
         done_with = await asyncio.gather(end(store, cycles[0], spaces), end(other, cycles[1], spaces[::-1]))
         assert None not in done_with
         if ending == "step":
-            await asyncio.gather(
-                *(store.write(partial(commit, one, consciousness="{}", record=RECORD)) for one in cycles)
-            )
+            await asyncio.gather(*(store.write(partial(commit, one, context="{}", record=RECORD)) for one in cycles))
     assert await deadlocks(outside, of=[store, other]) == 0
 
 

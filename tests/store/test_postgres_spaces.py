@@ -132,7 +132,7 @@ async def test_an_agent_that_wakes_twice_at_once_is_active_once(store: PostgresS
         tries = (one.write(partial(open_cycle, new_id("cycle"), agent="ada", owner="gw_a")) for one in (store, other))
         [opened] = [one for one in await asyncio.gather(*tries) if one is not None]
         assert len(await store.read(partial(space_tx.presence_in, "lobby"))) == 1
-        await other.write(partial(commit, opened.cycle, consciousness="c", record=RECORD))
+        await other.write(partial(commit, opened.cycle, context="c", record=RECORD))
         assert await store.read(partial(space_tx.presence_in, "lobby")) == []
     seen = await kinds(store)
     assert (seen.count("agent.active"), seen.count("agent.inactive")) == (ROUNDS, ROUNDS)

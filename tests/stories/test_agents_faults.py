@@ -12,7 +12,7 @@ from jackfield.agents import scheduler as cycles
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.api import MOST_PAYLOAD
 from jackfield.agents.builtin_tools import MOST_KEPT
-from jackfield.agents.cycle_transactions import get_consciousness, get_cycle
+from jackfield.agents.cycle_transactions import get_context, get_cycle
 from jackfield.model.agent_state import CycleStatus, GoalDraft, PlanDraft
 from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.api import MAX_EXCHANGES
@@ -67,7 +67,7 @@ async def test_an_agent_removed_in_the_middle_of_a_cycle_leaves_no_state_to_a_na
         assert over is not None
         assert (over.status, over.reason) == (CycleStatus.FAILED, "The agent was removed.")
         await eventually_async(lambda: _asleep(place.gateway.scheduler))
-        assert await place.store.read(partial(get_consciousness, "bob")) is None
+        assert await place.store.read(partial(get_context, "bob")) is None
 
 
 async def _asleep(scheduler: cycles.AgentScheduler) -> bool:

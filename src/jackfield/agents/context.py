@@ -1,4 +1,4 @@
-"""An agent's consciousness: what it keeps of its past cycles, word by word as long as there is room, then in summary.
+"""An agent's context: its past cycles, word for word as long as there is room, then summarized.
 
 Pure. Above: the cycle, which reads it at its beginning and writes it at its end. Below: the items of a conversation.
 """

@@ -172,7 +172,7 @@ class CycleRunner:
             input_tokens=0 if usage is None else usage.input_tokens,
             output_tokens=0 if usage is None else usage.output_tokens,
         )
-        committed = await self._store.write(partial(commit, cycle, consciousness=encode_context(after), record=record))
+        committed = await self._store.write(partial(commit, cycle, context=encode_context(after), record=record))
         if committed is None:
             raise Fenced
         return committed

@@ -123,7 +123,7 @@ class CycleOutcome(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
-class Consciousness(Struct, frozen=True):
+class StoredContext(Struct, frozen=True):
     """An agent's context, as its last cycle left it."""
 
     version: int
@@ -222,7 +222,7 @@ def take_over(cycle: Cycle, *, owner: str) -> Script[Cycle | None]:
     return cycle_from(rows[0])
 
 
-def commit(cycle: Cycle, *, consciousness: str, record: CycleOutcome) -> Script[Cycle | None]:
+def commit(cycle: Cycle, *, context: str, record: CycleOutcome) -> Script[Cycle | None]:
     """The cycle becomes part of the agent's context. Whoever commits has read every call's slot. None: fenced."""
     # T9
     fence = {"cycle_id": cycle.id, "epoch": cycle.epoch}
@@ -230,7 +230,7 @@ def commit(cycle: Cycle, *, consciousness: str, record: CycleOutcome) -> Script[
     if not rows:
         return None
     yield from space_tx.hold_spaces(cycle.id)
-    yield "put_consciousness", {"agent": cycle.agent, "data": consciousness}
+    yield "put_consciousness", {"agent": cycle.agent, "data": context}
     yield "process_events", {"cycle_id": cycle.id}
     yield from _end_in_spaces(cycle)
     return cycle_from(rows[0])
@@ -338,10 +338,10 @@ def agents_to_wake(*, limit: int = 500) -> Script[list[str]]:
     return [str(row["agent"]) for row in rows]
 
 
-def get_consciousness(agent: str) -> Script[Consciousness | None]:
+def get_context(agent: str) -> Script[StoredContext | None]:
     """The agent's context. None: it has never finished a cycle."""
     row = yield from one("get_consciousness", agent=agent)
-    return None if row is None else Consciousness(row["version"], row["data"])
+    return None if row is None else StoredContext(row["version"], row["data"])
 
 
 def cycles_in(query: str, **values: Any) -> Script[list[Cycle]]:

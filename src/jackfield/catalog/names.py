@@ -137,8 +137,8 @@ def public_names(
     for wish in (*losers, *lost):
         if wish.identity not in book.names:
             book.give(wish.identity, _derived(wish, book.owners.keys() | away.keys()))
-        keeper = book.owners.get(wish.name) or away.get(wish.name)
-        notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], keeper=keeper))
+        owner = book.owners.get(wish.name) or away.get(wish.name)
+        notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], owner=owner))
     return Naming(names=book.names, wishes=asked_for, foreign=foreign, refused=refused, notices=tuple(notices))
 
 
@@ -250,7 +250,7 @@ def _is_nameless(identity: Identity, prefixes: Mapping[str, str]) -> bool:
     return not (_SAYS_SOMETHING.search(foreign) or _SAYS_SOMETHING.search(prefixes.get(source, "")))
 
 
-def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | None) -> CatalogNotice:
+def _renaming(identity: Identity, *, wish: str, name: str, owner: Identity | None) -> CatalogNotice:
     source, foreign = identity[0], shown(identity[1])
     if wish in PATH_WORDS:
         return CatalogNotice(
@@ -266,24 +266,24 @@ def _renaming(identity: Identity, *, wish: str, name: str, keeper: Identity | No
             message=f"Tool '{wish}' is offered by both '{BUILTIN}' and '{source}'. '{BUILTIN}' keeps the "
             f"name, as with all built-in tools; the other is '{name}'. Set a prefix on '{source}'.",
         )
-    if keeper is None:
+    if owner is None:
         return CatalogNotice(
             public_name=name,
             sources=(source,),
             message=f"Tool '{foreign}' of '{source}' goes on as '{name}', the name it has had, although nobody else is "
             f"called '{wish}' any more. Set a prefix on '{source}' to have it named anew.",
         )
-    if keeper[0] == source:
+    if owner[0] == source:
         return CatalogNotice(
             public_name=name,
             sources=(source,),
-            message=f"Tools '{shown(keeper[1])}' and '{foreign}' of '{source}' would both be '{wish}'. "
-            f"'{shown(keeper[1])}' keeps the name; the other is '{name}'. Rename one of them.",
+            message=f"Tools '{shown(owner[1])}' and '{foreign}' of '{source}' would both be '{wish}'. "
+            f"'{shown(owner[1])}' keeps the name; the other is '{name}'. Rename one of them.",
         )
     return CatalogNotice(
         public_name=name,
-        sources=(keeper[0], source),
-        message=f"Tool '{wish}' is offered by both '{keeper[0]}' and '{source}'. '{keeper[0]}' keeps the name; "
+        sources=(owner[0], source),
+        message=f"Tool '{wish}' is offered by both '{owner[0]}' and '{source}'. '{owner[0]}' keeps the name; "
         f"the other is '{name}'. Set a prefix on one of them.",
     )
 

@@ -1,6 +1,6 @@
 """Tools that are an HTTP request to a url in the config: `[[tools]]` with `executionType = "gateway"`.
 
-Above: the keeper. Below: `http_requests.py` says which request, `outgoing` sends it, and here its answer becomes
+Above: the supervisor. Below: `outgoing` sends the request that the template describes, and here its answer becomes
 an outcome. The config's url names its own host, so it may be on this machine or in a private network; where it
 redirects to may not.
 """

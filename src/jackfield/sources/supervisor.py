@@ -1,6 +1,6 @@
 """Brings sources up, keeps what they last listed, and lets each go down alone.
 
-Every source has one keeper: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
+Every source has one supervisor: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
 which a call that needs the source cuts short. What a source listed before stays listed while it is down, and reading a
 listing never waits for a source.
 Above: the catalog (listings), the pipeline (execute), the handlers (statuses). Below: the sources.
@@ -296,26 +296,26 @@ class SourceRegistry:
 
     def __init__(self, *, on_listing: Callable[[], None]) -> None:
         self._on_listing = on_listing
-        self._keepers: dict[str, SourceSupervisor] = {}
+        self._supervisors: dict[str, SourceSupervisor] = {}
         self._lent: dict[str, SourceSupervisor] = {}
         """Sources that somebody brought along for a while: they execute, and are listed nowhere."""
 
     async def add(self, source: Source) -> None:
         """Begin to keep a source. Returns at once; the source comes up by itself."""
-        before = self._keepers.get(source.name)
-        self._keepers[source.name] = SourceSupervisor(source, on_listing=self._on_listing)
+        before = self._supervisors.get(source.name)
+        self._supervisors[source.name] = SourceSupervisor(source, on_listing=self._on_listing)
         if before is not None:
             await before.close()
 
     def get(self, name: str) -> Source | None:
         """The source of this name, if one is kept."""
-        keeper = self._keepers.get(name)
-        return None if keeper is None else keeper.source
+        supervisor = self._supervisors.get(name)
+        return None if supervisor is None else supervisor.source
 
     async def remove(self, name: str) -> None:
-        keeper = self._keepers.pop(name, None)
-        if keeper is not None:
-            await keeper.close()
+        supervisor = self._supervisors.pop(name, None)
+        if supervisor is not None:
+            await supervisor.close()
             self._on_listing()
 
     async def lend(self, source: Source) -> None:
@@ -331,64 +331,66 @@ class SourceRegistry:
 
         One that was down is tried again: somebody needs it now.
         """
-        keeper = self._lent[name]
+        supervisor = self._lent[name]
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
-                if keeper.state is SourceState.DOWN:
-                    await keeper.refresh()
-                await keeper.settled.wait()
-        return keeper.status(), keeper.listing
+                if supervisor.state is SourceState.DOWN:
+                    await supervisor.refresh()
+                await supervisor.settled.wait()
+        return supervisor.status(), supervisor.listing
 
     async def close(self) -> None:
-        await asyncio.gather(*(keeper.close() for keeper in (*self._keepers.values(), *self._lent.values())))
+        await asyncio.gather(
+            *(supervisor.close() for supervisor in (*self._supervisors.values(), *self._lent.values()))
+        )
 
     async def settled(self, *, within: float, kinds: Container[str] | None = None) -> None:
         """Wait until every source (of these kinds) has come up or failed once, but no longer than `within` seconds."""
-        keepers = [one for one in self._keepers.values() if kinds is None or one.source.kind in kinds]
-        waits = [asyncio.ensure_future(keeper.settled.wait()) for keeper in keepers]
+        supervisors = [one for one in self._supervisors.values() if kinds is None or one.source.kind in kinds]
+        waits = [asyncio.ensure_future(supervisor.settled.wait()) for supervisor in supervisors]
         if waits:
             _, late = await asyncio.wait(waits, timeout=within)
             for wait in late:
                 wait.cancel()
 
     def listings(self) -> list[tuple[str, Listing]]:
-        return [(name, keeper.listing) for name, keeper in self._keepers.items()]
+        return [(name, supervisor.listing) for name, supervisor in self._supervisors.items()]
 
     def about(self, name: str) -> About:
         """What the source says of itself, where it is a service of its own."""
-        keeper = self._keepers.get(name)
-        return (keeper.listing.about if keeper is not None else None) or About()
+        supervisor = self._supervisors.get(name)
+        return (supervisor.listing.about if supervisor is not None else None) or About()
 
     def statuses(self) -> list[SourceStatus]:
-        return [keeper.status() for keeper in self._keepers.values()]
+        return [supervisor.status() for supervisor in self._supervisors.values()]
 
     def request_refresh(self, name: str) -> None:
         """A source says that its tools may have changed."""
-        keeper = self._keepers.get(name) or self._lent.get(name)
-        if keeper is not None:
-            keeper.request_refresh()
+        supervisor = self._supervisors.get(name) or self._lent.get(name)
+        if supervisor is not None:
+            supervisor.request_refresh()
 
     async def refresh(self, name: str | None = None) -> None:
         """Read one source's tools, or everybody's, anew and wait until that was tried."""
-        wanted = self._keepers.values() if name is None else [self._keepers[name]]
-        await asyncio.gather(*(keeper.refresh() for keeper in wanted))
+        wanted = self._supervisors.values() if name is None else [self._supervisors[name]]
+        await asyncio.gather(*(supervisor.refresh() for supervisor in wanted))
 
     async def execute(self, source: str, invocation: Invocation) -> Outcome | InTransaction:
-        return await self._keeper_of(source, invocation.tool.name).execute(invocation)
+        return await self._supervisor_of(source, invocation.tool.name).execute(invocation)
 
     def operating(self, source: str, *, tool: str) -> OperatingSource:
         """The source, to have work begun and followed that goes on at the owner of `tool`."""
-        keeper = self._keeper_of(source, tool)
-        keeper.require_up(tool)
-        if not isinstance(keeper.source, OperatingSource):
+        supervisor = self._supervisor_of(source, tool)
+        supervisor.require_up(tool)
+        if not isinstance(supervisor.source, OperatingSource):
             raise SourceUnavailable(f"Source '{source}' has no work of '{tool}' that could be followed.")
-        return keeper.source
+        return supervisor.source
 
-    def _keeper_of(self, source: str, tool: str) -> SourceSupervisor:
-        keeper = self._keepers.get(source) or self._lent.get(source)
-        if keeper is None:
+    def _supervisor_of(self, source: str, tool: str) -> SourceSupervisor:
+        supervisor = self._supervisors.get(source) or self._lent.get(source)
+        if supervisor is None:
             raise SourceUnavailable(f"Source '{source}' of tool '{tool}' is gone. List the tools anew.")
-        return keeper
+        return supervisor
 
 
 def _now_ms() -> int:
