@@ -21,7 +21,7 @@ from jackfield.identity.keys import ADMIN
 from jackfield.model.principal import Scope
 from jackfield.settings import ToolSettings
 
-_SHELF = frozenset(OWN_SOURCES)
+_STORED = frozenset(OWN_SOURCES)
 
 
 def _camel_case(name: str, *, says: str, optional: str = "") -> type[Struct]:
@@ -114,7 +114,7 @@ class StoredToolApi:
 
     async def _shown(self, name: str) -> _OneTool:
         await self._list_again()
-        for entry in self._entries(_SHELF):
+        for entry in self._entries(_STORED):
             if entry.tool.name == name:
                 return _OneTool(tool=Raw(entry.manifest))
         raise Conflict(f"Tool '{name}' is kept, but the catalog leaves it out. GET /readyz says why.")
@@ -123,7 +123,7 @@ class StoredToolApi:
         """The tool in the path by the name it was made with; it may be shown under another."""
         name = request.part("name")
         entry = None if self._stored_tools.keeps(name) else self._catalog.entry(name)
-        return entry.tool.name if entry is not None and entry.tool.source in _SHELF else name
+        return entry.tool.name if entry is not None and entry.tool.source in _STORED else name
 
     def _entries(self, sources: Collection[str]) -> list[Entry]:
         return [entry for entry in self._catalog.view(ADMIN).entries if entry.tool.source in sources]
