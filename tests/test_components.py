@@ -28,8 +28,8 @@ def component(module: str, names: str, *tests: str) -> Component:
 TOOL_SYSTEM = [
     component("model.tool", "Tool ToolKind ToolDefinition Metadata definition_of", "model/test_tool.py"),
     component("sources.base", "Source Invocation Listing", "contracts/test_sources.py"),
-    component("agents.choice", "Choice", "agents/test_choice.py"),
-    component("agents.loop", "Loop", "agents/test_loop.py", "agents/stage.py"),
+    component("runs.plan", "Choice", "runs/test_choice.py"),
+    component("runs.loop", "Loop", "runs/test_loop.py", "runs/stage.py"),
     component("sources.mcp.source", "McpSource", "sources/mcp/test_answers.py", "sources/mcp/scene.py"),
     component("sources.registry", "Registry RegistrySource InternalTool", "sources/test_registry.py"),
 ]
@@ -37,7 +37,7 @@ REFERENCE = [
     component("sources.registry", "Registry RegistrySource", "sources/test_registry.py"),
     component("catalog.merge", "merge Snapshot", "catalog/test_merge.py"),
     component("protocol.manifest", "assemble parameters_of timestamp", "protocol/test_manifest.py"),
-    component("sources.manifest.reading", "manifest_of Rules BadManifest", "sources/manifest/test_reading.py"),
+    component("sources.manifest.parser", "manifest_of BadManifest", "sources/manifest/test_parser.py"),
     component("discovery", "Provider", "discovery/test_provider.py"),
 ]
 

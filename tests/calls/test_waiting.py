@@ -121,7 +121,7 @@ async def test_whoever_follows_the_calls_hears_once_that_one_waits_on_without_it
     harness: PendingHarness, end: str
 ) -> None:
     hung_up = asyncio.Event()
-    gone: dict[str, Any] = {"through_door": True, "client_gone": hung_up.wait} if end == "client gone" else {}
+    gone: dict[str, Any] = {"over_http": True, "client_gone": hung_up.wait} if end == "client gone" else {}
     async with harness.pipeline.events.follow(None) as told:
         call, waiting = await harness.begin("ask" if gone else "ask_briefly", agent="ada", **gone)
         hung_up.set()

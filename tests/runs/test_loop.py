@@ -45,7 +45,7 @@ async def test_an_answer_without_tools_is_one_message_and_the_end(stage: Stage) 
     assert isinstance(message, Message)
     assert (text_of(message), message.status, message.role) == ("Hello", "completed", "assistant")
     kinds = [type(event).__name__ for event in stage.told]
-    assert kinds == ["ItemAdded", "TextDelta", "TextDelta", "ItemDone"]
+    assert kinds == ["RunItemAdded", "OutputTextDelta", "OutputTextDelta", "RunItemDone"]
 
 
 @requirement("TOOL-deliver-loop")

@@ -20,7 +20,7 @@ from jackfield.store import open_store
 from tests.harness.process import RunningGateway, free_port, start_gateway
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
-from tests.stories.agents import agents_gateway, inbox_of
+from tests.stories.agent_harness import agents_gateway, inbox_of
 from tests.waiting import eventually_async
 
 KEY = "key-of-the-crash"

@@ -25,7 +25,7 @@ from jackfield.settings.types import AgentSettings
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, http_server
-from tests.stories.agents import agents_gateway, inbox_of, outputs_of
+from tests.stories.agent_harness import agents_gateway, inbox_of, outputs_of
 from tests.waiting import eventually_async
 
 SETTLED = 60.0

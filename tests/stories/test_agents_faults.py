@@ -18,7 +18,7 @@ from jackfield.spaces import transactions as space_tx
 from jackfield.spaces.api import MAX_EXCHANGES
 from jackfield.store import scripts
 from tests.sources.mcp.scene import http_server
-from tests.stories.agents import agents_gateway, inbox_of, outputs_of, told
+from tests.stories.agent_harness import agents_gateway, inbox_of, outputs_of, told
 from tests.waiting import eventually_async
 
 ADA = '[agents.ada]\nspaces = ["home"]\nmodel = "mind"\n'

@@ -12,7 +12,7 @@ from jackfield.model.call import CallStatus
 from jackfield.model.items import Message, text_of
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
-from tests.stories.agents import AgentsGateway, agents_gateway, inbox_of, outputs_of, told
+from tests.stories.agent_harness import AgentsGateway, agents_gateway, inbox_of, outputs_of, told
 from tests.waiting import eventually_async
 
 CONFIG = """

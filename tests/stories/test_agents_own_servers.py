@@ -12,7 +12,7 @@ from jackfield.agents import mcp_servers
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus
 from tests.requirement import requirement
-from tests.stories.agents import AgentsGateway, agents_gateway
+from tests.stories.agent_harness import AgentsGateway, agents_gateway
 from tests.stories.changing_server import __file__ as server_file
 from tests.waiting import eventually_async
 

@@ -19,7 +19,7 @@ from jackfield.model.space import Sender
 from jackfield.model.text import iso_time
 from jackfield.spaces import transactions as space_tx
 from tests.requirement import requirement
-from tests.stories.agents import AgentsGateway, agents_gateway, outputs_of, told
+from tests.stories.agent_harness import AgentsGateway, agents_gateway, outputs_of, told
 
 SEED = {
     "enter_space",

@@ -232,7 +232,7 @@ def test_the_command_line_says_how_to_read_it_and_does(gateway: RunningGateway) 
     assert (whole.returncode, json.loads(whole.stdout)) == (0, ROWS)
     first = run_cli("result", call_id, "--limit", "20", cwd=gateway.folder, env=env)
     assert first.stdout == BODY[:20].decode()
-    assert f"0 to 20 of {len(BODY)} bytes; --offset 20 goes on." in first.stderr
+    assert f"Bytes 0 to 20 of {len(BODY)}; continue with --offset 20." in first.stderr
     last = run_cli("result", call_id, "--offset", str(len(BODY) - 2), "--json", cwd=gateway.folder, env=env)
     assert json.loads(last.stdout)["text"] == '"]'
     unknown = run_cli("result", "call_x", cwd=gateway.folder, env=env)
