@@ -137,10 +137,12 @@ SELECT digest, call_id FROM idempotency WHERE principal = :principal AND key = :
 -- name: prune_calls
 -- Ids carry their time, so the primary key finds the oldest without an index of its own. An open cycle is resumed from
 -- its calls, so those stay.
-DELETE FROM calls WHERE id IN (
+-- Materialized, or PostgreSQL may run the subquery more than once and delete more than the limit.
+WITH old AS MATERIALIZED (
     SELECT id FROM calls WHERE id < :before_id AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
         AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.id = calls.cycle_id AND cycles.status = 'open')
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM calls WHERE id IN (SELECT id FROM old)
 RETURNING id
 
 -- name: prune_idempotency
