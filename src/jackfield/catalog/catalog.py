@@ -223,9 +223,13 @@ class Catalog:
             made = self._following(self._moment, listings, stored)
         return self._take(made, listings)
 
+    def visibility(self, principal: Principal) -> Visibility:
+        """What this key may see, by its scopes and limits."""
+        return visibility_of(principal)
+
     def view(self, principal: Principal) -> View:
         """What this key sees now."""
-        sight = visibility_of(principal)
+        sight = self.visibility(principal)
         if sight.session is not None:
             return self._of_sessions.get(sight.session) or self._view_of(())
         found = self._views.get(sight)
@@ -308,7 +312,7 @@ class Catalog:
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""
-        follower = Follower(EVERYTHING if principal is None else visibility_of(principal))
+        follower = Follower(EVERYTHING if principal is None else self.visibility(principal))
         self._followers.add(follower)
         return follower
 

@@ -12,7 +12,6 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.names import shown
 from jackfield.catalog.pinning import Difference, Pinning, offered_definition
 from jackfield.catalog.records import ToolEntry
-from jackfield.catalog.view import visibility_of
 from jackfield.errors import NotFound, ToolNotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Request
@@ -128,7 +127,7 @@ class PinsApi:
     def _tool(self, request: Request) -> Entry:
         name = request.part("name")
         entry = self._catalog.known(name)
-        if entry is None or not visibility_of(request.principal).sees(entry):
+        if entry is None or not self._catalog.visibility(request.principal).sees(entry):
             raise ToolNotFound(
                 f"There is no tool '{shown(name)}'. 'jackfield tools' lists those there are.", param="name"
             )
@@ -141,7 +140,7 @@ class PinsApi:
         return name
 
     def _held(self, request: Request, source: str) -> list[Entry]:
-        sight = visibility_of(request.principal)
+        sight = self._catalog.visibility(request.principal)
         return [entry for entry in self._catalog.held_of(source) if sight.sees(entry)]
 
     def _manifests(self, entries: list[Entry]) -> list[Raw]:

@@ -34,20 +34,25 @@ class Visibility(Struct, frozen=True, kw_only=True):
     """Otherwise: globs of the tools that the key serves."""
     session: str | None = None
     """A session's key: it sees what is lent to that session, and nothing of the catalog."""
-    limits: tuple[str, ...] | None = None
-    """The key's own `tools`; None means no limit."""
+    limits: tuple[tuple[str, ...], ...] = ()
+    """Lists of patterns, such as the key's own `tools`. Each of them has to match."""
 
     @property
     def is_whole(self) -> bool:
-        return self.all_tools and self.limits is None
+        return self.all_tools and not self.limits
+
+    def admits(self, name: str, *, source: str, foreign: str) -> bool:
+        """Whether a tool, prompt or resource with this public name, of this source and spelled so there, is seen."""
+        if not self.all_tools and not any(fnmatchcase(name, glob) for glob in self.serves):
+            return False
+        return self.is_within_limits(name, source=source, foreign=foreign)
+
+    def is_within_limits(self, name: str, *, source: str, foreign: str) -> bool:
+        """The same, whatever the key's scopes let it see."""
+        return all(compiled(patterns).match(name, source=source, foreign=foreign) for patterns in self.limits)
 
     def sees(self, entry: Entry) -> bool:
-        if not self.all_tools and not any(fnmatchcase(entry.name, glob) for glob in self.serves):
-            return False
-        tool = entry.tool
-        if self.limits is None:
-            return True
-        return compiled(self.limits).match(entry.name, source=tool.source, foreign=tool.name)
+        return self.admits(entry.name, source=entry.tool.source, foreign=entry.tool.name)
 
 
 @lru_cache(maxsize=1024)
@@ -58,10 +63,11 @@ def visibility_of(principal: Principal) -> Visibility:
     """
     if principal.session is not None:
         return Visibility(all_tools=False, session=principal.session)
+    limits = () if principal.tools is None else (principal.tools,)
     reads = (Scope.ADMIN.value, Scope.CALL.value, Scope.READ.value)
     if any(scope in principal.scopes for scope in reads) or principal.named("agent"):
-        return Visibility(all_tools=True, limits=principal.tools)
-    return Visibility(all_tools=False, serves=principal.named("worker"), limits=principal.tools)
+        return Visibility(all_tools=True, limits=limits)
+    return Visibility(all_tools=False, serves=principal.named("worker"), limits=limits)
 
 
 class View:
