@@ -9,7 +9,7 @@ from jackfield.calls.execute_api import wants_events
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
 from jackfield.gateway.health import metrics_text
 from jackfield.http.hosts import Hosts
-from jackfield.http.openapi import openapi_document, refusals_of
+from jackfield.http.openapi import error_statuses, openapi_document
 from jackfield.http.request import headers_of
 from jackfield.http.routing import Route
 from jackfield.identity.authentication import key_in, login_cookie, login_in
@@ -132,10 +132,10 @@ def test_every_refusal_has_a_status() -> None:
 def test_the_document_has_every_status_of_a_route(door: Route) -> None:
     operation = openapi_document(ROUTES)["paths"][door.path][door.method.lower()]
     statuses = {int(status) for status in operation["responses"]}
-    assert statuses == set(door.answers) | set(refusals_of(door))
+    assert statuses == set(door.responses) | set(error_statuses(door))
     assert {400, 403, 500} <= statuses
-    assert (401 in statuses) is (door.needs is not None or door.takes_key)
-    for status in refusals_of(door):
+    assert (401 in statuses) is (door.scope is not None or door.takes_key)
+    for status in error_statuses(door):
         assert operation["responses"][str(status)]["content"] == {
             "application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}
         }

@@ -369,37 +369,37 @@ def routes(*, store: Store, events: CallEvents, find_response: FindResponse) -> 
             method="GET",
             path="/api/runs",
             handler=api.list_runs,
-            needs=SEES_SPACES,
-            group="Runs",
+            scope=SEES_SPACES,
+            tag="Runs",
             summary="Agents' cycles and responses, newest first",
             query=RunsQuery,
-            answers={200: ResponseSpec(says="A page of runs", type=RunList)},
+            responses={200: ResponseSpec(description="A page of runs", type=RunList)},
         ),
         Route(
             method="GET",
             path="/api/runs/{id}",
             handler=api.show_run,
-            needs=SEES_SPACES,
-            group="Runs",
+            scope=SEES_SPACES,
+            tag="Runs",
             summary="One run: a cycle with its steps, a response, or the calls of a bare run",
-            answers={200: ResponseSpec(says="The run", type=OneRun)},
-            refusals=(404,),
+            responses={200: ResponseSpec(description="The run", type=OneRun)},
+            errors=(404,),
         ),
         Route(
             method="GET",
             path="/api/runs/{id}/stream",
             handler=api.follow_run,
-            needs=SEES_SPACES,
-            group="Runs",
+            scope=SEES_SPACES,
+            tag="Runs",
             summary="What happens to a run's calls, from its beginning to its end",
-            answers={
+            responses={
                 200: ResponseSpec(
-                    says="`connected`, then `tool.started`, `tool.ready`, `tool.done`, `tool.error`; at the end "
+                    description="`connected`, then `tool.started`, `tool.ready`, `tool.done`, `tool.error`; at the end "
                     "`run.completed` or `run.failed`",
                     media=SSE_MEDIA,
                 )
             },
-            refusals=(404,),
+            errors=(404,),
         ),
     ]
 

@@ -209,22 +209,22 @@ def _pair(what: str, body: type, answer: type, *, show: Handler, put: Handler, s
         method="GET",
         path=f"/api/agents/{{id}}/{what}",
         handler=show,
-        needs=SEES_SPACES,
-        group="Agents",
+        scope=SEES_SPACES,
+        tag="Agents",
         summary=f"{says[0].upper()}{says[1:]}",
-        answers={200: ResponseSpec(says="All of them", type=answer)},
-        refusals=(404,),
+        responses={200: ResponseSpec(description="All of them", type=answer)},
+        errors=(404,),
     )
     writing = Route(
         method="PUT",
         path=reading.path,
         handler=put,
-        needs=HAS_INBOX,
-        group="Agents",
+        scope=HAS_INBOX,
+        tag="Agents",
         summary=f"Replace {says}",
         body=body,
-        answers={200: ResponseSpec(says="All of them as they are now", type=answer)},
-        refusals=(404,),
+        responses={200: ResponseSpec(description="All of them as they are now", type=answer)},
+        errors=(404,),
     )
     return reading, writing
 

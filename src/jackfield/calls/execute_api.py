@@ -201,46 +201,46 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: Ag
             path="/api/v1/tools/{name}/execute",
             path_takes_slashes=True,
             handler=api.execute,
-            needs=Scope.CALL,
+            scope=Scope.CALL,
             for_sessions=True,
-            group="Tools",
+            tag="Tools",
             summary="Call a tool",
             headers=(
                 HeaderParameter(
                     name="Idempotency-Key",
-                    says="The same key with the same body is the same call for 24 hours; "
+                    description="The same key with the same body is the same call for 24 hours; "
                     "with another body it is refused",
                     type=IdempotencyKey,
                 ),
             ),
             body=ExecuteBody,
             body_is_optional=True,
-            answers={
+            responses={
                 200: ResponseSpec(
-                    says="The call is settled: completed, or failed, which is a result too. With `Accept: "
+                    description="The call is settled: completed, or failed, which is a result too. With `Accept: "
                     "text/event-stream` the call's events, then `call.result` with the same object",
                     type=ExecuteAnswer,
                     streams=True,
                     headers=_CALL_ID,
                 ),
                 202: ResponseSpec(
-                    says="Somebody else has to answer or approve first", type=ExecuteAnswer, headers=_CALL_ID
+                    description="Somebody else has to answer or approve first", type=ExecuteAnswer, headers=_CALL_ID
                 ),
             },
-            refusals=(404, 409, 429),
+            errors=(404, 409, 429),
         ),
         Route(
             method="POST",
             path="/api/v1/tools/execute",
             handler=api.execute_by_scenario,
-            needs=Scope.CALL,
-            group="Tools",
+            scope=Scope.CALL,
+            tag="Tools",
             summary="Call a tool by its scenario and name",
             body=ScenarioCallBody,
-            answers={
-                200: ResponseSpec(says="The call is settled; a failed one too", type=ScenarioCallAnswer),
-                202: ResponseSpec(says="Somebody else has to answer or approve first", type=ScenarioCallAnswer),
+            responses={
+                200: ResponseSpec(description="The call is settled; a failed one too", type=ScenarioCallAnswer),
+                202: ResponseSpec(description="Somebody else has to answer or approve first", type=ScenarioCallAnswer),
             },
-            refusals=(404, 409, 429),
+            errors=(404, 409, 429),
         ),
     ]

@@ -126,10 +126,10 @@ def routes(servers: ToolServers, *, catalog: Catalog) -> list[Route]:
             method="GET",
             path="/api/tools/stream",
             handler=api.stream_tool_calls,
-            needs=SERVES,
-            group="Pending calls",
+            scope=SERVES,
+            tag="Pending calls",
             summary="The calls that an external tool server is to answer, live",
             query=ToolStreamQuery,
-            answers={200: ResponseSpec(says="`connected`, then `tool.call` frames", media=SSE_MEDIA)},
+            responses={200: ResponseSpec(description="`connected`, then `tool.call` frames", media=SSE_MEDIA)},
         ),
     ]

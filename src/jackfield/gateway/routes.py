@@ -108,7 +108,7 @@ def _document_route(document: bytearray) -> Route:
         method="GET",
         path="/openapi.json",
         handler=give_document,
-        group="Reference",
+        tag="Reference",
         summary="This document",
-        answers={200: ResponseSpec(says="OpenAPI 3.1", type=dict[str, Any])},
+        responses={200: ResponseSpec(description="OpenAPI 3.1", type=dict[str, Any])},
     )

@@ -103,7 +103,7 @@ class App:
             return endpoint.without_route(scope["method"])
         if not (route.always_open or self._availability.ready):
             raise NotReady(_NOT_READY)
-        if route.needs is not None:
+        if route.scope is not None:
             request.principal = await self._authenticator.authenticate(request, route)
         return await route.handler(request)
 

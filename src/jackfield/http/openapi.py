@@ -58,24 +58,24 @@ def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": group} for group in dict.fromkeys(route.group for route in routes)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
         "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
-def refusals_of(route: Route) -> tuple[int, ...]:
+def error_statuses(route: Route) -> tuple[int, ...]:
     """Every error status of a route: its own, and those of its kind."""
-    statuses = {*route.refusals, 400, 403, 500}
+    statuses = {*route.errors, 400, 403, 500}
     if route.path not in UNGUARDED:
         statuses.add(421)
     if not route.always_open:
         statuses.add(503)
-    if route.needs is not None or route.takes_key:
+    if route.scope is not None or route.takes_key:
         statuses |= {401, 429}
     if route.body is not None:
         statuses |= {408, 413, 415}
-    return tuple(sorted(statuses - set(route.answers)))
+    return tuple(sorted(statuses - set(route.responses)))
 
 
 class _Schemas:
@@ -86,7 +86,7 @@ class _Schemas:
         for route in routes:
             types += [kind for kind in (route.body, route.query) if kind is not None]
             types += [header.type for header in route.headers]
-            types += [body.type for body in route.answers.values() if body.type is not None]
+            types += [body.type for body in route.responses.values() if body.type is not None]
         unique = list({id(kind): kind for kind in types}.values())
         schemas, self.components = msgspec.json.schema_components(unique, ref_template=_REF)
         self._by_type = {id(kind): schema for kind, schema in zip(unique, schemas, strict=True)}
@@ -104,15 +104,15 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.operation or route.handler.__name__,
         "summary": route.summary,
-        "tags": [route.group],
+        "tags": [route.tag],
         "parameters": _parameters(route, schemas),
         "responses": _responses(route, schemas),
-        "security": [] if route.needs is None and not route.takes_key else list(_SECURITY),
+        "security": [] if route.scope is None and not route.takes_key else list(_SECURITY),
     }
-    if route.takes_key and route.needs is None:
+    if route.takes_key and route.scope is None:
         operation["security"].append({})
-    if route.needs is not None:
-        operation["description"] = f"Needs a key with {_words_for(route.needs)}."
+    if route.scope is not None:
+        operation["description"] = f"Needs a key with {_words_for(route.scope)}."
     if route.body is not None:
         operation["requestBody"] = {
             "required": not route.body_is_optional,
@@ -121,8 +121,8 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     return operation
 
 
-def _words_for(needs: Scope | Permission) -> str:
-    return needs.says.replace("'", "`") if isinstance(needs, Permission) else f"the scope `{needs.value}`"
+def _words_for(scope: Scope | Permission) -> str:
+    return scope.description.replace("'", "`") if isinstance(scope, Permission) else f"the scope `{scope.value}`"
 
 
 def _parameters(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def _parameters(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
             _query_parameter(name, schema, required=name in required) for name, schema in query["properties"].items()
         ]
     found += [
-        {"name": header.name, "in": "header", "description": header.says, "schema": schemas.of(header.type)}
+        {"name": header.name, "in": "header", "description": header.description, "schema": schemas.of(header.type)}
         for header in route.headers
     ]
     return found
@@ -155,9 +155,9 @@ def _query_parameter(name: str, schema: dict[str, Any], *, required: bool) -> di
 
 
 def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
-    responses = {str(status): _answer(body, schemas) for status, body in route.answers.items()}
+    responses = {str(status): _answer(body, schemas) for status, body in route.responses.items()}
     error = {JSON_MEDIA: {"schema": schemas.of(ErrorAnswer)}}
-    for status in refusals_of(route):
+    for status in error_statuses(route):
         responses[str(status)] = {"description": _REFUSALS[status], "content": error}
         if status in (429, 503):
             responses[str(status)]["headers"] = _RETRY_AFTER
@@ -165,7 +165,7 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _answer(body: ResponseSpec, schemas: _Schemas) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": body.says}
+    answer: dict[str, Any] = {"description": body.description}
     if body.headers:
         answer["headers"] = {
             name: {"description": says, "schema": {"type": "string"}} for name, says in body.headers.items()

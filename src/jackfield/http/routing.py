@@ -20,7 +20,7 @@ from jackfield.model.principal import Principal, Scope
 class Permission(Struct, frozen=True):
     """A rule about keys, and how it is told."""
 
-    says: str
+    description: str
     """The scopes that are enough, as they stand in a sentence after "needs"."""
     holds: Callable[[Principal], bool]
 
@@ -73,7 +73,7 @@ UNGUARDED = frozenset({"/healthz", "/readyz"})
 class ResponseSpec(Struct, frozen=True, kw_only=True):
     """What an answer of one status carries: a type, or text of a media type."""
 
-    says: str
+    description: str
     type: Any = None
     media: str = JSON_MEDIA
     streams: bool = False
@@ -86,7 +86,7 @@ class HeaderParameter(Struct, frozen=True, kw_only=True):
     """A request header that a route reads."""
 
     name: str
-    says: str
+    description: str
     type: Any = str
 
 
@@ -97,8 +97,8 @@ class Route(Struct, frozen=True, kw_only=True):
     path: str
     handler: Handler
     summary: str
-    group: str
-    needs: Scope | Permission | None = Scope.READ
+    tag: str
+    scope: Scope | Permission | None = Scope.READ
     """The scope a key must hold, or the rule it must fit; None: open to all."""
     for_sessions: bool = False
     """A session's key is accepted too, and sees the tools of that session."""
@@ -116,8 +116,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """The type of the JSON it takes; None: it takes no body."""
     body_is_optional: bool = False
     headers: tuple[HeaderParameter, ...] = ()
-    answers: dict[int, ResponseSpec] = {}
-    refusals: tuple[int, ...] = ()
+    responses: dict[int, ResponseSpec] = {}
+    errors: tuple[int, ...] = ()
     """Error statuses beside those that every route of its kind has."""
 
     @property
@@ -139,7 +139,7 @@ class SocketRoute(Struct, frozen=True, kw_only=True):
 
     path: str
     handler: SocketHandler
-    needs: Scope = Scope.READ
+    scope: Scope = Scope.READ
     for_sessions: bool = False
     is_discovery: bool = False
 

@@ -50,23 +50,23 @@ class Authenticator:
 
     async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal:
         """The principal who asks, if its key is good for this route."""
-        needs = route.needs
+        scope = route.scope
         principal = await self.recognise(request)
         if principal is None and route.is_discovery:
             principal = self._public_reader
         if principal is None:
             raise Unauthenticated(f"{route.name} needs a key. {_HOW}")
-        if isinstance(needs, Permission):
-            if not needs.holds(principal):
+        if isinstance(scope, Permission):
+            if not scope.holds(principal):
                 raise Forbidden(
-                    f"{route.name} needs {needs.says}, which the key '{principal.name}' lacks. Use another key."
+                    f"{route.name} needs {scope.description}, which the key '{principal.name}' lacks. Use another key."
                 )
-        elif needs is not None and not (
-            principal.may(needs) or (route.for_sessions and self._is_live_session(principal.session))
+        elif scope is not None and not (
+            principal.may(scope) or (route.for_sessions and self._is_live_session(principal.session))
         ):
             raise Forbidden(
-                f"The key '{principal.name}' lacks the scope '{needs.value}', which {route.name} needs. "
-                f"Use another key, or add '{needs.value}' to its scopes in [auth.keys.{principal.name}]."
+                f"The key '{principal.name}' lacks the scope '{scope.value}', which {route.name} needs. "
+                f"Use another key, or add '{scope.value}' to its scopes in [auth.keys.{principal.name}]."
             )
         return principal
 

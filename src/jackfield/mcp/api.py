@@ -46,8 +46,8 @@ from jackfield.protocol.mcp import (
 SESSION_HEADER = b"mcp-session-id"
 
 
-_VERSION = HeaderParameter(name="MCP-Protocol-Version", says="The revision of MCP that the client speaks")
-_SESSION = HeaderParameter(name="Mcp-Session-Id", says="The session, for revisions up to 2025-11-25")
+_VERSION = HeaderParameter(name="MCP-Protocol-Version", description="The revision of MCP that the client speaks")
+_SESSION = HeaderParameter(name="Mcp-Session-Id", description="The session, for revisions up to 2025-11-25")
 _FAULT = "A JSON-RPC error that says what is wrong with the message"
 _NO_SESSION = "A JSON-RPC error: no such session here, or no such method"
 
@@ -280,29 +280,29 @@ def routes(server: McpServer, catalog: Catalog, *, search_tools_above: int) -> l
             path="/mcp",
             handler=api.post_mcp,
             for_sessions=True,
-            group="MCP",
+            tag="MCP",
             summary="One message of the Model Context Protocol; `tools/call` needs the scope `call`",
             headers=(
                 _VERSION,
                 _SESSION,
                 HeaderParameter(
                     name="Jackfield-Search-Above",
-                    says="List `search_tools` instead of the tools when there are more than so many; 0: never",
+                    description="List `search_tools` instead of the tools when there are more than so many; 0: never",
                 ),
             ),
             body=dict[str, Any],
-            answers={
+            responses={
                 200: ResponseSpec(
-                    says="The JSON-RPC response, or events of which it is the last",
+                    description="The JSON-RPC response, or events of which it is the last",
                     type=dict[str, Any],
                     streams=True,
                     headers={"Mcp-Session-Id": "The new session, in the answer to `initialize`"},
                 ),
-                202: ResponseSpec(says="A notification or a response was taken"),
-                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
-                403: ResponseSpec(says="The key may not do this", type=dict[str, Any]),
-                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
-                406: ResponseSpec(says="The client does not accept JSON", type=dict[str, Any]),
+                202: ResponseSpec(description="A notification or a response was taken"),
+                400: ResponseSpec(description=_FAULT, type=dict[str, Any]),
+                403: ResponseSpec(description="The key may not do this", type=dict[str, Any]),
+                404: ResponseSpec(description=_NO_SESSION, type=dict[str, Any]),
+                406: ResponseSpec(description="The client does not accept JSON", type=dict[str, Any]),
             },
         ),
         Route(
@@ -310,13 +310,13 @@ def routes(server: McpServer, catalog: Catalog, *, search_tools_above: int) -> l
             path="/mcp",
             handler=api.get_mcp,
             for_sessions=True,
-            group="MCP",
+            tag="MCP",
             summary="The stream of a session, for revisions up to 2025-11-25",
             headers=(_VERSION, _SESSION),
-            answers={
-                200: ResponseSpec(says="`notifications/tools/list_changed`, as it happens", media=SSE_MEDIA),
-                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
-                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
+            responses={
+                200: ResponseSpec(description="`notifications/tools/list_changed`, as it happens", media=SSE_MEDIA),
+                400: ResponseSpec(description=_FAULT, type=dict[str, Any]),
+                404: ResponseSpec(description=_NO_SESSION, type=dict[str, Any]),
             },
         ),
         Route(
@@ -324,13 +324,13 @@ def routes(server: McpServer, catalog: Catalog, *, search_tools_above: int) -> l
             path="/mcp",
             handler=api.delete_mcp,
             for_sessions=True,
-            group="MCP",
+            tag="MCP",
             summary="End a session, for revisions up to 2025-11-25",
             headers=(_SESSION,),
-            answers={
-                204: ResponseSpec(says="It is over"),
-                400: ResponseSpec(says=_FAULT, type=dict[str, Any]),
-                404: ResponseSpec(says=_NO_SESSION, type=dict[str, Any]),
+            responses={
+                204: ResponseSpec(description="It is over"),
+                400: ResponseSpec(description=_FAULT, type=dict[str, Any]),
+                404: ResponseSpec(description=_NO_SESSION, type=dict[str, Any]),
             },
         ),
     ]

@@ -66,11 +66,13 @@ def routes(worker_host: WorkerHost) -> list[Route]:
             method="GET",
             path="/api/v1/workers",
             handler=api.list_workers,
-            needs=Scope.ADMIN,
-            group="Workers",
+            scope=Scope.ADMIN,
+            tag="Workers",
             summary="Tool files that run in processes of their own",
-            answers={
-                200: ResponseSpec(says="Each file, its version, state, calls, restarts and processes", type=WorkerList)
+            responses={
+                200: ResponseSpec(
+                    description="Each file, its version, state, calls, restarts and processes", type=WorkerList
+                )
             },
         ),
         Route(
@@ -78,12 +80,12 @@ def routes(worker_host: WorkerHost) -> list[Route]:
             path="/api/v1/workers/{name}/log",
             path_takes_slashes=True,
             handler=api.show_log,
-            needs=Scope.ADMIN,
-            group="Workers",
+            scope=Scope.ADMIN,
+            tag="Workers",
             summary="What a worker wrote to stdout and stderr",
             query=LogQuery,
-            answers={200: ResponseSpec(says="The newest lines", type=WorkerLogPage)},
-            refusals=(404,),
+            responses={200: ResponseSpec(description="The newest lines", type=WorkerLogPage)},
+            errors=(404,),
         ),
     ]
 
