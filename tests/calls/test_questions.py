@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from jackfield.calls import transactions as call_tx
+from jackfield.calls.questions import answer_schema
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import AlreadyResolved, BadRequest
 from jackfield.model.call import Call, CallStatus, Outcome, done
@@ -255,6 +256,19 @@ async def test_an_answer_that_does_not_fit_is_sent_back_and_the_question_stays(
         await harness.answer(question, answer)
     await harness.answer(question, {"action": "accept", "content": {"nights": 1}})
     assert result(await within(booking))["content"] == {"nights": 1}
+
+
+@requirement("MCP2-elicitation-defaults")
+@pytest.mark.parametrize(
+    ("schema", "required"),
+    [
+        ({"properties": {"a": {"default": 1}, "b": {}}, "required": ["a", "b", "c"]}, ["b", "c"]),
+        ({"properties": None, "required": ["a", 5]}, ["a", 5]),
+        ({"required": "a"}, "a"),
+    ],
+)
+def test_what_has_a_default_may_be_left_out_of_an_answer(schema: dict[str, Any], required: Any) -> None:
+    assert answer_schema(schema)["then"]["properties"]["content"]["required"] == required
 
 
 async def test_a_question_of_a_cancelled_call_is_closed(harness: PendingHarness) -> None:

@@ -169,7 +169,14 @@ async def check_answer(call: Call, outcome: Done, *, checking: Checking) -> None
 
 
 def answer_schema(content: dict[str, Any] | None) -> dict[str, Any]:
-    """What an answer looks like; only an accepted form has content, and that fits the question."""
+    """What an answer looks like; only an accepted form has content, and that fits the question.
+
+    What has a default may be left out.
+    """
+    if content is not None and isinstance(content.get("required"), list):
+        fields = content.get("properties")
+        known = fields if isinstance(fields, dict) else {}
+        content = {**content, "required": [name for name in content["required"] if not _has_default(known, name)]}
     return {
         "type": "object",
         "properties": {"action": {"enum": ["accept", "decline", "cancel"]}, "content": {"type": ["object", "null"]}},
@@ -178,6 +185,11 @@ def answer_schema(content: dict[str, Any] | None) -> dict[str, Any]:
         "if": {"properties": {"action": {"const": "accept"}}},
         "then": {"properties": {"content": content}, "required": ["content"]} if content else {},
     }
+
+
+def _has_default(fields: dict[str, Any], name: Any) -> bool:
+    field = fields.get(name) if isinstance(name, str) else None
+    return isinstance(field, dict) and "default" in field
 
 
 def _question_call(question: ElicitRequest, asked_by: Call, *, owner: str, may_take: int) -> Call:

@@ -10,6 +10,7 @@ from msgspec import Raw
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
 from jackfield.sources.mcp.handlers import answer_question, as_progress, log_note
+from tests.requirement import requirement
 from tests.sources.mcp.scene import raw_json
 
 FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
@@ -36,6 +37,25 @@ async def test_a_form_is_asked_and_answered() -> None:
     assert answer == {"action": "accept", "content": {"n": "Ada"}}
     _, declined = await answered(FORM, ElicitAnswer(action="decline", content={"n": "kept to themselves"}))
     assert declined == {"action": "decline"}
+
+
+@requirement("MCP2-elicitation-defaults")
+async def test_what_an_answer_leaves_out_gets_the_forms_default() -> None:
+    fields = {"name": {"type": "string", "default": "Ada"}, "age": {"type": "integer", "default": 0}, "city": {}}
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": fields}}
+    _, answer = await answered(form, ElicitAnswer(action="accept", content={"age": 36}))
+    assert answer["content"] == {"name": "Ada", "age": 36}
+    _, empty = await answered(form, ElicitAnswer(action="accept"))
+    assert empty["content"] == {"name": "Ada", "age": 0}
+    _, declined = await answered(form, ElicitAnswer(action="decline"))
+    assert declined == {"action": "decline"}
+
+
+@pytest.mark.parametrize("properties", [None, [], {"a": True}])
+async def test_a_form_without_fields_has_no_defaults(properties: Any) -> None:
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": properties}}
+    _, answer = await answered(form, ElicitAnswer(action="accept", content={"b": 1}))
+    assert answer["content"] == {"b": 1}
 
 
 async def test_a_question_keeps_the_name_that_its_server_has_for_it() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from jackfield.sources.mcp.transport import McpClientError
+from tests.requirement import requirement
 from tests.sources.mcp.scene import Scene, failed, scene
 from tests.sources.upstream import Received, Upstream, json_reply, reply
 from tests.waiting import eventually_async
@@ -204,3 +205,32 @@ async def test_messages_are_posted_to_no_other_origin(tmp_path: Path) -> None:
         async with scene(tmp_path, url=f"{upstream.url}/sse", transport="sse") as far:
             with pytest.raises(McpClientError, match="a place for messages that is not its own"):
                 await far.source.open()
+
+
+@requirement("MCP2-discover-again")
+@pytest.mark.parametrize("refusals", [1, 2])
+async def test_a_server_that_refuses_the_revision_it_speaks_is_asked_once_more(tmp_path: Path, refusals: int) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def answer(request: Received) -> bytes:
+        message = msgspec.json.decode(request.body)
+        asked.append((message["method"], request.headers.get("mcp-protocol-version")))
+        if message["method"] == "server/discover" and len(asked) <= refusals:
+            refusal = {"code": -32022, "message": "Unsupported", "data": {"supported": ["2026-07-28"]}}
+            return json_reply({"jsonrpc": "2.0", "id": message["id"], "error": refusal}, 400)
+        if message["method"] == "server/discover":
+            return said(message, {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+        if message["method"] == "tools/list":
+            return said(message, {"tools": [ECHO]})
+        return reply(400)
+
+    async with Upstream() as upstream:
+        upstream.answers["/mcp"] = answer
+        async with scene(tmp_path, url=f"{upstream.url}/mcp") as far:
+            if refusals == 1:
+                await far.open()
+                assert asked == [("server/discover", "2026-07-28")] * 2 + [("tools/list", "2026-07-28")]
+            else:
+                with pytest.raises(McpClientError, match="refused the handshake"):
+                    await far.open()
+                assert [method for method, _ in asked] == ["server/discover", "server/discover", "initialize"]

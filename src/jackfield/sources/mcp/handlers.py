@@ -99,7 +99,15 @@ async def answer_question(
     answer = await elicit(request)
     if answer.action != "accept" or request.schema is None:
         return Raw(encode_json({"action": answer.action}))
-    return Raw(encode_json({"action": "accept", "content": answer.content or {}}))
+    return Raw(encode_json({"action": "accept", "content": with_defaults(answer.content or {}, request.schema)}))
+
+
+def with_defaults(content: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a form, with the form's own defaults where it leaves something out."""
+    properties = schema.get("properties")
+    fields = properties.items() if isinstance(properties, dict) else ()
+    defaults = {name: field["default"] for name, field in fields if isinstance(field, dict) and "default" in field}
+    return {**defaults, **content}
 
 
 def _elicitation(params: Raw) -> ElicitRequest:

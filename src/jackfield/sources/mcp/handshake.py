@@ -130,10 +130,13 @@ def _result_of(task: "asyncio.Future[Any]") -> Agreement | None:
 
 async def _discover(ask: Ask) -> Agreement | None:
     """None: not a server of this era."""
-    params = Raw(encode_json({"_meta": {**_MODERN_META, CAPABILITIES_KEY: {}}}))
     try:
-        raw = await ask(DISCOVER, params, routing_headers(MODERN, DISCOVER))
-        found = msgspec.json.decode(raw, type=_Discovered)
+        try:
+            found = await _discovered(ask)
+        except RpcError as error:
+            if MODERN not in _supported(error):
+                raise
+            found = await _discovered(ask)  # it refused what it says it speaks, so it is asked once more
     except msgspec.DecodeError:
         return None
     except RpcError as error:
@@ -143,6 +146,11 @@ async def _discover(ask: Ask) -> Agreement | None:
             raise McpClientError(f"The server speaks only revisions of MCP that we do not: {said}.") from None
         return None
     return _agreement(MODERN, found, is_modern=True) if MODERN in found.supportedVersions else None
+
+
+async def _discovered(ask: Ask) -> _Discovered:
+    params = Raw(encode_json({"_meta": {**_MODERN_META, CAPABILITIES_KEY: {}}}))
+    return msgspec.json.decode(await ask(DISCOVER, params, routing_headers(MODERN, DISCOVER)), type=_Discovered)
 
 
 async def _initialize(transport: ClientTransport, ask: Ask, capabilities: dict[str, Any]) -> Agreement:
