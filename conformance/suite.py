@@ -1,6 +1,6 @@
 """The suite and the Inspector as npm packages: installed once into a folder that git ignores, run with Node.
 
-Above: `__main__.py`. Both want Node 22; where the machine's is older or missing, npm brings one along. npm itself must
+Above: the legs. Both want Node 22; where the machine's is older or missing, npm brings one along. npm itself must
 be there.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from conformance.verdict import Check
+from conformance.results import CLIENT, EXTENSIONS, FAILED, Check
 
 HOME = Path(__file__).parent.parent / ".conformance"
 KEY_MODULE = Path(__file__).with_name("key.mjs")
@@ -36,6 +36,17 @@ class Tools(Struct, frozen=True, kw_only=True):
     node: str
     suite: Path
     inspector: Path
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """Which scenarios are to run."""
+
+    revision: str
+    only: tuple[str, ...] = ()
+    """These, instead of all."""
+
+    def of(self, names: list[str]) -> list[str]:
+        return [name for name in names if not self.only or name in self.only]
 
 
 class _Found(Struct):
@@ -61,24 +72,30 @@ def installed() -> Tools:
     )
 
 
-def run_suite(tools: Tools, *, url: str, key: str, revision: str, folder: Path) -> list[Check]:
-    """Every check of every server scenario of a revision."""
-    folder.mkdir()
-    said = subprocess.run(
-        [
-            *(tools.node, "--import", KEY_MODULE.as_uri(), str(tools.suite), "server", "--url", url),
-            *("--suite", "all", "--spec-version", revision, "--output-dir", str(folder)),
-        ],
-        env={**os.environ, "JACKFIELD_KEY": key},
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    scenarios = re.findall(r"^=== Running scenario: (\S+) ===$", said.stdout, re.MULTILINE)
-    if not scenarios:
-        raise SuiteError(f"The suite ran no scenario for {revision}. It said: {said.stdout}{said.stderr}")
-    return [check for scenario in scenarios for check in _checks(folder, scenario)]
+def scenarios(tools: Tools, leg: str, revision: str) -> list[str]:
+    """The names of a leg's scenarios in a revision, or of those that are extensions."""
+    said = _run(tools, "list", f"--{leg}")
+    found = re.findall(r"^ {2}- (\S+) \[(\S+)\]$", said.stdout, re.MULTILINE)
+    tag = "extension" if revision == EXTENSIONS else revision
+    return [name for name, tags in found if tag in tags.split(",")]
+
+
+def run_suite(tools: Tools, leg: str, *arguments: str, folder: Path, asked: Asked, key: str = "") -> tuple[Check, ...]:
+    """Every check of a leg's scenarios; the arguments say on what. What ran leaves its result in `folder`."""
+    wanted = asked.of(scenarios(tools, leg, asked.revision))
+    folder.mkdir(parents=True)
+    output = ("--output-dir", str(folder))
+    if asked.revision == EXTENSIONS or asked.only:  # the suite has no switch for these: one after the other
+        revision = () if asked.revision == EXTENSIONS else ("--spec-version", asked.revision)
+        said = [_run(tools, leg, *arguments, "--scenario", name, *revision, *output, key=key) for name in wanted]
+    else:
+        suite = ("--suite", "all", "--spec-version", asked.revision)
+        said = [_run(tools, leg, *arguments, *suite, *output, key=key)]
+    checks = tuple(check for name in wanted for check in _checks(folder, leg, name))
+    if wanted and not any(folder.iterdir()):
+        heard = "".join(each.stdout + each.stderr for each in said)
+        raise SuiteError(f"The suite ran no {leg} scenario of {asked.revision}. It said: {heard}")
+    return checks
 
 
 def inspect(tools: Tools, *, url: str, key: str, folder: Path, asked: tuple[str, ...]) -> dict[str, Any]:
@@ -109,12 +126,27 @@ def inspect(tools: Tools, *, url: str, key: str, folder: Path, asked: tuple[str,
     return answer
 
 
-def _checks(folder: Path, scenario: str) -> list[Check]:
+def _run(tools: Tools, *arguments: str, key: str = "") -> "subprocess.CompletedProcess[str]":
+    """The suite's command line; with a key that it adds to its requests, where one is needed."""
+    with_key = ("--import", KEY_MODULE.as_uri()) if key else ()
+    return subprocess.run(
+        [tools.node, *with_key, str(tools.suite), *arguments],
+        env={**os.environ, "JACKFIELD_KEY": key},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+
+
+def _checks(folder: Path, leg: str, scenario: str) -> list[Check]:
     """What one scenario found. One that left nothing has failed."""
-    named = re.compile(rf"server-{re.escape(scenario)}-\d{{4}}-\d\d-\d\dT.*")
-    files = [found / "checks.json" for found in folder.iterdir() if named.fullmatch(found.name)]
+    prefix = "" if leg == CLIENT else f"{leg}-"
+    named = re.compile(rf"{re.escape(f'{prefix}{scenario}')}-\d{{4}}-\d\d-\d\dT.*/checks\.json")
+    files = [file for file in folder.rglob("checks.json") if named.fullmatch(file.relative_to(folder).as_posix())]
     if not files:
-        return [Check(scenario=scenario, id="ran", status="FAILURE", message="It ended without a result.")]
+        return [Check(scenario=scenario, id="ran", status=FAILED, message="It ended without a result.")]
     found = [check for file in files for check in msgspec.json.decode(file.read_bytes(), type=list[_Found])]
     return [Check(scenario=scenario, id=check.id, status=check.status, message=check.message or "") for check in found]
 
