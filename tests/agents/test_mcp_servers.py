@@ -62,7 +62,7 @@ class Place:
 
     def make(self, name: str, tool: McpTool) -> Any:
         if tool.server_url == "bad":
-            raise ConfigError("The url is not right.")
+            raise ConfigError("The url is invalid.")
         return FarServer(name, self)
 
     def make_for_agent(self, name: str, *_: object) -> Any:
@@ -143,7 +143,7 @@ async def test_one_key_cannot_take_the_places_of_all_others(scene: Scene) -> Non
 
 
 async def test_a_url_that_cannot_be_used_takes_no_place(scene: Scene) -> None:
-    with pytest.raises(BadRequest, match="The url is not right"):
+    with pytest.raises(BadRequest, match="The url is invalid"):
         await scene.reach_once("bad")
     assert not scene.servers._connections
 

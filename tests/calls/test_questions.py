@@ -208,7 +208,7 @@ async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_mor
     ended = await harness.record(asker)
     assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
     assert (await harness.record(question.id)).status is CallStatus.CANCELLED
-    with pytest.raises(AlreadyResolved, match="is resolved already"):
+    with pytest.raises(AlreadyResolved, match="is already resolved"):
         await survivor.answer(question, {"action": "decline"})
     told = await within(booking)  # the dead one's word does not count any more
     assert told.status in (CallStatus.PENDING, CallStatus.FAILED)

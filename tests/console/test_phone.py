@@ -85,7 +85,7 @@ def test_a_question_is_answered_by_its_link_with_the_form_of_its_tool(visit: Vis
 
 def test_a_link_that_answers_nothing_says_so(visit: Visit) -> None:
     page = visit("").go("/answer/call_0.0")
-    expect(page.get_by_role("alert")).to_contain_text("answers no call")
+    expect(page.get_by_role("alert")).to_contain_text("does not belong to a call")
 
 
 def test_every_page_fits_a_phone(visit: Visit) -> None:

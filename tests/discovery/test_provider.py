@@ -284,7 +284,7 @@ def _takes_anything(thing: object) -> None:
         ([lambda x: x], "'<lambda>' cannot be a tool's name"),
         ([add, add], "two functions are called 'add'"),
         ([ServedTool(function=add, name="a b")], "'a b' cannot be a tool's name"),
-        ([ServedTool(function=add, metadata={"cost": 1})], "the metadata of 'add' is not right"),
+        ([ServedTool(function=add, metadata={"cost": 1})], "the metadata of 'add' is invalid"),
         ([ServedTool(function=add, category="none")], "in the category 'none', which is not given"),
         ([ServedTool(function=add, input_schema={"type": "array"})], "the schema of 'add' describes 'array'"),
         (

@@ -56,7 +56,7 @@ def test_statuses_are_a_list_of_known_words() -> None:
     assert parse_statuses(None) == ()
     assert parse_statuses("running,pending,running") == (CallStatus.RUNNING, CallStatus.PENDING)
     for wrong in ("", "lost", "running,", "running, pending"):
-        with pytest.raises(BadRequest, match="is no status"):
+        with pytest.raises(BadRequest, match="is not a call status"):
             parse_statuses(wrong)
 
 

@@ -18,13 +18,13 @@ def test_a_pattern_is_told_in_the_words_of_its_description() -> None:
     refusal = refusal_of(b'{"id": "x y"}')
     assert refusal.param == "id"
     assert refusal.message.startswith(
-        "'id' in the body is not right: it does not fit what it should be: Letters, digits"
+        "'id' in the body is invalid: it does not match the expected form: Letters, digits"
     )
     assert "regex" not in refusal.message
 
 
 def test_a_wrong_type_is_told_as_that() -> None:
-    assert refusal_of(b'{"id": 5}').message == "'id' in the body is not right: expected `str | null`, got `int`."
+    assert refusal_of(b'{"id": 5}').message == "'id' in the body is invalid: expected `str | null`, got `int`."
 
 
 def test_an_unknown_key_is_told_with_the_nearest() -> None:

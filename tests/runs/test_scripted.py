@@ -67,7 +67,7 @@ async def test_a_result_enters_the_conversation_only_as_the_answer_to_a_call_and
         )
         await stage.run(model)
     told = [item for item in model.requests[-1].items if isinstance(item, FunctionCallOutput)]
-    assert "breaks its own output schema" in str(told[0].output)
+    assert "does not match its output schema" in str(told[0].output)
     assert [call.status for call in stage.mcp_calls] == ["failed"]
     assert any(isinstance(event, events.ToolRunning) for event in stage.told)
     with pytest.raises(BadRequest, match="call_of_nobody"):

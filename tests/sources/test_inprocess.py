@@ -275,7 +275,7 @@ async def test_a_file_that_cannot_be_loaded_fails_its_calls_and_leaves_nothing_h
     )
     assert "/" not in said["also"].replace("tools/b.py", "")
     assert said["exits"] == f"The file tools/c.py could not be loaded: SystemExit: at import. {cure}"
-    assert said["vanishes"] == "'vanishes' is no function once tools/e.py has run. Correct the file."
+    assert said["vanishes"] == "'vanishes' is not a function after tools/e.py was loaded. Correct the file."
     assert await toolbox.call("fine") == 1
     left = [name for name in set(sys.modules) - before if name.startswith("jackfield_tool_file_")]
     assert sorted(name[-1] for name in left) == ["d", "e"]
@@ -351,8 +351,8 @@ async def test_results_are_what_json_holds_of_them(toolbox: Toolbox, kind: str) 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("object()", "an object that JSON cannot hold: an object is no JSON value."),
-        ("[1, {'x': Odd()}]", "a list that JSON cannot hold: an Odd is no JSON value."),
+        ("object()", "an object that JSON cannot hold: an object is not a JSON value."),
+        ("[1, {'x': Odd()}]", "a list that JSON cannot hold: an Odd is not a JSON value."),
         ("{(1, 2): 3}", "a dict that JSON cannot hold: Only dicts with str-like or number-like keys are supported."),
         ("'\\ud800'", "a str that JSON cannot hold: 'utf-8' codec can't encode character"),
         ("itself()", "a list that JSON cannot hold: maximum recursion depth exceeded"),

@@ -382,7 +382,10 @@ BAD_PLANS: list[tuple[dict[str, Any], str]] = [
         "A plan needs exactly one of runAfter, scheduledAt and cron. It has runAfter, cron.",
     ),
     ({"name": "x", "runAfter": "soon"}, "runAfter 'soon' is not understood. Write '<n> seconds|minutes|hours|days'."),
-    ({"name": "x", "scheduledAt": "noon"}, "scheduledAt 'noon' is no time. Write it like 2026-01-15T10:30:00Z."),
+    (
+        {"name": "x", "scheduledAt": "noon"},
+        "scheduledAt 'noon' is not a valid time. Write it like 2026-01-15T10:30:00Z.",
+    ),
     (
         {"name": "x", "cron": "0 9 * * *", "timeZone": "Mars/Base"},
         "There is no time zone 'Mars/Base'. Use a name like Europe/Berlin or UTC.",

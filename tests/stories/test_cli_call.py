@@ -43,7 +43,7 @@ def test_a_failing_tool_says_why_on_stderr_and_exits_1(gateway_project: RunningG
         (["add"], "'a' is required"),
         (["add", "--json", '{"a": "one"}'], "a must be an integer"),
         (["add", "--json", "{"], "not valid JSON"),
-        (["add", "a=1", "--agent", "\x07"], "'agent' in the body is not right"),
+        (["add", "a=1", "--agent", "\x07"], "'agent' in the body is invalid"),
     ],
 )
 def test_a_call_that_is_not_made_is_one_sentence_and_exits_2(

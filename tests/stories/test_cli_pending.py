@@ -234,8 +234,8 @@ class TestRefusals:
         with SyncClient(gateway.url, "callers-key") as caller:
             own = begin(caller, "guarded", amount=1)
         for line, sentence in [
-            (["answer", done, "2"], "is resolved already: it is completed. Nothing was changed."),
-            (["approve", done], "is resolved already: it is completed. Nothing was changed."),
+            (["answer", done, "2"], "is already resolved: it is completed. Nothing was changed."),
+            (["approve", done], "is already resolved: it is completed. Nothing was changed."),
             (["answer", expired, "2"], f"Call {expired} of 'fleeting' has expired."),
             (["answer", "call_nothere", "2"], "There is no call 'call_nothere' and no pending call with that prefix."),
             (["approve", question], f"needs a result, not an approval: jackfield answer {question} JSON."),

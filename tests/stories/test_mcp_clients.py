@@ -28,7 +28,7 @@ def saw(client: str, gateway: RunningGateway) -> dict[str, Any]:
     file = str(CLIENTS / client)
     said = run("sync", "--quiet", "--script", file, seconds=INSTALL_SECONDS)
     if said.returncode and any(words in said.stderr for words in UNREACHABLE):
-        pytest.skip(f"the packages of {client} cannot be had: {said.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"the packages of {client} cannot be fetched: {said.stderr.strip().splitlines()[-1]}")
     assert said.returncode == 0, said.stderr
     said = run("run", "--quiet", "--script", file, gateway.url, gateway.key, seconds=RUN_SECONDS)
     assert said.returncode == 0, said.stderr

@@ -162,7 +162,7 @@ async def test_a_gateway_that_refuses_says_why(tmp_path: Path) -> None:
         env = {"JACKFIELD_URL": gateway.url, "JACKFIELD_KEY": "wrong"}
         line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n'
         told = run_cli("mcp", cwd=tmp_path, env=env, stdin=line.decode()).stdout
-        assert "not one of this gateway's" in msgspec.json.decode(told)["error"]["message"]
+        assert "unknown to this gateway" in msgspec.json.decode(told)["error"]["message"]
 
 
 async def test_a_large_catalog_can_be_searched_instead(project: Path) -> None:

@@ -240,7 +240,7 @@ sources.none = { kind = "openapi", file = "broken.json", base_url = "http://127.
         (source,) = [source for source in ready["sources"] if source["name"] == "none"]
         assert (source["status"], source["tools"]) == ("down", 0)
         assert source["error"] == (
-            "The OpenAPI document 'broken.json' of 'none' is no whole OpenAPI document: it has no 'paths'."
+            "The OpenAPI document 'broken.json' of 'none' is not a complete OpenAPI document: it has no 'paths'."
         )
         assert execute(gateway, "add", a=1).json()["result"] == 2
 

@@ -323,7 +323,7 @@ def test_calling_tools_outside_of_a_call_or_after_it_is_refused(worker: WorkerPr
     assert worker.call("ask_after_the_end")["error"] == (
         "ToolError: The call that asks for 'late' is over, so it cannot be called."
     )
-    assert worker.call("ask_what_json_cannot_hold")["error"] == "TypeError: an object is no JSON value"
+    assert worker.call("ask_what_json_cannot_hold")["error"] == "TypeError: an object is not a JSON value"
     assert worker.call("report_after_the_end") == {"result": "quiet", "error": None}
 
 

@@ -164,7 +164,7 @@ def test_a_result_that_json_cannot_hold_is_told(worker: WorkerProcess) -> None:
     assert worker.call("unserialisable") == {
         "result": None,
         "error": (
-            "The tool returned an object that JSON cannot hold: an object is no JSON value. "
+            "The tool returned an object that JSON cannot hold: an object is not a JSON value. "
             "Return text, numbers, lists, dicts or dataclasses."
         ),
         "code": "bad_result",

@@ -250,7 +250,7 @@ def routes(
             handler=api.delete_agent,
             scope=Scope.ADMIN,
             tag="Agents",
-            summary="Delete an agent with all that it has in mind",
+            summary="Delete an agent with all its state",
             responses={200: ResponseSpec(description="It is gone", type=Success)},
             errors=(404, 409),
         ),
@@ -282,5 +282,5 @@ def _agent(request: Request) -> str:
         return msgspec.convert(request.part("id"), Name)
     except msgspec.ValidationError:
         raise NotFound(
-            "No agent's id has control characters or more than 255 of any. Correct it.", param="id"
+            "An agent's id has at most 255 characters and no control characters. Correct it.", param="id"
         ) from None

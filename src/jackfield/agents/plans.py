@@ -50,7 +50,7 @@ def times_of(
         assert cron is not None
         following = next_run(cron, time_zone, after=now)
         if following is None:
-            raise BadRequest(f"The cron line '{cron[:100]}' never comes. Correct it.")
+            raise BadRequest(f"The cron expression '{cron[:100]}' never matches. Correct it.")
         return Times(cron=cron, time_zone=time_zone, next_run_at=following)
     if due > now + FARTHEST_MS:
         raise BadRequest("A plan may be ten years away at most. Choose a nearer time.")
@@ -70,7 +70,7 @@ def next_run(cron: str, time_zone: str | None, *, after: int) -> int | None:
 
 
 def _no_cron_line(cron: str, why: str) -> BadRequest:
-    return BadRequest(f"'{cron[:100]}' is no cron line: {why}. Write five fields: {' '.join(FIELDS)}.")
+    return BadRequest(f"'{cron[:100]}' is not a valid cron expression: {why}. Write five fields: {' '.join(FIELDS)}.")
 
 
 def zone_of(name: str | None) -> tzinfo:
@@ -94,7 +94,9 @@ def _moment(text: str, zone: tzinfo) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadRequest(f"scheduledAt '{text[:60]}' is no time. Write it like 2026-01-15T10:30:00Z.") from None
+        raise BadRequest(
+            f"scheduledAt '{text[:60]}' is not a valid time. Write it like 2026-01-15T10:30:00Z."
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone)
     milliseconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

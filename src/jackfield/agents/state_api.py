@@ -173,9 +173,7 @@ class StateApi:
     async def _agent_to_change(self, request: Request) -> KeptAgent:
         """The agent that the path names. Whoever writes its state can have it act."""
         kept = await self._permissions.agent_in(request)
-        self._permissions.require_may_act(
-            request.principal, [kept.id], what=f"change what agent '{kept.id}' has in mind"
-        )
+        self._permissions.require_may_act(request.principal, [kept.id], what=f"change the state of agent '{kept.id}'")
         return kept
 
 

@@ -102,7 +102,7 @@ class Answers:
         for question in await self._store.read(partial(call_tx.questions_of, call)):
             if asked_by(call, question):
                 return question
-        raise Conflict(f"Call '{call.id}' has its answer already and goes on.")
+        raise Conflict(f"Call '{call.id}' has already been answered and is running.")
 
     async def answer_for(self, call_id: str, outcome: Failed) -> Call:
         """The gateway's own word, where whoever should answer cannot: gone, too late, ended."""
@@ -245,7 +245,7 @@ class Answers:
         faults = await self._catalog.check_result(entry, outcome.result)
         if faults:
             raise BadRequest(
-                f"The result does not fit what '{call.tool}' promises: {summarize(faults)}", param="result"
+                f"The result does not match the output schema of '{call.tool}': {summarize(faults)}", param="result"
             )
 
     def _settled(self, moved: Moved, call_id: str) -> Call:
@@ -277,5 +277,5 @@ def _too_late(call: Call) -> Refused:
     if call.status is CallStatus.EXPIRED:
         return Expired(f"Call '{call.id}' expired before this answer came.")
     if call.status.is_final:
-        return AlreadyResolved(f"Call '{call.id}' is resolved already: it is {call.status.value}.")
+        return AlreadyResolved(f"Call '{call.id}' is already resolved: it is {call.status.value}.")
     return Conflict(f"Call '{call.id}' is {call.status.value} and does not wait for this.")

@@ -183,7 +183,9 @@ class AnswersApi:
     def _signed(self, request: Request) -> tuple[str, Purpose]:
         signed = self._links.read(request.part("token"))
         if signed is None:
-            raise CallNotFound("This url answers no call. Take the 'callback_url' of the call's record as it is.")
+            raise CallNotFound(
+                "This URL does not belong to a call. Use the 'callback_url' of the call's record unchanged."
+            )
         return signed
 
     async def report_progress(self, request: Request) -> Response:

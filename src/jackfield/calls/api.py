@@ -69,7 +69,7 @@ class OneCallQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How long to wait for its end."""
 
     wait: Annotated[
-        float, Meta(ge=0, le=LONGEST_WAIT, description="Answer when the call is settled, or after so many seconds")
+        float, Meta(ge=0, le=LONGEST_WAIT, description="Respond when the call is settled, or after this many seconds")
     ] = 0
 
 
@@ -274,7 +274,7 @@ def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
     words = [] if text is None else text.split(",")
     for word in words:
         if word not in _STATUSES:
-            raise BadRequest(f"'{word[:50]}' is no status of a call. Known: {', '.join(_STATUSES)}.", param="status")
+            raise BadRequest(f"'{word[:50]}' is not a call status. Known: {', '.join(_STATUSES)}.", param="status")
     return tuple(dict.fromkeys(status for word in words for status in _MEANINGS[word]))
 
 

@@ -300,7 +300,7 @@ class Executor:
         moved = await self._store.write(partial(call_tx.settle_cancelled, call_id, cancelled(call_id)))
         settled = still_there(moved.call, call_id)
         if not moved.moved:
-            raise AlreadyResolved(f"Call '{call_id}' is over already: it is {settled.status.value}.")
+            raise AlreadyResolved(f"Call '{call_id}' has already ended: it is {settled.status.value}.")
         if running is not None and running.task is not None:
             running.stop()
         else:

@@ -56,7 +56,7 @@ def broken_tool(tool: str) -> Failed:
 
 def bad_result(tool: str, faults: list[Fault]) -> Failed:
     places = "; ".join(f"{fault['path'] or 'result'}: {fault['message']}" for fault in faults[:5])
-    return Failed("bad_result", f"Tool '{tool}' gave a result that breaks its own output schema: {places}")
+    return Failed("bad_result", f"Tool '{tool}' returned a result that does not match its output schema: {places}")
 
 
 def waiting(call_id: str, status: CallStatus) -> Raw:

@@ -364,7 +364,9 @@ class Pipeline:
         if running is None:
             return Failed("cancelled", "The call that asked for this is over.")
         if running.depth >= MAX_DEPTH:
-            return Failed("too_deep", f"Tools called tools {MAX_DEPTH} deep. One of them calls itself without end.")
+            return Failed(
+                "too_deep", f"Tool calls are nested {MAX_DEPTH} deep; one of the tools probably calls itself."
+            )
         call = running.call
         request = CallRequest(
             tool=name,

@@ -303,7 +303,7 @@ def _publish(function: ToolFunction, *, source: str) -> _PublishedTool:
     try:
         metadata = msgspec.convert(definition["metadata"], Metadata)
     except msgspec.ValidationError as fault:
-        raise TypeError(f"the metadata of '{name}' is not right: {fault}") from None
+        raise TypeError(f"the metadata of '{name}' is invalid: {fault}") from None
     tool = Tool(
         source=source,
         name=name,

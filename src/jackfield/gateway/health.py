@@ -170,7 +170,7 @@ def routes(
             scope=None,
             always_open=True,
             tag="Health",
-            summary="Whether the process lives",
+            summary="Liveness: whether the process is running",
             responses={200: ResponseSpec(description="It does", type=Alive)},
         ),
         Route(
@@ -181,7 +181,7 @@ def routes(
             always_open=True,
             takes_key=True,
             tag="Health",
-            summary="Whether calls can be taken; with a key, the state of each source",
+            summary="Readiness: whether calls are accepted; with a key, the state of each source",
             responses={
                 200: ResponseSpec(description="Ready", type=Readiness),
                 503: ResponseSpec(description="Not ready", type=Readiness),

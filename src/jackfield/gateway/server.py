@@ -257,7 +257,7 @@ async def _serve_one(settings: Settings, listener: socket.socket) -> bool:
             async with asyncio.timeout(GATEWAY_STOPS_WITHIN):
                 await gateway.stop()
         except TimeoutError:
-            log.warning("The gateway did not stop in time; what it was doing is taken up at the next start.")
+            log.warning("The gateway did not stop in time; unfinished work is recovered at the next start.")
 
 
 async def _stop_when_dead(gateway: Gateway, server: "_Server") -> None:
@@ -367,4 +367,4 @@ async def _ended(*ends: Awaitable[None]) -> None:
     """See them all to their end; one that fails keeps nothing else from stopping."""
     for fault in await asyncio.gather(*ends, return_exceptions=True):
         if isinstance(fault, Exception):
-            log.error("Something did not end as it should; the next start takes it up.", exc_info=fault)
+            log.error("Some tasks did not stop cleanly; the next start recovers them.", exc_info=fault)

@@ -172,7 +172,9 @@ class _Endpoint:
         """The response to a method that no route of this path takes."""
         if method == "OPTIONS":
             return EmptyResponse(204, [(b"allow", self._allowed.encode())])
-        raise MethodNotAllowed(f"This path does not take {method}. It takes {self._allowed}.", allowed=self._allowed)
+        raise MethodNotAllowed(
+            f"{method} is not allowed for this path. Allowed: {self._allowed}.", allowed=self._allowed
+        )
 
 
 def _by_path(routes: Iterable[Route]) -> dict[str, list[Route]]:

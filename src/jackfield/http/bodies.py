@@ -102,7 +102,7 @@ async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        raise TooSlow(f"The body did not come whole within {BODY_WITHIN:g} s. Send it again.") from None
+        raise TooSlow(f"The body was not received completely within {BODY_WITHIN:g} s. Send it again.") from None
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -25,19 +25,19 @@ _SECURITY_SCHEMES = {
     "login": {"type": "apiKey", "in": "cookie", "name": "jackfield"},
 }
 _REFUSALS = {
-    400: "The body or a parameter is not what is taken here",
+    400: "The body or a parameter is invalid",
     401: "No key, or a wrong one",
     403: "The key may not do this, or the request comes from a foreign page",
-    404: "There is no such thing, or this key may not see it",
-    408: "The body did not come in time",
-    409: "It is not in a state that allows this",
-    410: "It expired before this came",
+    404: "Not found, or not visible to this key",
+    408: "The body was not received in time",
+    409: "The current state does not allow this",
+    410: "It has expired",
     413: "The body is larger than `[server] max_body`",
     415: "The body is not declared as JSON",
     421: "The Host header names another server",
     429: "Too many calls of this tool; `Retry-After` says when to come back",
     500: "A fault of the gateway; its log has the details under the reference in the message",
-    503: "Not now: the source, the store or the gateway itself is not ready",
+    503: "The source, the store or the gateway itself is not ready",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
 

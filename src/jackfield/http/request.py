@@ -84,7 +84,7 @@ class Request:
         """A variable part of the path."""
         value: str = self.scope["path_params"][name]
         if "\x00" in value:  # the one character that no database takes
-            raise NotFound("There is nothing with a NUL character in its name. Correct the path.", param=name)
+            raise NotFound("The path contains a NUL character. Remove it.", param=name)
         return value
 
     async def client_gone(self) -> bool:

@@ -25,7 +25,7 @@ from jackfield.store import Store
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _KEY_HEADERS = (b"x-api-key", b"x-secret-key")
-UNKNOWN_KEY = "The key is not one of this gateway's. Check it for typing errors."
+UNKNOWN_KEY = "The key is unknown to this gateway. Check it for typos."
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
@@ -100,7 +100,7 @@ def key_in(headers: dict[bytes, bytes]) -> bytes | None:
         scheme, _, given = authorization.strip().partition(b" ")
         given = given.strip()
         if scheme.lower() != b"bearer" or not given:
-            raise Unauthenticated("The Authorization header is not 'Bearer KEY'. Write it so.")
+            raise Unauthenticated("The Authorization header must have the form 'Bearer KEY'.")
     for name in _KEY_HEADERS:
         other = headers.get(name)
         if other is None:
@@ -210,7 +210,7 @@ class _Bucket:
         self.at = now
         if self.spent > BURST - 1:
             raise RateLimited(
-                "Too many wrong keys came from this address. Wait, and check the key.",
+                "Too many wrong keys from this address. Check the key and try again later.",
                 retry_after=(self.spent - BURST + 1) / PER_SECOND,
             )
         self.spent += takes
@@ -265,7 +265,7 @@ class Throttle:
         found.guesses.require(self._clock(), takes=1)
         found.wrong = [*found.wrong[1 - KEPT :], digest]
         if found.guesses.spent > BURST - 1:
-            log.warning("Many wrong keys from %s: it is made to wait.", network or "an unknown address")
+            log.warning("Many wrong keys from %s: its requests are throttled.", network or "an unknown address")
 
 
 @lru_cache(maxsize=4096)

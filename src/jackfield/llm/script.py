@@ -271,7 +271,7 @@ class Blanks:
         if (value is _MISSING or value in ("", None)) and found["default"] is not None:
             value = found["default"]
         if value is _MISSING:
-            raise self._error(found[0], "stands for nothing that was said")
+            raise self._error(found[0], "has no value in this conversation")
         try:
             return _converted(value, found["kind"])
         except ValueError:

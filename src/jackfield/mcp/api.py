@@ -223,7 +223,7 @@ def _read_batch(body: bytes) -> list[UncheckedMessage]:
     try:
         incoming = _decode_batch(body)
     except msgspec.ValidationError:
-        raise RpcError(INVALID_REQUEST, "The batch holds something that is no object.") from None
+        raise RpcError(INVALID_REQUEST, "The batch holds something that is not an object.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise RpcError(PARSE_ERROR, f"The body is not valid JSON: {fault}.") from None
     if not 1 <= len(incoming) <= MOST:

@@ -132,7 +132,7 @@ def answer_in(asked: RpcRequest, key: str) -> ElicitAnswer | None:
     try:
         said = msgspec.convert(responses[key], _Said)
     except msgspec.ValidationError as fault:
-        raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{key}' is no answer: {fault}.") from None
+        raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{key}' is invalid: {fault}.") from None
     return ElicitAnswer(action=said.action, content=said.content)
 
 

@@ -106,7 +106,7 @@ def _hints(tool: Tool) -> dict[str, Any]:
 def _start(view: View, cursor: str) -> int:
     """Where the page after `cursor` begins. It holds a name, so it stays good while tools come and go."""
     if not cursor.startswith(_CURSOR):
-        raise RpcError(INVALID_PARAMS, "'params.cursor' is not one that this server gave. Leave it out to begin.")
+        raise RpcError(INVALID_PARAMS, "'params.cursor' is invalid. Leave it out to get the first page.")
     after = cursor[len(_CURSOR) :]
     return bisect_right(view.entries, after, key=lambda entry: entry.name)
 

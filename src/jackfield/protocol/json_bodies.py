@@ -39,7 +39,7 @@ def decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
     except msgspec.DecodeError as fault:
         raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
     except UnicodeDecodeError:
-        raise BadRequest("The body is not UTF-8. Encode it so.") from None
+        raise BadRequest("The body is not valid UTF-8. Encode it as UTF-8.") from None
     except RecursionError:
         raise _too_deep() from None
 
@@ -81,9 +81,9 @@ def bad_value(fault: msgspec.ValidationError, *, what: str, into: type[Any]) -> 
     found = _FAULT.match(text)
     reason, path = (found["fault"], found["path"]) if found else (text, None)
     if "matching regex" in reason and (form := _form_of(into, path)) is not None:
-        reason = f"it does not fit what it should be: {form}"
+        reason = f"it does not match the expected form: {form}"
     place = f"'{_short(path)}' in {what[0].lower()}{what[1:]}" if path else what
-    return BadRequest(f"{place} is not right: {reason[:1].lower()}{reason[1:]}.", param=_short(path) if path else None)
+    return BadRequest(f"{place} is invalid: {reason[:1].lower()}{reason[1:]}.", param=_short(path) if path else None)
 
 
 def _form_of(into: type[Any], key: str | None) -> str | None:

@@ -147,7 +147,7 @@ def message_of(unchecked: UncheckedMessage) -> RpcRequest | RpcNotification | Rp
 
 def _response(unchecked: UncheckedMessage) -> RpcResponse:
     if unchecked.id is UNSET or (unchecked.result is UNSET) is (unchecked.error is UNSET):
-        raise RpcError(INVALID_REQUEST, "The message has no 'method' and is no response either. Send one of the two.")
+        raise RpcError(INVALID_REQUEST, "The message is neither a request nor a response. Send one of the two.")
     return RpcResponse(id=checked_id(unchecked.id), result=None if unchecked.result is UNSET else unchecked.result)
 
 

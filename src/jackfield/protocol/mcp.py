@@ -77,7 +77,7 @@ class ParamHeader(Struct, frozen=True):
 
 
 def declared_headers(schema: Any) -> tuple[ParamHeader, ...]:
-    """The annotated arguments of a tool; none at all if one of the annotations is not right."""
+    """The annotated arguments of a tool; none at all if one of the annotations is invalid."""
     return () if header_fault(schema) is not None else tuple(_annotated(schema))
 
 
@@ -91,9 +91,9 @@ def header_fault(schema: Any) -> str | None:
         if not path:
             return f"has {ANNOTATION} where no argument is"
         if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
-            return f"has an {ANNOTATION} that is no header name"
+            return f"has an {ANNOTATION} that is not a valid header name"
         if not isinstance(node.get("type"), str) or node["type"] not in _TYPES:
-            return f"has {ANNOTATION} on an argument that is no string, integer or boolean"
+            return f"has {ANNOTATION} on an argument that is not a string, integer or boolean"
         if header.lower() in seen:
             return f"has {ANNOTATION} '{header}' twice"
         seen.add(header.lower())
@@ -135,7 +135,7 @@ def header_text(value: str) -> str:
 
 
 def header_value(header: bytes | None) -> str | None:
-    """A header's text, decoded from base64 where it is in it; None when that is not right."""
+    """A header's text, decoded from base64 where it is in it; None when that is invalid."""
     if header is None:
         return None
     text = header.decode("latin-1").strip(" \t")

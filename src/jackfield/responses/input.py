@@ -144,7 +144,7 @@ def _twice(call: ClientCall) -> BadRequest:
 def _check_wanted(output: ClientOutput, open_calls: dict[str, ClientCall], answered: set[str]) -> None:
     if output.call_id in answered:
         raise BadRequest(
-            f"The function call '{output.call_id}' has its output already. Send each output once.", param="input"
+            f"The function call '{output.call_id}' already has its output. Send each output once.", param="input"
         )
     if output.call_id not in open_calls:
         raise BadRequest(
@@ -168,7 +168,7 @@ def _check_approvals(history: Sequence[Item], given: Sequence[Item]) -> None:
             )
         if item.approval_request_id in settled:
             raise BadRequest(
-                f"The approval '{item.approval_request_id}' has its answer already. Send each answer once.",
+                f"The approval '{item.approval_request_id}' has already been answered. Send each answer once.",
                 param="input",
             )
         settled.add(item.approval_request_id)

@@ -160,7 +160,7 @@ def _choice(given: Any) -> ToolChoice:
     if isinstance(given, str):
         return _mode(given)
     if not isinstance(given, dict):
-        raise BadRequest(f"'tool_choice' is not right. {_HINT}", param="tool_choice")
+        raise BadRequest(f"'tool_choice' is invalid. {_HINT}", param="tool_choice")
     if isinstance(given.get("forced_tool"), dict):
         return _chosen(given["forced_tool"], "tool_choice.forced_tool")
     kind = given.get("type")

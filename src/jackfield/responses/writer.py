@@ -54,7 +54,7 @@ _LAST: dict[str, Callable[..., wire.Event]] = {
 
 
 PartKind = Literal["text", "refusal", "reasoning", "summary"]
-NOT_LISTED = "The listing did not come to its end."
+NOT_LISTED = "The listing was interrupted."
 
 
 class DraftPart:

@@ -203,7 +203,8 @@ def _last_event_id(request: Request) -> int | None:
         return None
     if not given.isdecimal() or len(given) > len("1000000000000"):
         raise BadRequest(
-            "Last-Event-ID is not one that this stream gave. Leave it out to begin.", param="Last-Event-ID"
+            "Last-Event-ID is not an id of this stream. Leave it out to start from the beginning.",
+            param="Last-Event-ID",
         )
     return int(given)
 

@@ -212,7 +212,7 @@ class BridgeServer:
             self._refuse(None, RpcFault(PARSE_ERROR, f"This is not a message: {fault}"))
             return
         if not _is_message(message):
-            self._refuse(None, RpcFault(INVALID_REQUEST, "This is no message of JSON-RPC."))
+            self._refuse(None, RpcFault(INVALID_REQUEST, "This is not a JSON-RPC message."))
         elif "id" in message:
             task = self._open[message["id"]] = asyncio.create_task(self._answer(message))
             task.add_done_callback(lambda _: self._open.pop(message["id"], None))

@@ -141,7 +141,7 @@ def _read_tool(raw: Any) -> CallerTool:
             f"Tool '{shown(str(raw.get('name')))}' cannot be offered: {fault}", param="caller_tools"
         ) from None
     except msgspec.ValidationError as fault:
-        raise BadRequest(f"One of 'caller_tools' is not right: {fault}.", param="caller_tools") from None
+        raise BadRequest(f"One of 'caller_tools' is invalid: {fault}.", param="caller_tools") from None
 
 
 def _checked(tool: CallerTool, *, timeout_ms: int, judge: Judge) -> Tool:

@@ -270,7 +270,7 @@ class SessionRegistry:
         try:
             await asyncio.shield(self._sweeping)
         except OSError as fault:
-            log.warning("what a gateway before this one left of its sessions could not be taken away: %s", fault)
+            log.warning("the files of an earlier gateway's sessions could not be removed: %s", fault)
 
     def _runner_for(self, session: AgentSession) -> SessionRunner:
         agent = self._settings.agents.get(session.agent)

@@ -153,7 +153,9 @@ class _Connection:
                 if place % TURN == 0:
                     await asyncio.sleep(0)
             if not self._has_room():
-                log.warning("the programs of session %s leave too much unsaid; one is hung up on", self._session.id)
+                log.warning(
+                    "the programs of session %s leave too many responses unread; one is disconnected", self._session.id
+                )
                 return
             await self._writer.drain()
 
@@ -263,7 +265,7 @@ class _Connection:
         if self._writer.is_closing():
             return
         if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
-            log.warning("a program of session %s does not read its answers and is hung up on", self._session.id)
+            log.warning("a program of session %s does not read its responses and is disconnected", self._session.id)
             self.hang_up()
         else:
             self._writer.write(message.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")

@@ -251,7 +251,7 @@ class FileVersion:
     def _find(self, module: ModuleType, name: str) -> LoadedFunction | Failed:
         call = getattr(module, name, None)
         if not callable(call):
-            return Failed("tool_error", f"'{name}' is no function once {self.label} has run. Correct the file.")
+            return Failed("tool_error", f"'{name}' is not a function after {self.label} was loaded. Correct the file.")
         return LoadedFunction(
             call=call,
             is_async=inspect.iscoroutinefunction(call),
@@ -345,7 +345,7 @@ def _plain(value: Any) -> Any:
         return str(value)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{with_article(type(value).__name__)} is no JSON value")
+    raise TypeError(f"{with_article(type(value).__name__)} is not a JSON value")
 
 
 def _failed(error: BaseException, invocation: Invocation) -> Failed:

@@ -127,7 +127,7 @@ def _read(path: Path) -> FoundService:
 def _parsed(path: Path) -> dict[str, Any]:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a regular file")
     if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
         raise ValueError("everybody may write it, so nobody knows whose word it is")
     if status.st_size > LARGEST_FILE:

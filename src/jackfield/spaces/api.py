@@ -149,7 +149,7 @@ class SpaceApi:
         """Somebody is taken out of the space."""
         space, entity = await self._space(request), request.part("entityId")
         if not await self._store.write(partial(space_tx.remove_member, space.id, entity)):
-            raise NotFound(f"'{entity[:100]}' is no member of space '{space.id}'.", param="entityId")
+            raise NotFound(f"'{entity[:100]}' is not a member of space '{space.id}'.", param="entityId")
         return json_response(Success())
 
     async def list_messages(self, request: Request) -> Response:
@@ -263,7 +263,7 @@ def _begins_after(request: Request) -> int | None:
     if not said:
         return asked
     if not (said.isascii() and said.isdigit() and len(said) <= LONGEST_NUMBER):
-        raise BadRequest("The header Last-Event-ID is no number of an event. Send the last 'id' of the stream.")
+        raise BadRequest("The header Last-Event-ID is not an event id. Send the last 'id' of the stream.")
     return int(said)
 
 

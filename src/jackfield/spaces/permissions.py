@@ -38,7 +38,7 @@ async def visible_space(store: Store, principal: Principal, space_id: str) -> Sp
         raise no_such_space(space_id)
     agents = agents_of(principal)
     if agents and not any([await store.read(partial(space_tx.get_member, space.id, agent)) for agent in agents]):
-        raise Forbidden(f"'{agents[0]}' is no member of space '{space.id}'. An administrator can make it one.")
+        raise Forbidden(f"'{agents[0]}' is not a member of space '{space.id}'. An administrator can make it one.")
     return space
 
 
@@ -57,7 +57,7 @@ async def speaker(store: Store, principal: Principal, space: Space, *, entity: s
     if kind == "agent" and not principal.is_admin and who not in agents_of(principal):
         raise Forbidden(f"'{who}' is an agent. Only its own key ('agent:{who}') or an administrator's speaks for it.")
     if kind == "agent" and member is None and not principal.is_admin:
-        raise Forbidden(f"'{who}' is no member of space '{space.id}'. An administrator can make it one.")
+        raise Forbidden(f"'{who}' is not a member of space '{space.id}'. An administrator can make it one.")
     if member is None and kind == "person":
         await store.write(partial(space_tx.put_member, space.id, entity_id=who, kind="person", name=name))
     return Sender(who, name, kind)

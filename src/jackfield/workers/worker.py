@@ -284,7 +284,7 @@ class Worker:
         if self._spec.sequential:
             self._on_script_line(line, message)
         elif message is None:
-            self._break("it wrote something on its channel that is no message")
+            self._break("it wrote something on its channel that is not a message")
         elif message.id is not None:
             self._on_message(message)
         elif message.ready is not None:

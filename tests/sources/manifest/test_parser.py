@@ -351,4 +351,4 @@ def test_a_category_whose_place_is_no_float_is_still_a_category() -> None:
 def test_a_tool_whose_name_would_lead_to_another_path_is_left_out(name: str) -> None:
     found = read({**MANIFEST_OF_NOTHING, "tools": [{"name": name}, {"name": "fine"}]}).listing
     assert [tool.name for tool in found.tools] == ["fine"]
-    assert "no part of a path" in found.faults[0]
+    assert "cannot be part of a path" in found.faults[0]

@@ -203,7 +203,7 @@ async def test_messages_are_posted_to_no_other_origin(tmp_path: Path) -> None:
     async with Upstream() as upstream:
         upstream.answers["/sse"] = streamed("event: endpoint\ndata: http://127.0.0.1:1/steal\n\n", open_end=True)
         async with scene(tmp_path, url=f"{upstream.url}/sse", transport="sse") as far:
-            with pytest.raises(McpClientError, match="a place for messages that is not its own"):
+            with pytest.raises(McpClientError, match="a message endpoint on another origin"):
                 await far.source.open()
 
 

@@ -38,7 +38,7 @@ def test_the_servers_place_is_shown_without_what_may_be_secret() -> None:
         ({"transport": "stdio"}, 'sources.gh needs a command for transport "stdio".'),
         ({"command": []}, 'sources.gh needs a command for transport "stdio".'),
         ({"command": ["x"], "headers": {"a": "b"}}, "sources.gh.headers mean nothing to a process."),
-        ({"command": ["x"], "env": {"A=B": "c"}}, "sources.gh.env has 'A=B', which is no name of a variable."),
+        ({"command": ["x"], "env": {"A=B": "c"}}, "sources.gh.env has 'A=B', which is not a valid variable name."),
         ({"url": "https://a.example", "headers": {"a b": "c"}}, "sources.gh: headers has 'a b', which cannot be set."),
         ({"url": "https://a.example", "headers": {"a": "s3\ncret"}}, "sources.gh: the value of the header 'a'"),
         ({"url": "https://a.example", "connect_timeout": 0}, "sources.gh.connect_timeout is invalid: "),

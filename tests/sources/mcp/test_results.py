@@ -68,7 +68,7 @@ def test_an_answer_that_is_not_mcps_is_a_failure_that_says_so(answer: bytes) -> 
     outcome = outcome_of(Raw(answer))
     assert isinstance(outcome, Failed)
     assert outcome.code == "bad_response"
-    assert outcome.message.startswith("The server's answer is not MCP's: ")
+    assert outcome.message.startswith("The server's response is not valid MCP: ")
 
 
 def test_a_question_is_told_from_an_answer() -> None:

@@ -15,17 +15,17 @@ def test_documents_of_every_openapi_3_are_read(version: str) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is no OpenAPI document: it is no object."),
+        (b"", "is not an OpenAPI document: it is not an object."),
         (b"<html>", "is a web page or XML, which no OpenAPI document is. Check its url."),
         (b"a: [1, 2\n", "is neither JSON nor valid YAML: did not find expected ',' or ']' (line 2)."),
         (b"\x00\x01", "is neither JSON nor valid YAML: "),
         (b'{"openapi": "3.0.0",', "is not valid JSON: Input data was truncated."),
-        (b"[]", "is no OpenAPI document: it is no object."),
+        (b"[]", "is not an OpenAPI document: it is not an object."),
         (b'{"swagger": "1.2", "paths": {}}', "is of Swagger 1.2; Swagger 2.0 and OpenAPI 3 are read."),
-        (b'{"openapi": "4.0.0", "paths": {}}', "is no document of OpenAPI 3: its 'openapi' is '4.0.0'."),
-        (b'{"openapi": 3, "paths": {}}', "is no document of OpenAPI 3: its 'openapi' is 'int'."),
-        (b'{"paths": {}}', "is no document of OpenAPI 3: its 'openapi' is 'missing'."),
-        (b'{"openapi": "3.0.0", "paths": []}', "is no OpenAPI document: its 'paths' is no object."),
+        (b'{"openapi": "4.0.0", "paths": {}}', "is not an OpenAPI 3 document: its 'openapi' is '4.0.0'."),
+        (b'{"openapi": 3, "paths": {}}', "is not an OpenAPI 3 document: its 'openapi' is 'int'."),
+        (b'{"paths": {}}', "is not an OpenAPI 3 document: its 'openapi' is 'missing'."),
+        (b'{"openapi": "3.0.0", "paths": []}', "is not an OpenAPI document: its 'paths' is not an object."),
         (b'{"openapi": "3.0.0", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "is nested too deep to be read."),
     ],
 )

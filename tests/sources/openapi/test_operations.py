@@ -61,7 +61,7 @@ def test_a_choice_that_fits_nothing_is_told() -> None:
     assert faults == (
         "sources.shop.include.tags names 'Odrers', which no operation fits. Correct or remove it.",
         "sources.shop.exclude.paths names '/x', which no operation fits. Correct or remove it.",
-        "sources.shop.select names 'nope', which is no tool of it. Correct or remove it.",
+        "sources.shop.select names 'nope', which is not one of its tools. Correct or remove it.",
     )
 
 

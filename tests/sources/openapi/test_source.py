@@ -69,12 +69,12 @@ async def test_the_supervisor_is_asked_to_reload_the_document_when_it_has_expire
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (reply(503, b"away"), "cannot be had: the server answered with HTTP 503."),
+        (reply(503, b"away"), "cannot be fetched: the server responded with HTTP 503."),
         (reply(200, b"<html>"), "is a web page or XML, which no OpenAPI document is. Check its url."),
-        (reply(200, b'{"openapi": "2.0", "paths": {}}'), "is no document of OpenAPI 3: its 'openapi' is '2.0'."),
-        (reply(200, b'{"openapi": "3.0.0", "paths": 7}'), "is no OpenAPI document: its 'paths' is no object."),
-        (redirect("http://127.0.0.1:1/"), "cannot be had: The request to '127.0.0.1'"),
-        (b"nonsense\r\n\r\n", "cannot be had: "),
+        (reply(200, b'{"openapi": "2.0", "paths": {}}'), "is not an OpenAPI 3 document: its 'openapi' is '2.0'."),
+        (reply(200, b'{"openapi": "3.0.0", "paths": 7}'), "is not an OpenAPI document: its 'paths' is not an object."),
+        (redirect("http://127.0.0.1:1/"), "cannot be fetched: The request to '127.0.0.1'"),
+        (b"nonsense\r\n\r\n", "cannot be fetched: "),
     ],
 )
 async def test_while_the_document_cannot_be_read_the_last_good_one_is_served_and_the_fault_is_told(
@@ -108,7 +108,7 @@ async def test_a_source_that_never_had_a_good_document_is_down_with_a_sentence_a
             (status,) = source_registry.statuses()
             assert status.status is SourceState.DOWN
             assert status.error is not None
-            assert "of 'shop' is no whole OpenAPI document: it has no 'paths'." in status.error
+            assert "of 'shop' is not a complete OpenAPI document: it has no 'paths'." in status.error
 
             shop.publish(ECHO)
             async with asyncio.timeout(BOUND):

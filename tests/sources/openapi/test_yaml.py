@@ -93,9 +93,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         (BOMB, "with its aliases written out it would be many times its size"),
         ("a: &a [*a]", r"its alias '\*a' stands within what it names"),
         ("a: *b", r"its alias '\*b' names nothing before it"),
-        ("? [a]\n: b", "a key of it is no text"),
-        ("&k {a: 1}: b", "a key of it is no text"),
-        ("a: {<<: 5}", "what it merges with '<<' is no object"),
+        ("? [a]\n: b", "one of its keys is not text"),
+        ("&k {a: 1}: b", "one of its keys is not text"),
+        ("a: {<<: 5}", "what it merges with '<<' is not an object"),
         ("[" * 300 + "]" * 300, "it is nested more than 200 levels deep"),
     ],
 )

@@ -193,6 +193,6 @@ def test_an_entry_that_names_nothing_is_a_config_error_that_shows_how(entry: str
         parse_allowed(entry)
 
     assert str(refused.value) == (
-        f"[outgoing] allow has '{entry}', which is no host, address, network or host:port. "
+        f"[outgoing] allow has '{entry}', which is not a host, address, network or host:port. "
         'Write it like "intranet.example", "127.0.0.1", "10.0.0.0/8" or "intranet.example:8080".'
     )

@@ -273,7 +273,7 @@ class ServiceClient:
         if response.status in _TRY_LATER:
             self._lost()
             raise SourceUnavailable(
-                f"Source '{self._name}' of tool '{tool.name}' cannot say now: it answered {response.status}."
+                f"Source '{self._name}' of tool '{tool.name}' did not report the status: HTTP {response.status}."
             )
 
     async def _send(
@@ -331,7 +331,7 @@ class ServiceClient:
 
 
 def _damaged(tool: Tool) -> Failed:
-    return Failed("bad_response", f"The large result of '{tool.name}' did not arrive as it was kept. Call it again.")
+    return Failed("bad_response", f"The large result of '{tool.name}' was damaged in transit. Call it again.")
 
 
 def _trace_headers() -> dict[str, str]:

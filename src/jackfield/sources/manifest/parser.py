@@ -73,7 +73,7 @@ def manifest_of(body: bytes, rules: ListingRules) -> ServiceManifest:
     tools = _tools(_list(document.get("tools"), "tools"), rules, faults, is_protojson=is_protojson)
     about = _about(_value(document.get("scenario")))
     if about is not None and about.version and not is_semver(about.version):
-        faults.append(f"The service says its version is {shown(about.version)}, which is no semantic version.")
+        faults.append(f"The service's version is {shown(about.version)}, which is not a semantic version.")
     listing = Listing(
         tools=tuple(_followable(tool, tools, faults) for tool in tools.values()),
         categories=_categories(_list(document.get("categories"), "categories"), faults),
@@ -88,7 +88,9 @@ def _check_version(version: Any) -> None:
     found = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if found is None:
         said = "is missing" if version is None else f"is {shown(version)}"
-        raise BadManifest(f"Its manifest's protocol_version {said}, which is no version. Correct it at the service.")
+        raise BadManifest(
+            f"Its manifest's protocol_version {said}, which is not a valid version. Correct it at the service."
+        )
     if int(found[1]) != MAJOR:
         raise BadManifest(
             f"It speaks version {version} of the discovery protocol; this gateway reads {MAJOR}.x. "
@@ -107,7 +109,9 @@ def _list(raw: Raw | None, what: str) -> list[Raw]:
     try:
         return [] if raw is None or bytes(raw) == b"null" else msgspec.json.decode(raw, type=list[Raw])
     except _UNREADABLE as fault:
-        raise BadManifest(f"Its manifest's '{what}' is no list: {_reason(fault)}. Correct it at the service.") from None
+        raise BadManifest(
+            f"Its manifest's '{what}' is not a list: {_reason(fault)}. Correct it at the service."
+        ) from None
 
 
 def _time(said: Any, faults: list[str]) -> datetime | None:
@@ -117,7 +121,7 @@ def _time(said: Any, faults: list[str]) -> datetime | None:
         time = datetime.fromisoformat(said)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
-        faults.append(f"Its generated_at is {shown(said)}, which is no time of ISO 8601. Correct it at the service.")
+        faults.append(f"Its generated_at is {shown(said)}, which is not an ISO 8601 time. Correct it at the service.")
         return None
 
 
@@ -165,7 +169,7 @@ def _definition(raw: Raw) -> dict[str, Any]:
         raise UnusableTool(f"A tool is left out: it has no name of 1 to {MAX_NAME} characters.")
     if name in (".", ".."):
         raise UnusableTool(
-            f"A tool is left out: its name is {shown(name)}, which is no part of a path. Rename it there."
+            f"A tool is left out: its name is {shown(name)}, which cannot be part of a path. Rename it there."
         )
     return snake_keys(value)
 
@@ -176,7 +180,7 @@ def _tool(definition: dict[str, Any], raw: Raw, rules: ListingRules, *, is_proto
         metadata = metadata_of(definition.get("metadata"), is_protojson=is_protojson)
         schema = definition.get("parameters")
         if schema is not None and not isinstance(schema, dict):
-            raise ValueError("its parameters are no object")  # noqa: TRY301 - reported like the others
+            raise ValueError("its parameters are not an object")  # noqa: TRY301 - reported like the others
         behavior = metadata.async_behavior
         lasts = None if behavior is None else round(behavior.status_polling.max_poll_duration_seconds * 1000)
         # The gateways that passed the tool on to this one are no part of what it is.
@@ -254,7 +258,7 @@ def metadata_of(said: Any, *, is_protojson: bool) -> Metadata:
     if said is None:
         return Metadata()
     if not isinstance(said, dict):
-        raise ValueError("its metadata is no object")  # noqa: TRY004 - reported like the others
+        raise ValueError("its metadata is not an object")  # noqa: TRY004 - reported like the others
     known = {key: value for key, value in snake_keys(said).items() if key in _METADATA and value is not None}
     if is_protojson:
         known.setdefault("enabled_by_default", False)  # protojson leaves out what is false
@@ -280,7 +284,7 @@ def _tag(tag: Any) -> str:
 
 def _example(example: Any) -> dict[str, Any]:
     if not isinstance(example, dict):
-        raise ValueError("one of its examples is no object")  # noqa: TRY004 - reported like the others
+        raise ValueError("one of its examples is not an object")  # noqa: TRY004 - reported like the others
     parts = snake_keys(example)
     kept = {
         "description": cleaned(text_of(parts.get("description")) or ""),
@@ -294,7 +298,7 @@ def _example(example: Any) -> dict[str, Any]:
 def text_of(value: Any) -> str | None:
     """Text, or nothing; anything else raises `ValueError`."""
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{shown(value)} stands where text was expected")
+        raise ValueError(f"{shown(value)} was found where text was expected")
     return value
 
 

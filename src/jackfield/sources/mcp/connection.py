@@ -175,7 +175,7 @@ class Connection:
             try:
                 page = _decode_page(answer)
             except msgspec.DecodeError as fault:
-                raise McpClientError(f"The server's list of tools is not MCP's: {fault}.") from None
+                raise McpClientError(f"The server's list of tools is not valid MCP: {fault}.") from None
             tools += page.tools
             if not page.next_cursor or page.next_cursor in seen or len(tools) > MAX_TOOLS:
                 break
@@ -220,7 +220,7 @@ class Connection:
                 for key, asked in (question.requests or {}).items()
             }
         except RpcError as refusal:
-            raise McpClientError(f"The server asked for what it cannot have. {refusal.message}") from None
+            raise McpClientError(f"The server made a request that is not allowed. {refusal.message}") from None
         if not responses:
             await asyncio.sleep(ROUND_SECONDS)
         more: dict[str, Any] = {"inputResponses": responses} if responses else {}
@@ -343,5 +343,5 @@ def input_required(answer: Raw) -> InputRequired | None:
     try:
         found = _decode_input_required(answer)
     except msgspec.DecodeError as fault:
-        raise McpClientError(f"The server's answer is not MCP's: {fault}.") from None
+        raise McpClientError(f"The server's response is not valid MCP: {fault}.") from None
     return found if found.result_type == "input_required" else None

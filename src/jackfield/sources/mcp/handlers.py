@@ -115,7 +115,7 @@ def _elicitation(params: Raw) -> ElicitRequest:
         said = msgspec.json.decode(params, type=_Elicitation)
         schema = None if said.schema is None else cleaned_schema(said.schema)
     except (msgspec.DecodeError, Unremovable, RecursionError):
-        raise RpcError(INVALID_PARAMS, "The question is not one that can be asked.") from None
+        raise RpcError(INVALID_PARAMS, "The elicitation request is invalid.") from None
     if said.mode == "url":
         if not (said.url or "").startswith(("https://", "http://")):
             raise RpcError(INVALID_PARAMS, "Only http and https urls are shown to people.")
@@ -141,7 +141,7 @@ def sampler(source_context: SourceContext, *, model: str | None) -> Sample:
         try:
             asked = msgspec.json.decode(params, type=_Sampling)
         except msgspec.DecodeError as fault:
-            raise RpcError(INVALID_PARAMS, f"The sampling request is not one: {fault}") from None
+            raise RpcError(INVALID_PARAMS, f"The sampling request is invalid: {fault}") from None
         try:
             text = await source_context.ask_model(
                 tuple(_message(said) for said in asked.messages),

@@ -162,7 +162,7 @@ async def _initialize(transport: ClientTransport, ask: Ask, capabilities: dict[s
         hint = _hint(transport, error)
         raise McpClientError(f"The server refused the handshake: {error.message}{hint}") from None
     except msgspec.DecodeError as fault:
-        raise McpClientError(f"The server's handshake is not MCP's: {fault}.") from None
+        raise McpClientError(f"The server's handshake is not valid MCP: {fault}.") from None
     if found.protocolVersion not in HANDSHAKE:
         raise McpClientError(f"The server speaks revision '{found.protocolVersion}' of MCP, which we do not.")
     return _agreement(found.protocolVersion, found, is_modern=False)

@@ -344,7 +344,7 @@ def _endpoint(url: str, said: str) -> str:
     except OutgoingBadUrl:
         same = False
     if not same:
-        raise UpstreamLost("The server named a place for messages that is not its own.")
+        raise UpstreamLost("The server named a message endpoint on another origin.")
     return endpoint
 
 

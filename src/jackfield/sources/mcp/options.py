@@ -153,4 +153,4 @@ def _check_command(options: McpOptions, where: str) -> None:
         raise ConfigError(f"{where}.headers mean nothing to a process. Use env, or remove them.")
     wrong = next((name for name in options.env if not name or "=" in name or "\0" in name), None)
     if wrong is not None:
-        raise ConfigError(f"{where}.env has {wrong!r}, which is no name of a variable. Correct it.")
+        raise ConfigError(f"{where}.env has {wrong!r}, which is not a valid variable name. Correct it.")

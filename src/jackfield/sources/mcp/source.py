@@ -256,7 +256,7 @@ def outcome_of(answer: Raw) -> Done | Failed:
         msgspec.json.decode(answer)
         parts = _decode_result(answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        return Failed("bad_response", f"The server's answer is not MCP's: {cut(str(fault), _MAX_FAULT)}.")
+        return Failed("bad_response", f"The server's response is not valid MCP: {cut(str(fault), _MAX_FAULT)}.")
     if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
         return Done(on_one_line(parts.tool_result))
     structured = None if parts.structured is UNSET or bytes(parts.structured) == b"null" else parts.structured
@@ -266,7 +266,7 @@ def outcome_of(answer: Raw) -> Done | Failed:
         meta=without_connection(parts.meta) if parts.meta else None,
     )
     if not bytes(content.blocks).startswith(b"["):
-        return Failed("bad_response", "The server's answer is not MCP's: its content is no list.")
+        return Failed("bad_response", "The server's response is not valid MCP: its content is not a list.")
     result = collapse(content)
     if parts.is_error:
         return Failed("tool_error", text_of(content) or "The tool failed without saying why.", result)

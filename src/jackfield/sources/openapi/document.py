@@ -77,7 +77,7 @@ class Document:
         """The object itself, references resolved."""
         for _ in range(MOST_HOPS):
             if not isinstance(node, dict):
-                raise Unusable(f"its {what} is no object")
+                raise Unusable(f"its {what} is not an object")
             if "$ref" not in node:
                 return node
             node = self.at(node["$ref"])
@@ -89,11 +89,11 @@ def read_document(content: bytes) -> Document:
     text = content.removeprefix(_BYTE_ORDER_MARK).lstrip()
     root = _json(text) if text[:1] in (b"{", b"[") else _yaml(content)
     if not isinstance(root, dict):
-        raise Unreadable("is no OpenAPI document: it is no object.")
+        raise Unreadable("is not an OpenAPI document: it is not an object.")
     if not isinstance(root.get("paths", {}), dict):
-        raise Unreadable("is no OpenAPI document: its 'paths' is no object.")
+        raise Unreadable("is not an OpenAPI document: its 'paths' is not an object.")
     if not root.keys() & {"paths", "components", "webhooks"} and root.keys() & {"openapi", "swagger"}:
-        raise Unreadable("is no whole OpenAPI document: it has no 'paths'.")
+        raise Unreadable("is not a complete OpenAPI document: it has no 'paths'.")
     version = root.get("openapi")
     if isinstance(version, float):  # `openapi: 3.1` in YAML
         version = str(version)
@@ -102,7 +102,7 @@ def read_document(content: bytes) -> Document:
             raise Unreadable(f"is of Swagger {shown(str(root['swagger']))[1:-1]}; Swagger 2.0 and OpenAPI 3 are read.")
         return Document(root, is_swagger=True)
     if not isinstance(version, str) or not _VERSION.match(version):
-        raise Unreadable(f"is no document of OpenAPI 3: its 'openapi' is {shown(version)}.")
+        raise Unreadable(f"is not an OpenAPI 3 document: its 'openapi' is {shown(version)}.")
     return Document(root)
 
 

@@ -335,7 +335,7 @@ class _Converter:
             for kind, glob in chosen.unmatched()
         ]
         faults += [
-            f"sources.{self._source}.select names '{name}', which is no tool of it. Correct or remove it."
+            f"sources.{self._source}.select names '{name}', which is not one of its tools. Correct or remove it."
             for name in self._options.select
             if name not in tools
         ]

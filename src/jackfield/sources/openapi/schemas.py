@@ -190,7 +190,7 @@ class _Conversion:
         if isinstance(node, bool):
             return {} if node else {"not": {}}
         if not isinstance(node, dict):
-            raise Unusable("a schema of it is no object")
+            raise Unusable("one of its schemas is not an object")
         if depth > MAX_DEPTH:
             raise Unusable(f"its schema is nested more than {MAX_DEPTH} levels deep")
         self._count(1)

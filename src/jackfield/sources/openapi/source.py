@@ -276,7 +276,7 @@ class OpenApiSource:
         if answer.status == NOT_MODIFIED:
             return None, known
         if answer.status != OK:
-            raise Unreadable(f"cannot be had: the server answered with HTTP {answer.status}.")
+            raise Unreadable(f"cannot be fetched: the server responded with HTTP {answer.status}.")
         return answer.content, _Stamp(answer.headers.get("etag"), answer.headers.get("last-modified"))
 
     async def _load(self, file: Path) -> tuple[bytes | None, _Stamp]:
@@ -305,7 +305,7 @@ class OpenApiSource:
             return (
                 f"{document} cannot be read: {fault.strerror or type(fault).__name__}. Check sources.{self.name}.file."
             )
-        return f"{document} {fault}" if isinstance(fault, Unreadable) else f"{document} cannot be had: {fault}"
+        return f"{document} {fault}" if isinstance(fault, Unreadable) else f"{document} cannot be fetched: {fault}"
 
 
 def _is_same(one: Raw | None, other: Raw | None) -> bool:

@@ -90,7 +90,7 @@ class _Building:
 
     def _begin(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
-            raise BadYaml("a key of it is no text")
+            raise BadYaml("one of its keys is not text")
         if len(self._open) >= MAX_DEPTH:
             raise BadYaml(f"it is nested more than {MAX_DEPTH} levels deep")
         if anchor is not None:
@@ -136,7 +136,7 @@ class _Building:
         if isinstance(holder.value, list):
             holder.value.append(value)
         elif holder.key is None:
-            raise BadYaml("a key of it is no text")
+            raise BadYaml("one of its keys is not text")
         else:
             key, holder.key = holder.key, None
             if key == _MERGE:
@@ -149,7 +149,7 @@ def _merged(value: Any) -> dict[str, Any]:
     """`<<: *base`, or a list of such, of which the first wins."""
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, dict) for part in parts):
-        raise BadYaml("what it merges with '<<' is no object")
+        raise BadYaml("what it merges with '<<' is not an object")
     return {key: inner for part in reversed(parts) for key, inner in part.items()}
 
 

@@ -155,7 +155,7 @@ def _ascii(host: str) -> str:
 
 def _unusable(entry: str) -> ConfigError:
     return ConfigError(
-        f"[outgoing] allow has '{entry}', which is no host, address, network or host:port. "
+        f"[outgoing] allow has '{entry}', which is not a host, address, network or host:port. "
         'Write it like "intranet.example", "127.0.0.1", "10.0.0.0/8" or "intranet.example:8080".'
     )
 

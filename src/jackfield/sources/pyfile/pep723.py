@@ -102,7 +102,7 @@ def wheels_of(metadata: dict[str, Any]) -> Wheels:
         raise NotWheels("dependencies must be a list of packages. Correct it.")
     python = metadata.get("requires-python", ANY_PYTHON)
     if not isinstance(python, str) or not _PYTHON.fullmatch(python.strip()):
-        raise NotWheels(f"requires-python is {python!r}, which is no range of versions. Write '>=3.11'.")
+        raise NotWheels(f"requires-python is {python!r}, which is not a version range. Write '>=3.11'.")
     return Wheels(python=python.strip(), packages=tuple(_package(dependency) for dependency in dependencies))
 
 

@@ -78,7 +78,7 @@ def _encodable(value: Any) -> Any:  # noqa: C901, PLR0911 - one line per kind
         return sys.modules["msgspec"].to_builtins(value)
     if hasattr(kind, "__attrs_attrs__"):
         return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__}
-    raise TypeError(f"{with_article(value)} is no JSON value")
+    raise TypeError(f"{with_article(value)} is not a JSON value")
 
 
 def is_uuid_or_decimal(kind: type) -> bool:
