@@ -67,7 +67,8 @@ async def mcp_ours(url: str) -> None:
 
         handlers = CallHandlers(report=lambda _: None, note=lambda _: None)
         connection = await upstream.connect(changed)
-        await serve_rounds(lambda: connection.call("echo", ECHO, headers=(), handlers=handlers))
+        params = {"name": "echo", "arguments": ECHO}
+        await serve_rounds(lambda: connection.call("tools/call", params, name="echo", handlers=handlers))
         await upstream.release(changed)
 
 

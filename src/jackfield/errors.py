@@ -121,6 +121,14 @@ class ToolNotFound(NotFound):
     code = "tool_not_found"
 
 
+class ResourceNotFound(NotFound):
+    code = "resource_not_found"
+
+
+class PromptNotFound(NotFound):
+    code = "prompt_not_found"
+
+
 class CallNotFound(NotFound):
     code = "call_not_found"
 

@@ -299,11 +299,11 @@ async def test_small_methods_answer_in_the_era_that_has_them(tmp_path: Path) -> 
         assert await scene.ask_in(session, "ping") == {}
         assert await scene.ask_in(session, "logging/setLevel", level="warning") == {}
         assert (await scene.ask_in(session, "logging/setLevel", level="loud"))["code"] == -32602
-        assert (await scene.ask_in(session, "prompts/list"))["code"] == -32601  # not declared, so not there
+        assert await scene.ask_in(session, "prompts/list") == {"prompts": []}
         found = (await scene.ask("server/discover")).json()["result"]
         assert found["supportedVersions"] == [VERSION]
-        assert found["capabilities"] == {"tools": {"listChanged": True}}
-        assert fault_of(await scene.ask("resources/list")) == (404, -32601)
+        assert set(found["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+        assert (await scene.ask("resources/list")).json()["result"]["resources"] == []
 
 
 @requirement("CON-mcp-per-key")

@@ -59,10 +59,10 @@ INSERT INTO steps (cycle_id, n, message) VALUES (:cycle_id, :n, :message)
 
 -- name: insert_builtin_call
 -- T1 for a call that was over when it was made. It never had a deadline, and T10 knows it by that.
-INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
+INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     cycle_id, step, idx, status, delivery, result, error_code, error_message, idempotent, attempt, owner,
     timeout_ms, expires_in_ms, shown, created_at, finished_at)
-VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
+VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
     :timeout_ms, :expires_in_ms, NULL, clock_ms(), clock_ms())
 RETURNING *

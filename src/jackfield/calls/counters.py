@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 
 from jackfield.model.call import Call
-from jackfield.model.tool import CALLER, REQUEST
+from jackfield.model.tool import CALLER, REQUEST, CallKind
 
 MOST_TOOLS = 2_000
 """Tools with figures of their own; those that come later are counted together, by their source."""
@@ -41,7 +41,7 @@ class Counters:
         self._sources: set[str] = set()
 
     def count(self, call: Call) -> None:
-        named = (call.tool, call.source)
+        named = (call.tool if call.kind is CallKind.TOOL else f"({call.kind.value}s)", call.source)
         labels = self._labels.get(named) or self._new_labels(*named)
         key = (*labels, call.status.value)
         self.calls[key] = self.calls.get(key, 0) + 1

@@ -34,7 +34,7 @@ from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
-from jackfield.model.tool import BUILTIN, CALLER
+from jackfield.model.tool import BUILTIN, CALLER, CallKind
 from jackfield.model.trace_context import via
 from jackfield.sources.base import InTransaction, Invocation
 from jackfield.spaces import transactions as space_tx
@@ -160,6 +160,8 @@ class Pipeline:
         return "without_result" if entry.tool.metadata.sensitive_output else "whole"
 
     def _decide(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
+        if entry.tool.operation is not CallKind.TOOL:
+            return self._decide_reading(entry, request, agent)
         principal, limit = request.principal, entry.tool.metadata.rate_limit_per_minute
         wanted = self._preferences.effective(entry, principal=principal.name, chat_id=request.chat_id)
         is_limited = limit is not None or principal.budget is not None
@@ -179,6 +181,24 @@ class Pipeline:
         if is_limited and isinstance(decision, (Allow, Ask)):
             self._limiter.admit(_tool_id(entry), limit)
             self._budgets.spend(principal, points_of(entry.tool.metadata.cost_estimate))
+        return decision
+
+    def _decide_reading(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
+        """Reads and prompts cannot be switched off one by one; their source has one limit for all of them."""
+        source = entry.tool.source
+        limit, reads = self._catalog.read_limits.get(source), f"{source}:reads"
+        decision = decide(
+            entry,
+            principal=request.principal,
+            agent=agent,
+            space_id=request.space_id,
+            enabled=True,
+            requires_approval=False,
+            retry_after=self._limiter.wait(reads, limit),
+            needs=request.needs,
+        )
+        if isinstance(decision, Allow):
+            self._limiter.admit(reads, limit)
         return decision
 
     def _limits(self, entry: Entry, principal: Principal) -> tuple[float, float]:
@@ -207,6 +227,7 @@ class Pipeline:
             tool=entry.name,
             source=tool.source,
             tool_version=entry.version,
+            kind=tool.operation,
             arguments=Raw(_encode(request.arguments)),
             principal=request.principal.on_record,
             status=CallStatus.RUNNING,
@@ -301,6 +322,10 @@ class Pipeline:
             takes_pending=request.takes_pending,
             config=request.config or None,
         )
+
+    async def whole_result(self, call: Call) -> Raw | None:
+        """A settled call's result, also where the record has only a notice of it because it is large."""
+        return await whole_result(self._store, call)
 
     @property
     def events(self) -> CallEvents:

@@ -4,10 +4,10 @@
 
 -- name: insert_call
 -- T1, for one call that is not over yet.
-INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
+INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     cycle_id, step, idx, status, delivery, first_reply, idempotent, attempt, owner, waiter,
     deadline, expires_at, timeout_ms, expires_in_ms, shown, created_at)
-VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
+VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, :delivery, :first_reply, :idempotent, :attempt, :owner, :waiter,
     CASE WHEN :has_deadline = 1 THEN clock_ms() - :age_ms + :timeout_ms END,
     CASE WHEN :has_expiry = 1 THEN clock_ms() + :expires_in_ms END,
@@ -16,10 +16,10 @@ RETURNING *
 
 -- name: insert_settled_call
 -- A short call's only write: T1 and T2 in one, since nothing was acknowledged before.
-INSERT INTO calls (id, run_id, tool, source, tool_version, arguments, principal, agent, space_id, chat_id,
+INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     status, delivery, result, error_code, error_message, idempotent, attempt, owner,
     timeout_ms, expires_in_ms, shown, created_at, finished_at, duration_ms)
-VALUES (:id, :run_id, :tool, :source, :tool_version, :arguments, :principal, :agent, :space_id, :chat_id,
+VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
     :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms, clock_ms(), :duration_ms)
 RETURNING id, created_at, finished_at
@@ -297,8 +297,8 @@ SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'fa
 
 -- name: calls_among
 -- What events tell of calls. Arguments and results may be large and are left out.
-SELECT id, run_id, tool, source, tool_version, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id, step,
-    idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
+SELECT id, run_id, tool, source, tool_version, kind, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id,
+    step, idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
     sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
     decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms
 FROM calls WHERE id IN (each_of(:ids))

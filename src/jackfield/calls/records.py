@@ -12,6 +12,7 @@ from jackfield.calls.messages import waiting
 from jackfield.calls.waiting import Slot, slot_of
 from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
 from jackfield.model.text import Time, iso_time
+from jackfield.model.tool import CallKind
 from jackfield.sources.base import LogNote, Progress
 
 
@@ -36,6 +37,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     tool: str
     source: str
     tool_version: str
+    kind: CallKind
     arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     asked_arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     """What was asked for; an approval may have put other `arguments` in its place."""
@@ -152,6 +154,7 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         tool=call.tool,
         source=call.source,
         tool_version=call.tool_version,
+        kind=call.kind,
         arguments=call.arguments,
         asked_arguments=call.arguments if call.asked_arguments is None else call.asked_arguments,
         principal=call.principal,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield.model.call import NULL, Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
+from jackfield.model.tool import CallKind
 from jackfield.protocol.large_results import ResultPage, digest_of, may_be_notice, page_of, window
 from jackfield.store.base import Store
 from jackfield.store.scripts import Row, Script, Sql, one
@@ -24,6 +25,7 @@ def call_from(row: Row) -> Call:
         tool=row["tool"],
         source=row["source"],
         tool_version=row["tool_version"],
+        kind=CallKind(row["kind"]),
         arguments=_raw(row["arguments"]),
         principal=row["principal"],
         status=CallStatus(row["status"]),
@@ -68,6 +70,7 @@ def identity_values(call: Call) -> dict[str, Any]:
         "tool": call.tool,
         "source": call.source,
         "tool_version": call.tool_version,
+        "kind": call.kind.value,
         "arguments": bytes(call.arguments).decode(),
         "principal": call.principal,
         "agent": call.agent,

@@ -108,7 +108,8 @@ class SettledCall(InsertScript[Call]):
     __slots__ = ("_age_ms", "_call", "_duration_ms", "_large_result", "_outcome")
     table = "calls"
     columns = (
-        *("id", "run_id", "tool", "source", "tool_version", "arguments", "principal", "agent", "space_id", "chat_id"),
+        *("id", "run_id", "tool", "source", "tool_version", "kind", "arguments", "principal"),
+        *("agent", "space_id", "chat_id"),
         *("status", "delivery", "result", "error_code", "error_message", "idempotent", "attempt", "owner"),
         *("timeout_ms", "expires_in_ms", "shown", "duration_ms", "created_at", "finished_at"),
     )
@@ -146,6 +147,7 @@ class SettledCall(InsertScript[Call]):
             call.tool,
             call.source,
             call.tool_version,
+            call.kind.value,
             bytes(call.arguments).decode(),
             call.principal,
             call.agent,

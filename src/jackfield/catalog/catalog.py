@@ -16,24 +16,26 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.catalog.changes import Follower, difference, seen_by
+from jackfield.catalog.changes import Follower, ListFollower, difference, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
+from jackfield.catalog.kinds import PROMPT, TEMPLATE, identity_of, marked, pins_of, prompt_names
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
+from jackfield.catalog.resources import ResourceSnapshot, ResourceView, changed_for, merge_resources
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
-from jackfield.model.tool import Category
+from jackfield.model.tool import CallKind, Category
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.protocol.records import ToolsChanged
 from jackfield.protocol.schemas import ARGUMENTS, RESULT, Fault, summarize
 from jackfield.settings import ToolOverride
 from jackfield.sources.base import Listing
 
-__all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ToolsChanged", "View"]
+__all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ListFollower", "ToolsChanged", "View"]
 
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
@@ -55,6 +57,8 @@ class _Moment(Struct, frozen=True):
     change: ToolsChanged | None
     pins: Pins
     names: Names
+    prompts: Snapshot = Snapshot()
+    resources: ResourceSnapshot = ResourceSnapshot()
     sources: frozenset[str] = frozenset()
     """Whose listings it was made from."""
 
@@ -81,24 +85,29 @@ class Catalog:
         scenario: ScenarioInfo | None = None,
         *,
         prefixes: Mapping[str, str] | None = None,
+        read_limits: Mapping[str, int] | None = None,
         pins: Pins = NO_PINS,
         asking: Callable[[], AbstractSet[Identity]] = frozenset,
         checking: Checking | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source.
+        """What the operator says: categories, overrides by source and tool, the scenario, name prefixes by source,
+        how many reads of resources and prompts a source takes per minute.
 
         `asking` gives the tools that ask first, besides those that say so themselves.
         """
         self._categories = tuple(categories)
         self._overrides = overrides or {}
         self._prefixes = prefixes or {}
+        self.read_limits = read_limits or {}
         self._scenario = scenario or ScenarioInfo()
         self._asking = asking
         self._now = now
         self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
         self._listings: Listings = ()
         self._views: OrderedDict[Visibility, View] = OrderedDict()
+        self._prompt_views: dict[Visibility, View] = {}
+        self._resource_views: dict[Visibility, ResourceView] = {}
         self._lent: dict[Identity, list[Entry]] = {}
         """Tools of sources that are in nobody's catalog, by source and name, once for each who uses them now."""
         self._own: dict[str, _Own] = {}
@@ -107,6 +116,7 @@ class Catalog:
         """What the keys of sessions see."""
         self.checking = checking or Checking()
         self._followers: WeakSet[Follower] = WeakSet()
+        self._list_followers: WeakSet[ListFollower] = WeakSet()
         self._updating = asyncio.Lock()
 
     @property
@@ -118,7 +128,8 @@ class Catalog:
     def notices(self) -> tuple[CatalogNotice, ...]:
         """What the operator should know: names that changed, tools that were left out, overrides that met nothing."""
         own = (notice for one in self._own.values() for notice in one.snapshot.notices)
-        return (*self._moment.snapshot.notices, *own)
+        moment = self._moment
+        return (*moment.snapshot.notices, *moment.prompts.notices, *moment.resources.notices, *own)
 
     @property
     def pins(self) -> Pins:
@@ -139,7 +150,18 @@ class Catalog:
         """The held tools of a source, which may be an agent's own, by name."""
         if (own := self._own.get(source)) is not None:
             return [own.snapshot.held[name] for name in sorted(own.snapshot.held)]
-        return [entry for _, entry in sorted(self.held.items()) if entry.tool.source == source]
+        return [entry for entry in self.all_held if entry.tool.source == source]
+
+    @property
+    def all_held(self) -> list[Entry]:
+        """Held tools, prompts and templates, by name."""
+        moment = self._moment
+        templates = moment.resources
+        return [
+            *(entry for _, entry in sorted(self.held.items())),
+            *(entry for _, entry in sorted(moment.prompts.held.items())),
+            *(templates.entry_of(one) for one in templates.held),
+        ]
 
     @property
     def own_sources(self) -> frozenset[str]:
@@ -244,6 +266,29 @@ class Catalog:
             self._views.popitem(last=False)
         return made
 
+    def prompts(self, principal: Principal) -> View:
+        """The prompts that this key sees now."""
+        sight = visibility_of(principal)
+        found = self._prompt_views.get(sight)
+        if found is None:
+            if len(self._prompt_views) >= MAX_VIEWS:
+                self._prompt_views.clear()
+            snapshot = Snapshot() if sight.session is not None else self._moment.prompts
+            found = self._prompt_views[sight] = View(
+                snapshot, index=Index(), sight=sight, scenario=self._scenario, generated_at=self._now()
+            )
+        return found
+
+    def resources(self, principal: Principal) -> ResourceView:
+        """The resources that this key sees now."""
+        sight = visibility_of(principal)
+        found = self._resource_views.get(sight)
+        if found is None:
+            if len(self._resource_views) >= MAX_VIEWS:
+                self._resource_views.clear()
+            found = self._resource_views[sight] = ResourceView(self._moment.resources, sight=sight)
+        return found
+
     def lend_to(self, session: str, entries: Iterable[Entry]) -> None:
         """From now on the key of this session sees these, and who follows with it is told what changed."""
         before, now = self._of_sessions.get(session) or self._view_of(()), self._view_of(entries)
@@ -252,6 +297,9 @@ class Catalog:
         for follower in list(self._followers):
             if follower.sight.session == session and change.names_tools:
                 follower.offer(change)
+        for listening in list(self._list_followers):
+            if listening.sight.session == session and change.names_tools:
+                listening.offer("tools")
 
     def end_lending_to(self, session: str) -> None:
         """Its key sees nothing any more, and who follows with it is let go."""
@@ -259,6 +307,9 @@ class Catalog:
         for follower in list(self._followers):
             if follower.sight.session == session:
                 follower.close()
+        for listening in list(self._list_followers):
+            if listening.sight.session == session:
+                listening.close()
 
     def _view_of(self, entries: Iterable[Entry]) -> View:
         snapshot = snapshot_of(entries)
@@ -316,6 +367,12 @@ class Catalog:
         self._followers.add(follower)
         return follower
 
+    def follow_lists(self, principal: Principal) -> ListFollower:
+        """Which lists changed, from now on, for this principal. Dropping the iterator ends it."""
+        follower = ListFollower(visibility_of(principal))
+        self._list_followers.add(follower)
+        return follower
+
     async def check_arguments(self, entry: Entry, arguments: Any) -> list[Fault]:
         """What is wrong with a call's arguments, as `{"path", "message"}` each."""
         return await self.checking.faults(entry.version, entry.tool.input_schema, arguments, whole=ARGUMENTS)
@@ -326,6 +383,8 @@ class Catalog:
 
         What its schema demands and has a default for is filled in, and so on record.
         """
+        if entry.tool.operation is CallKind.RESOURCE:
+            return arguments
         schema = entry.tool.input_schema
         faults = await self.checking.faults(entry.version, schema, arguments, whole=ARGUMENTS)
         if faults:
@@ -333,7 +392,9 @@ class Catalog:
             if filled is not arguments and not await self.check_arguments(entry, filled):
                 return filled
             raise InvalidArguments(
-                f"Tool '{entry.name}' cannot take these arguments: {summarize(faults)}", details=faults
+                f"{entry.tool.operation.value.capitalize()} '{entry.name}' cannot take these arguments: "
+                f"{summarize(faults)}",
+                details=faults,
             )
         return arguments
 
@@ -346,6 +407,8 @@ class Catalog:
         """Let all followers go."""
         for follower in list(self._followers):
             follower.close()
+        for listening in list(self._list_followers):
+            listening.close()
 
     def _has_taken(self, listings: Listings) -> bool:
         """Whether these are the very listings of the last update: a source that went down keeps its listing."""
@@ -360,7 +423,10 @@ class Catalog:
         pins = before.pins if stored is None else before.pins.reading(stored.pins)
         names = before.names if stored is None else before.names.reading(stored.names)
         by_source = dict(listings)
-        names = names.freeing(freed_by(old, by_source, sources=before.sources))
+        names = names.freeing(
+            freed_by(old, by_source, sources=before.sources)
+            | marked((one for one in before.prompts.by_identity if one[0] not in by_source), PROMPT)
+        )
         new = merge(
             listings,
             self._overrides,
@@ -372,32 +438,59 @@ class Catalog:
             previous=old,
             judge=self.checking.fault_in,
         )
+        prompts = self._prompts_following(before, listings, pins=pins, names=names)
+        resources = self._resources_following(before, listings, pins=pins)
         # What is seen for the first time is pinned and has its name now, and in the store a little later.
-        pins = pins.seeing(
-            (
-                (identity, entry.tool.definition)
-                for identity, entry in new.by_identity.items()
-                if entry.tool.definition is not None
-            ),
-            held=new.held_as_new,
-        )
-        if new.naming is not old.naming or names is not before.names:
-            names = names.following(new)
+        pins = _pinned(pins, new, prompts, resources)
+        if new.naming is not old.naming or prompts.naming is not before.prompts.naming or names is not before.names:
+            names = names.following(new, prompts)
         sources = frozenset(by_source)
         if new.version == old.version:
-            return _Moment(new, before.index, None, pins, names, sources)
+            return _Moment(new, before.index, None, pins, names, prompts, resources, sources)
         change = difference(old, new)
         index = before.index.following(
             removed=[old.by_name[name] for name in (*change.removed, *change.changed)],
             added=[new.by_name[name] for name in (*change.added, *change.changed)],
         )
-        return _Moment(new, index, change, pins, names, sources)
+        return _Moment(new, index, change, pins, names, prompts, resources, sources)
+
+    def _prompts_following(self, before: _Moment, listings: Listings, *, pins: Pins, names: Names) -> Snapshot:
+        """The prompts of these listings, merged, named and pinned as tools are."""
+        old = before.prompts
+        if not old.by_identity and not any(listing.prompts for _, listing in listings):
+            return old
+        offered = [
+            (source, Listing(tools=listing.prompts, faults=listing.faults, accepts_changes=listing.accepts_changes))
+            for source, listing in listings
+        ]
+        return merge(
+            offered,
+            {},
+            (),
+            prefixes=self._prefixes,
+            kept_names=prompt_names(names.current),
+            pins=pins_of(pins, PROMPT),
+            previous=old,
+            judge=self.checking.fault_in,
+        )
+
+    def _resources_following(self, before: _Moment, listings: Listings, *, pins: Pins) -> ResourceSnapshot:
+        old = before.resources
+        if not old.made_from and not any(
+            listing.resources or listing.templates or listing.reads_unlisted for _, listing in listings
+        ):
+            return old
+        return merge_resources(listings, pins=pins_of(pins, TEMPLATE), previous=old)
 
     def _take(self, moment: _Moment, listings: Listings) -> ToolsChanged | None:
         """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""
-        before, self._moment = self._moment.snapshot, moment
+        last, self._moment = self._moment, moment
+        before = last.snapshot
         self._listings = tuple(listings)
         self._views.clear()
+        self._prompt_views.clear()
+        self._resource_views.clear()
+        self._tell_lists(last, moment)
         if moment.change is None:
             return None
         told: dict[Visibility, ToolsChanged | None] = {}
@@ -409,3 +502,39 @@ class Catalog:
             if change is not None:
                 follower.offer(change)
         return moment.change
+
+    def _tell_lists(self, before: _Moment, after: _Moment) -> None:
+        """Tell followers of lists which of them changed, as far as each may see it."""
+        if not self._list_followers:
+            return
+        prompts = difference(before.prompts, after.prompts)
+        told: dict[Visibility, tuple[str, ...]] = {}
+        for follower in list(self._list_followers):
+            sight = follower.sight
+            if sight.session is not None:
+                continue
+            if sight not in told:
+                tools = after.change and seen_by(sight, after.change, before=before.snapshot, after=after.snapshot)
+                other = seen_by(sight, prompts, before=before.prompts, after=after.prompts)
+                is_changed = {
+                    "tools": tools is not None and tools.names_tools,
+                    "prompts": other is not None and other.names_tools,
+                    "resources": changed_for(sight, before.resources, after.resources),
+                }
+                told[sight] = tuple(name for name, changed in is_changed.items() if changed)
+            for name in told[sight]:
+                follower.offer(name)
+
+
+def _pinned(pins: Pins, tools: Snapshot, prompts: Snapshot, resources: ResourceSnapshot) -> Pins:
+    """With a pin for everything foreign that is seen for the first time."""
+    sightings = [
+        (identity_of(entry.tool), entry.tool.definition)
+        for snapshot in (tools, prompts)
+        for entry in snapshot.by_identity.values()
+        if entry.tool.definition is not None
+    ]
+    templates = (one.tool for one in (*resources.templates, *resources.held))
+    sightings += [(identity_of(tool), tool.definition) for tool in templates if tool.definition is not None]
+    held = tools.held_as_new | marked(prompts.held_as_new, PROMPT) | marked(resources.held_as_new, TEMPLATE)
+    return pins.seeing(sightings, held=held)

@@ -93,3 +93,36 @@ class Follower:
         if change is None or self._closed:
             raise StopAsyncIteration
         return change
+
+
+class ListFollower:
+    """An async iterator of the lists (`tools`, `prompts`, `resources`) that changed. Ends when it is closed."""
+
+    def __init__(self, sight: Visibility) -> None:
+        self.sight = sight
+        self._waiting: dict[str, None] = {}
+        self._woken = asyncio.Event()
+        self._closed = False
+
+    def offer(self, name: str) -> None:
+        """That list has changed. Never blocks; said twice before it is taken, it is one change."""
+        self._waiting[name] = None
+        self._woken.set()
+
+    def close(self) -> None:
+        """No more changes; whoever waits is let go. Safe to repeat."""
+        self._closed = True
+        self._woken.set()
+
+    def __aiter__(self) -> "ListFollower":
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._waiting and not self._closed:
+            self._woken.clear()
+            await self._woken.wait()
+        if self._closed:
+            raise StopAsyncIteration
+        name = next(iter(self._waiting))
+        del self._waiting[name]
+        return name

@@ -91,11 +91,14 @@ def _test(glob: str) -> Callable[[str], bool]:
         expression = re.compile(translate(glob))
         return lambda name: expression.match(name) is not None
     first, *middle, last = glob.split("*")
-    return partial(_fits, first, tuple(filter(None, middle)), last)
+    return partial(fits, first, tuple(filter(None, middle)), last)
 
 
-def _fits(first: str, middle: tuple[str, ...], last: str, name: str) -> bool:
-    """Each part at the first place where it is found: if the parts fit at all, they fit so."""
+def fits(first: str, middle: tuple[str, ...], last: str, name: str) -> bool:
+    """Whether a name has these parts in this order, with anything between them. In linear time.
+
+    Each part at the first place where it is found: if the parts fit at all, they fit so.
+    """
     place, end = len(first), len(name) - len(last)
     if place > end or not name.startswith(first) or not name.endswith(last):
         return False

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
+from jackfield.catalog.kinds import PROMPT
 from jackfield.catalog.merge import Snapshot
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.sources.base import Listing
@@ -34,10 +35,10 @@ class Names(Struct, frozen=True, kw_only=True):
         }
         return _names(stored, {**stored, **new})
 
-    def following(self, snapshot: Snapshot) -> "Names":
-        """With the names of all tools that are listed now. Those who are not keep theirs."""
-        listed = {one: self._listed(one, snapshot) for one in snapshot.naming.names}
-        taken = set(snapshot.naming.names.values())
+    def following(self, snapshot: Snapshot, prompts: Snapshot) -> "Names":
+        """With the names of all tools and prompts that are listed now. Those who are not keep theirs."""
+        listed = self._listed(snapshot) | self._listed(prompts, mark=PROMPT)
+        taken = {known.name for known in listed.values()}
         away = {one: known for one, known in self.current.items() if one not in listed and known.name not in taken}
         current = {**away, **listed}
         return self if current == self.current else _names(self.stored, current)
@@ -48,10 +49,16 @@ class Names(Struct, frozen=True, kw_only=True):
             return self
         return _names(self.stored, {one: known for one, known in self.current.items() if one not in gone})
 
-    def _listed(self, one: Identity, snapshot: Snapshot) -> KeptName:
-        name, wish = snapshot.naming.names[one], snapshot.naming.wishes[one]
+    def _listed(self, snapshot: Snapshot, *, mark: str = "") -> dict[Identity, KeptName]:
+        return {
+            (source, mark + tool): self._named((source, mark + tool), snapshot, (source, tool), mark)
+            for source, tool in snapshot.naming.names
+        }
+
+    def _named(self, key: Identity, snapshot: Snapshot, one: Identity, mark: str) -> KeptName:
+        name, wish = mark + snapshot.naming.names[one], snapshot.naming.wishes[one]
         is_foreign = snapshot.checked[one].digest is not None
-        known = self.current.get(one)
+        known = self.current.get(key)
         if known is not None and (known.name, known.wish, known.is_foreign) == (name, wish, is_foreign):
             return known
         return KeptName(name=name, wish=wish, is_foreign=is_foreign)

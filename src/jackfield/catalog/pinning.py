@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog import transactions as pin_tx
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.kinds import identity_of
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.catalog.transactions import PINS_TOPIC, Pin, ToolName
@@ -68,11 +69,11 @@ class Pinning:
         if self._catalog.pins.stored is None:
             return
         own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
-        held = {(entry.tool.source, entry.tool.name): entry for entry in (*self._catalog.held.values(), *own)}
+        held = {identity_of(entry.tool): entry for entry in (*self._catalog.all_held, *own)}
         for identity in sorted(held.keys() - self._told):
             name, source = held[identity].name, identity[0]
             why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
-            log.warning("tool %s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
+            log.warning("%s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
         self._told = frozenset(held)
 
     @property
@@ -154,7 +155,7 @@ class Pinning:
         for name, definition in offered.items():
             if seen.get(name, definition.digest) != definition.digest:
                 raise Conflict(f"Tool '{name}' has changed again since you looked. Look at the new change first.")
-        pins = [_pin(entry.tool.source, entry.tool.name, offered[entry.name], accepted_by) for entry in entries]
+        pins = [_pin(*identity_of(entry.tool), offered[entry.name], accepted_by) for entry in entries]
         await self._store.write(partial(pin_tx.put_pins, pins))
         await self._read()
 
@@ -172,10 +173,11 @@ class Pinning:
         return freed, given
 
     async def _pinned(self, entry: Entry) -> str | None:
-        pin = await self._store.read(partial(pin_tx.get_pin, entry.tool.source, entry.tool.name))
+        identity = identity_of(entry.tool)
+        pin = await self._store.read(partial(pin_tx.get_pin, *identity))
         if pin is not None:
             return pin.definition
-        first = self._catalog.pins.unwritten.get((entry.tool.source, entry.tool.name))
+        first = self._catalog.pins.unwritten.get(identity)
         return None if first is None else first.text
 
 

@@ -120,21 +120,21 @@ def _canonical(raw: Raw) -> bytes:
         return msgspec.json.encode(bytes(raw).decode("utf-8", "replace"))
 
 
-def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = False) -> Refused:
+def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = False, what: str = "Tool") -> Refused:
     """What a caller of a held tool is told."""
     if is_new:
         return DefinitionChanged(
-            f"Tool '{name}' is held: it is new at '{source}', and nobody has accepted it yet. An administrator looks "
-            f"at it and accepts it with 'jackfield accept {name}'."
+            f"{what} '{name}' is held: it is new at '{source}', and nobody has accepted it yet. An administrator looks "
+            f"at it and accepts it with 'jackfield accept {name if what == 'Tool' else source}'."
         )
     if not pins_are_known:
         return Unavailable(
-            f"Tool '{name}' of '{source}' is not offered: what it was before cannot be read from the store, so nobody "
-            "knows whether it changed. Try again in a moment."
+            f"{what} '{name}' of '{source}' is not offered: what it was before cannot be read from the store, so "
+            "nobody knows whether it changed. Try again in a moment."
         )
     return DefinitionChanged(
-        f"Tool '{name}' is held: '{source}' changed its definition. An administrator sees the change and accepts it "
-        f"with 'jackfield accept {name}'."
+        f"{what} '{name}' is held: '{source}' changed its definition. An administrator sees the change and accepts it "
+        f"with 'jackfield accept {name if what == 'Tool' else source}'."
     )
 
 

@@ -16,7 +16,7 @@ from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.text import counted
-from jackfield.model.tool import BUILTIN, CALLER
+from jackfield.model.tool import BUILTIN, CALLER, CallKind
 
 
 class Allow(Struct, frozen=True):
@@ -66,7 +66,9 @@ def decide(
     """
     is_builtin = entry.tool.source == BUILTIN
     acting = agent if is_builtin else acting_agent(principal, agent)
-    if is_builtin and agent is None:
+    if entry.tool.operation is not CallKind.TOOL:
+        refusal = _reading_refusal(entry, principal=principal, needs=needs)
+    elif is_builtin and agent is None:
         refusal = _builtin_refusal(entry, principal=principal, enabled=enabled, needs=needs)
     else:
         refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own)
@@ -106,7 +108,14 @@ def _calls_as_itself(principal: Principal) -> bool:
     return principal.is_admin or Scope.CALL.value in principal.scopes or principal.session is not None
 
 
-def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: bool, is_own: bool) -> Refused | None:
+def _refusal(
+    entry: Entry,
+    *,
+    principal: Principal,
+    agent: str | None,
+    enabled: bool,
+    is_own: bool,
+) -> Refused | None:
     name, tool = entry.name, entry.tool
     if not _may_call(principal) and not (tool.source == CALLER and principal.session is not None):
         return Forbidden(
@@ -126,6 +135,21 @@ def _refusal(entry: Entry, *, principal: Principal, agent: str | None, enabled: 
     if not enabled:
         return ToolDisabled(f"Tool '{name}' is switched off. Enable it before calling it.")
     return None
+
+
+def _reading_refusal(entry: Entry, *, principal: Principal, needs: Scope | None) -> Refused | None:
+    """Of a resource that is to be read, or a prompt. Plain names in a key's `tools` mean tools and prompts."""
+    tool = entry.tool
+    if needs is not None and not principal.may(needs):
+        said = f"Key '{principal.name}' may not read resources or prompts."
+        return Forbidden(f"{said} Use a key with the scope '{needs.value}'.")
+    name = entry.name if tool.operation is CallKind.PROMPT else ""
+    if principal.tools is None or compiled(principal.tools).match(name, source=tool.source, foreign=tool.name):
+        return None
+    return Forbidden(
+        f"Key '{principal.name}' may not read '{entry.name}'. "
+        f"Add '{tool.source}:*' to auth.keys.{principal.name}.tools."
+    )
 
 
 def _builtin_refusal(entry: Entry, *, principal: Principal, enabled: bool, needs: Scope | None) -> Refused | None:
@@ -158,6 +182,12 @@ def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> Ra
 
 def _too_many(entry: Entry, retry_after: float) -> RateLimited:
     seconds = retry_after if retry_after > 0 else WINDOW_NS / 1e9
+    if entry.tool.operation is not CallKind.TOOL:
+        return RateLimited(
+            f"Source '{entry.tool.source}' takes no more reads this minute. Try again in {math.ceil(seconds)} s, or "
+            f"raise sources.{entry.tool.source}.rate_limit_per_minute.",
+            retry_after=seconds,
+        )
     return RateLimited(
         f"Tool '{entry.name}' takes {counted(entry.tool.metadata.rate_limit_per_minute or 0, 'call')} a minute. "
         f"Try again in {math.ceil(seconds)} s.",

@@ -54,6 +54,10 @@ class Visibility(Struct, frozen=True, kw_only=True):
     def sees(self, entry: Entry) -> bool:
         return self.admits(entry.name, source=entry.tool.source, foreign=entry.tool.name)
 
+    def sees_resource(self, source: str, uri: str) -> bool:
+        """Whether `source:*` or a glob of URIs after `source:` lets this be read. Plain names mean tools."""
+        return self.all_tools and self.is_within_limits("", source=source, foreign=uri)
+
 
 @lru_cache(maxsize=1024)
 def visibility_of(principal: Principal) -> Visibility:

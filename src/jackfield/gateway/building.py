@@ -46,6 +46,11 @@ def catalog_of(settings: Settings, *, checking: Checking, preferences: Preferenc
         {source.name: source.tools for source in settings.sources},
         settings.scenario,
         prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
+        read_limits={
+            source.name: source.rate_limit_per_minute
+            for source in settings.sources
+            if source.rate_limit_per_minute is not None
+        },
         pins=Pins(
             accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
             holding_new=frozenset(source.name for source in settings.sources if source.holds_new),

@@ -14,6 +14,7 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Refused
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
+from jackfield.mcp.reading import Reading
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Caller, McpSession, McpSessions
@@ -75,13 +76,16 @@ class McpServer:
         self._definitions = Definitions()
         self._calling = ToolCalls(catalog, pipeline, url=url)
         self._session_tools = session_tools
+        self._reading = Reading(catalog, pipeline, sources, self._calling)
         self._handshake: dict[str, Method] = {
+            **self._reading.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
         }
         self._modern: dict[str, Method] = {
+            **self._reading.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "server/discover": self._discover,
@@ -115,7 +119,7 @@ class McpServer:
         session = self.sessions.open(caller.principal, revision=revision, capabilities=capabilities)
         result = {
             "protocolVersion": revision,
-            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}, **self._reading.capabilities(caller)},
             "serverInfo": self._server_info(),
             "instructions": self._instructions(caller),
         }
@@ -132,7 +136,7 @@ class McpServer:
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": {"tools": {"listChanged": True}, **self._reading.capabilities(caller)},
             "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",

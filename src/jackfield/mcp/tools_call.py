@@ -176,7 +176,7 @@ def _params(question: ElicitRequest, revision: str) -> dict[str, Any]:
 
 def _same(first: RpcRequest, again: RpcRequest) -> bool:
     """Whether a request is the one that was asked back to: the same tool, the same arguments."""
-    return all(first.params.get(key) == again.params.get(key) for key in ("name", "arguments"))
+    return all(first.params.get(key) == again.params.get(key) for key in ("name", "arguments", "uri"))
 
 
 class ToolCalls:
@@ -191,9 +191,9 @@ class ToolCalls:
 
     async def call(self, name: str, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         """One call. Its result, also if it was refused, failed or is left pending."""
-        waiting = self._questions.returned(request, caller) if caller.is_modern else None
+        waiting = self.returned(request, caller)
         if waiting is not None:
-            return await _resume(waiting, exchange)
+            return await resume(waiting, exchange)
         arguments = object_param(request.params, "arguments")
         try:
             entry = self._catalog.view(caller.principal).get(name)
@@ -219,6 +219,17 @@ class ToolCalls:
         if exchange.is_cancelled and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
         return call_result(call, entry, revision=caller.revision, url=self._url)
+
+    async def read(self, call_request: CallRequest, request: RpcRequest, caller: Caller, exchange: McpExchange) -> Call:
+        """Read a resource, or get a prompt: the call that came of it."""
+        in_meta = isinstance(request.meta.get("traceparent"), str)
+        continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
+        asking = msgspec.structs.replace(call_request, elicit=self._questions.asker(caller, exchange))
+        return await self._execute(asking, exchange, caller)
+
+    def returned(self, request: RpcRequest, caller: Caller) -> "Waiting | None":
+        """The call that a request of 2026-07-28 goes on with; None for a request that begins one."""
+        return self._questions.returned(request, caller) if caller.is_modern else None
 
     async def _execute(self, call_request: CallRequest, exchange: McpExchange, caller: Caller) -> Call:
         call_id = new_id("call")
@@ -259,7 +270,7 @@ class ToolCalls:
                 return
 
 
-async def _resume(waiting: Waiting, exchange: McpExchange) -> bytes:
+async def resume(waiting: Waiting, exchange: McpExchange) -> bytes:
     """The client is back with an answer: resume the call; its result is this request's."""
     answer = answer_in(exchange.request, waiting.key)
     if answer is None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.model.tool import LONGEST_SECONDS
+from jackfield.model.tool import LONGEST_SECONDS, CallKind
 
 _encode = msgspec.json.Encoder().encode
 
@@ -147,6 +147,7 @@ class Call(Struct, frozen=True, kw_only=True):
     arguments: Raw
     principal: str
     status: CallStatus
+    kind: CallKind = CallKind.TOOL
     agent: str | None = None
     space_id: str | None = None
     chat_id: str | None = None

@@ -141,6 +141,15 @@ RESERVED_NAMES = BUILTIN_NAMES | SESSION_TOOLS
 """Names that only the gateway's own tools may carry, so that no other tool can stand in for one of them."""
 
 
+class CallKind(Enum):
+    """What a call uses."""
+
+    TOOL = "tool"
+    RESOURCE = "resource"
+    """A resource is read; the call's `tool` is its URI."""
+    PROMPT = "prompt"
+
+
 class ToolKind(Enum):
     """Who hosts a tool, which decides who runs it (seed 001). Never on the wire."""
 
@@ -259,6 +268,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The houses that pass it on to us, the nearest first; empty where its owner is no gateway."""
     is_followable: bool = False
     """Its source can have work begun at its owner and follow it there, whoever began it."""
+    operation: CallKind = CallKind.TOOL
+    """What a call of it does. Prompts, and resources that are read, go through the pipeline in this shape too."""
+    listed: dict[str, Any] = {}
+    """A prompt, or a template of resources, as MCP clients are shown it, but for its name."""
 
     @property
     def is_operation(self) -> bool:

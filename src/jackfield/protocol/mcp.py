@@ -38,6 +38,8 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002
+"""Until 2025-11-25; later a resource that is not there is an invalid parameter."""
 CANCELLED = -32800
 """Ends the stream of a request that its client has called off; without it the stream would just break off."""
 

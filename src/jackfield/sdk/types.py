@@ -101,6 +101,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     source: str | None = None
     tool_version: str | None = None
+    kind: str = "tool"
+    """`tool`, `resource` (then `tool` is its URI) or `prompt`."""
     arguments: dict[str, Any] = {}
     asked_arguments: dict[str, Any] = {}
     """The arguments of the caller; an approval may have replaced them with `arguments`."""

@@ -43,6 +43,8 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     holds_new: bool = False
     """`on_new`: whether upstream tools that appear after the first listing are quarantined."""
     tools: dict[str, ToolOverride] = {}
+    rate_limit_per_minute: int | None = None
+    """How many reads of its resources and prompts it takes per minute."""
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +79,9 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
         raise ConfigError(f"{where}.prefix has up to 32 letters, digits or '_'. Correct it.")
     on_change = hold_or_accept(options, "on_change", "hold", where)
     on_new = hold_or_accept(options, "on_new", "accept", where)
+    limit = options.pop("rate_limit_per_minute", None)
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise ConfigError(f"{where}.rate_limit_per_minute must be a whole number, 0 or more. Correct it.")
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -87,6 +92,7 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
         prefix=prefix,
         accepts_changes=on_change == "accept",
         holds_new=on_new == "hold",
+        rate_limit_per_minute=limit,
         tools={tool: parse_override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
 

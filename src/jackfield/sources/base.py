@@ -14,7 +14,8 @@ from msgspec import Raw, Struct, field
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
 from jackfield.model.principal import Principal
-from jackfield.model.tool import Category, Tool, ToolKind
+from jackfield.model.resource import Resource
+from jackfield.model.tool import CallKind, Category, Tool, ToolKind
 from jackfield.protocol.records import LogNote as LogNote  # noqa: PLC0414 - part of the promise to plug-ins
 from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
 from jackfield.store.scripts import Script
@@ -46,6 +47,13 @@ class Listing(Struct, frozen=True, kw_only=True):
 
     tools: tuple[Tool, ...] = ()
     categories: tuple[Category, ...] = ()
+    prompts: tuple[Tool, ...] = ()
+    """Tools with the operation `prompt`."""
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[Tool, ...] = ()
+    """Tools with the operation `resource`, named by their URI templates."""
+    reads_unlisted: bool = False
+    """Whether URIs that it does not list can be read too."""
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
     unoffered: tuple[Unoffered, ...] = ()
@@ -174,6 +182,28 @@ class TalkativeSource(Protocol):
 
     def last_words(self) -> tuple[str, ...]:
         """The newest lines that its process said on stderr, or of requests that failed. Without secrets."""
+
+
+class CompletionRequest(Struct, frozen=True, kw_only=True):
+    """Asks for values that an argument of a prompt or of a template may have."""
+
+    operation: CallKind
+    name: str
+    """The prompt's, or the URI template, as its owner spells it."""
+    argument: dict[str, Any]
+    """MCP's `argument`: `name` and the `value` so far."""
+    context: dict[str, Any] | None = None
+
+
+NO_COMPLETION = Raw(b'{"values":[],"total":0,"hasMore":false}')
+
+
+@runtime_checkable
+class CompletingSource(Protocol):
+    """A source that suggests values for arguments."""
+
+    async def complete(self, request: CompletionRequest) -> Raw:
+        """MCP's `completion` object. Raises `SourceUnavailable` or `RpcError`."""
 
 
 class Begun(Struct, frozen=True):

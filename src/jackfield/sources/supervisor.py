@@ -15,14 +15,17 @@ from enum import Enum
 from typing import Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome
 from jackfield.model.tool import ToolKind
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.base import (
+    NO_COMPLETION,
     About,
+    CompletingSource,
+    CompletionRequest,
     ElicitAnswer,
     ElicitRequest,
     InTransaction,
@@ -385,6 +388,13 @@ class SourceRegistry:
         if not isinstance(supervisor.source, OperatingSource):
             raise SourceUnavailable(f"Source '{source}' has no work of '{tool}' that could be followed.")
         return supervisor.source
+
+    async def complete(self, source: str, request: CompletionRequest) -> Raw:
+        """Values that an argument may have, as the source suggests them; none where it suggests nothing."""
+        supervisor = self._supervisor_of(source, request.name)
+        supervisor.require_up(request.name)
+        completing = supervisor.source
+        return await completing.complete(request) if isinstance(completing, CompletingSource) else NO_COMPLETION
 
     def _supervisor_of(self, source: str, tool: str) -> SourceSupervisor:
         supervisor = self._supervisors.get(source) or self._lent.get(source)

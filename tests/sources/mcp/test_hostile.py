@@ -45,7 +45,7 @@ async def test_a_list_without_end_is_not_read_to_it(
 
     server.upstream.answers["/mcp"] = endless
     async with scene(tmp_path, url=server.url) as far:
-        with pytest.raises(McpClientError, match="list of tools has more than the 100,000 bytes allowed"):
+        with pytest.raises(McpClientError, match="answers to tools/list have more than the 100,000 bytes allowed"):
             await far.source.refresh()
     assert pages == 10
 

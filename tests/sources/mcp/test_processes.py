@@ -243,7 +243,7 @@ async def test_a_server_that_never_lists_its_tools_is_down_and_delays_nobody(tmp
     async with scene(tmp_path, command=plain("mute"), connect_timeout=2) as far:
         source_registry = await far.keep()
         await eventually_async(
-            lambda: source_registry.statuses()[0].error == "The server did not list its tools within 2 s."
+            lambda: source_registry.statuses()[0].error == "The server did not answer tools/list within 2 s."
         )
         assert source_registry.statuses()[0].status is SourceState.DOWN
 

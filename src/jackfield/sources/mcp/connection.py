@@ -1,4 +1,4 @@
-"""One connection to an MCP server, from its handshake to its end: `tools/list`, `tools/call`, subscriptions.
+"""One connection to an MCP server, from its handshake to its end: lists, calls, reads, subscriptions.
 
 `upstream.py` opens a new one when it is lost. What the server sends of its own accord arrives here and is handed to the
 call that it belongs to.
@@ -28,7 +28,6 @@ from jackfield.protocol.mcp import (
     routing_headers,
 )
 from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.foreign import MAX_TOOLS
 from jackfield.sources.mcp.handlers import Sample, answer_question, as_progress, log_note
 from jackfield.sources.mcp.handshake import Agreement, agree
 from jackfield.sources.mcp.transport import (
@@ -53,6 +52,13 @@ STABLE_SECONDS = 5.0
 """After a subscription that lasted this long, the next pause is short again."""
 ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 SAMPLING: dict[str, Any] = {"sampling": {}}
+_FOLLOWED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+_LIST_CHANGES = frozenset(
+    {
+        *(f"notifications/{feature}/list_changed" for feature in _FOLLOWED),
+        "notifications/subscriptions/acknowledged",
+    }
+)
 
 
 class CallHandlers(Struct, frozen=True, kw_only=True):
@@ -63,11 +69,6 @@ class CallHandlers(Struct, frozen=True, kw_only=True):
     elicit: Elicit | None = None
     principal: str = ""
     """Who made the call."""
-
-
-class _Page(Struct):
-    tools: list[Raw]
-    next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
 
 
 class InputRequest(Struct):
@@ -85,7 +86,9 @@ class InputRequired(Struct):
     state: str | None = msgspec.field(default=None, name="requestState")
 
 
-_decode_page = msgspec.json.Decoder(_Page).decode
+_decode_page = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_definitions = msgspec.json.Decoder(list[Raw]).decode
+_decode_cursor = msgspec.json.Decoder(str | None).decode
 _decode_input_required = msgspec.json.Decoder(InputRequired).decode
 
 
@@ -124,8 +127,10 @@ class Connection:
         return time.monotonic() - self._began
 
     @property
-    def instructions(self) -> str:
-        return "" if self._agreement is None else self._agreement.instructions
+    def agreement(self) -> Agreement:
+        """What the handshake came to; the connection is open."""
+        assert self._agreement is not None
+        return self._agreement
 
     async def open(self, *, probe_seconds: float, handshake_only: bool = False) -> None:
         await self._transport.open()
@@ -140,7 +145,7 @@ class Connection:
             raise self._broken
         self._agreement = agreement
         self._log.info("speaks revision %s of MCP", agreement.revision)
-        if agreement.is_modern and agreement.tells_of_changes:
+        if agreement.is_modern and self._followed:
             self._subscription = asyncio.create_task(self._follow_changes(), name="mcp subscription")
 
     async def close(self) -> None:
@@ -161,43 +166,56 @@ class Connection:
         except Exception:  # noqa: BLE001 - a border: another package's transport may raise anything; logged
             self._log.exception("the connection did not close cleanly")
 
-    async def list_tools(self) -> list[Raw]:
-        """The raw definitions of all tools, page by page."""
-        tools: list[Raw] = []
+    async def list(self, method: str, member: str, *, most: int) -> list[Raw]:
+        """The raw definitions of a whole list, page by page; `member` is where a page has them."""
+        found: list[Raw] = []
         params: dict[str, Any] = {}
         seen: set[str] = set()
         size = 0
         for _ in range(MAX_PAGES):
-            answer = await self._request("tools/list", params)
+            answer = await self._request(method, params)
             size += memoryview(answer).nbytes
             if size > MAX_LIST:
-                raise McpClientError(f"The server's list of tools has more than the {MAX_LIST:,} bytes allowed.")
+                raise McpClientError(f"The server's answers to {method} have more than the {MAX_LIST:,} bytes allowed.")
             try:
                 page = _decode_page(answer)
+                found += _decode_definitions(page.get(member, b"null"))
+                following = _decode_cursor(page.get("nextCursor", b"null"))
             except msgspec.DecodeError as fault:
-                raise McpClientError(f"The server's list of tools is not valid MCP: {fault}.") from None
-            tools += page.tools
-            if not page.next_cursor or page.next_cursor in seen or len(tools) > MAX_TOOLS:
+                raise McpClientError(f"The server's answer to {method} is not valid MCP: {fault}.") from None
+            if not following or following in seen or len(found) > most:
                 break
-            seen.add(page.next_cursor)
-            params = {"cursor": page.next_cursor}
-        return tools
+            seen.add(following)
+            params = {"cursor": following}
+        return found
+
+    async def complete(self, params: dict[str, Any]) -> Raw:
+        """The raw result of `completion/complete`."""
+        return await self._request("completion/complete", params)
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], *, headers: tuple[ParamHeader, ...], handlers: CallHandlers
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        name: str,
+        headers: tuple[ParamHeader, ...] = (),
+        handlers: CallHandlers,
     ) -> Raw:
-        """The raw result of `tools/call`. A server of 2026-07-28 may ask for input first, several times."""
-        params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        sent = param_headers(headers, arguments) if headers else {}
+        """The raw result of `tools/call`, `resources/read` or `prompts/get`.
+
+        A server of 2026-07-28 may ask for input first, several times.
+        """
+        sent = param_headers(headers, params["arguments"]) if headers else {}
         rounds = MAX_ROUNDS
         try:
-            answer = await self._request("tools/call", params, name=tool, headers=sent, handlers=handlers)
+            answer = await self._request(method, params, name=name, headers=sent, handlers=handlers)
             while b"input_required" in bytes(answer) and (question := self._question_in(answer)) is not None:
                 if rounds == 0:
                     raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
                 rounds -= 1
                 again = {**params, **await self._input_for(question, handlers.elicit)}
-                answer = await self._request("tools/call", again, name=tool, headers=sent, handlers=handlers)
+                answer = await self._request(method, again, name=name, headers=sent, handlers=handlers)
         except UpstreamLost as fault:
             self.is_expired = self.is_expired or isinstance(fault, SessionLost)
             self._changed()  # a refresh shows whether the server is still there
@@ -239,7 +257,7 @@ class Connection:
             handlers = self._handlers_of(during)
             if handlers is not None:
                 handlers.note(note)
-        elif method in ("notifications/tools/list_changed", "notifications/subscriptions/acknowledged"):
+        elif method in _LIST_CHANGES:
             self._changed()
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
@@ -320,13 +338,18 @@ class Connection:
         finally:
             self._calls.pop(number, None)
 
+    @property
+    def _followed(self) -> dict[str, Any]:
+        """What a subscription of 2026-07-28 asks for."""
+        return {key: True for feature, key in _FOLLOWED.items() if self.agreement.tells_of(feature)}
+
     async def _follow_changes(self) -> None:
         """Keep a subscription open, for as long as the server offers one."""
         delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         while True:
             began = time.monotonic()
             try:
-                await self._request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+                await self._request("subscriptions/listen", {"notifications": self._followed})
             except UpstreamLost as fault:
                 self._log.debug("the subscription broke: %s", fault)
             except (McpClientError, RpcError) as fault:

@@ -43,31 +43,32 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
     revision: str
     is_modern: bool
-    tells_of_changes: bool
-    """Whether the server notifies when its tools change."""
+    capabilities: dict[str, Any] = {}
+    """The server's, as it declares them."""
     meta: dict[str, Any]
     """The `_meta` of every request since 2026-07-28, without our capabilities."""
     instructions: str = ""
     """How the server's tools are used, in its own words."""
 
+    def offers(self, feature: str) -> bool:
+        """Whether the server declares `tools`, `resources`, `prompts`, …; one that declares nothing has tools."""
+        return feature in self.capabilities or (feature == "tools" and not self.capabilities)
 
-class _Tools(Struct):
-    listChanged: bool | None = None  # noqa: N815 - MCP's spelling
-
-
-class _Capabilities(Struct, frozen=True):
-    tools: _Tools | None = None
+    def tells_of(self, feature: str, what: str = "listChanged") -> bool:
+        """Whether it notifies when that list changes, or with `subscribe` when a resource does."""
+        declared = self.capabilities.get(feature)
+        return isinstance(declared, dict) and bool(declared.get(what))
 
 
 class _Discovered(Struct):
     supportedVersions: list[str]  # noqa: N815 - MCP's spelling
-    capabilities: _Capabilities = _Capabilities()
+    capabilities: dict[str, Any] = {}
     instructions: Any = None
 
 
 class _Initialized(Struct):
     protocolVersion: str  # noqa: N815 - MCP's spelling
-    capabilities: _Capabilities = _Capabilities()
+    capabilities: dict[str, Any] = {}
     instructions: Any = None
 
 
@@ -169,13 +170,12 @@ async def _initialize(transport: ClientTransport, ask: Ask, capabilities: dict[s
 
 
 def _agreement(revision: str, found: _Discovered | _Initialized, *, is_modern: bool) -> Agreement:
-    tools = found.capabilities.tools
     # The instructions are foreign text for a model: without hidden characters, and bounded.
     said = found.instructions if isinstance(found.instructions, str) else ""
     return Agreement(
         revision=revision,
         is_modern=is_modern,
-        tells_of_changes=tools is not None and bool(tools.listChanged),
+        capabilities=found.capabilities,
         meta=_MODERN_META if is_modern else {},
         instructions=cleaned(said).strip()[:MAX_INSTRUCTIONS],
     )

@@ -16,15 +16,23 @@ from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome, on_one_line
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
-from jackfield.model.tool import Tool, ToolKind
+from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.base import About, Invocation, Listing, SourceContext
+from jackfield.sources.base import NO_COMPLETION, About, CompletionRequest, Invocation, Listing, SourceContext
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
+from jackfield.sources.mcp.offers import with_offers
 from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
+from jackfield.sources.mcp.reading import (
+    completion_of,
+    completion_params,
+    contents_of,
+    failed_read,
+    messages_of,
+)
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
 from jackfield.sources.mcp.transport import (
     GROUP,
@@ -109,10 +117,17 @@ class McpSource:
         rules = ListingRules(
             source=self.name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
-        self._offered = mcp_listing(await self._upstream.list_tools(self._request_refresh), rules)
+        offered = await self._upstream.list(self._request_refresh)
+        self._offered = mcp_listing(offered.of("tools"), rules)
         listing = self._offered.listing
         self._names = frozenset(tool.name for tool in listing.tools)
-        instructions = self._upstream.instructions
+        instructions = offered.agreement.instructions
+        if len(offered.lists) > 1 or offered.failures:
+            listing = with_offers(listing, offered.lists, rules, reads=offered.agreement.offers("resources"))
+            failures = (
+                f"The server's {member} cannot be listed: {fault}" for member, fault in offered.failures.items()
+            )
+            listing = replace(listing, faults=(*listing.faults, *failures))
         return replace(listing, about=About(instructions=instructions)) if instructions else listing
 
     @property
@@ -131,7 +146,7 @@ class McpSource:
         return self._server_log.last_words()
 
     def can_execute(self, tool: Tool) -> bool:
-        return tool.source == self.name and tool.name in self._names
+        return tool.source == self.name and (tool.name in self._names or tool.operation is not CallKind.TOOL)
 
     async def execute(self, invocation: Invocation) -> Outcome:
         try:
@@ -161,12 +176,27 @@ class McpSource:
         except (McpClientError, RpcError) as fault:
             self._request_refresh()
             raise self._down(fault, invocation) from None
-        name = invocation.tool.name
+        name, operation = invocation.tool.name, invocation.tool.operation
         handlers = CallHandlers(
             report=invocation.report, note=invocation.note, elicit=invocation.elicit, principal=invocation.principal
         )
+        if operation is CallKind.RESOURCE:
+            read = await connection.call("resources/read", {"uri": name}, name=name, handlers=handlers)
+            return contents_of(read)
+        params = {"name": name, "arguments": invocation.arguments}
+        if operation is CallKind.PROMPT:
+            return messages_of(await connection.call("prompts/get", params, name=name, handlers=handlers))
         headers = self._offered.headers.get(name, ())
-        return outcome_of(await connection.call(name, invocation.arguments, headers=headers, handlers=handlers))
+        return outcome_of(await connection.call("tools/call", params, name=name, headers=headers, handlers=handlers))
+
+    async def complete(self, request: CompletionRequest) -> Raw:
+        try:
+            connection = await self._upstream.connect(self._request_refresh)
+            if not connection.agreement.offers("completions"):
+                return NO_COMPLETION
+            return completion_of(await connection.complete(completion_params(request)))
+        except McpClientError as fault:
+            raise SourceUnavailable(f"Source '{self.name}' cannot complete: {fault} Try again later.") from None
 
     def _down(self, fault: McpClientError | RpcError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(
@@ -182,6 +212,8 @@ class McpSource:
                 f"The connection to '{self.name}' broke while '{name}' ran, so it may or may not have taken effect: "
                 f"{fault} Check before you call it again."
             )
+        elif isinstance(fault, RpcError) and invocation.tool.operation is not CallKind.TOOL:
+            return failed_read(fault)
         elif isinstance(fault, RpcError):
             text = f"The server of '{name}' answered with error {fault.number}: {fault.message}"
         else:

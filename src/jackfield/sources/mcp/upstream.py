@@ -16,8 +16,11 @@ from weakref import WeakValueDictionary
 from msgspec import Raw, Struct
 
 from jackfield.protocol.jsonrpc import RpcError
+from jackfield.sources.foreign import MAX_TOOLS
 from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.handlers import Sample
+from jackfield.sources.mcp.handshake import Agreement
+from jackfield.sources.mcp.offers import MAX_OFFERS
 from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
 from jackfield.sources.mcp.transport import (
     ClientTransport,
@@ -46,6 +49,26 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
     """How long it may take to come up for the first time."""
     is_process: bool = False
     handshake_only: bool = False
+
+
+_LISTS = {
+    ("tools", "tools/list"): ("tools", MAX_TOOLS),
+    ("resources", "resources/list"): ("resources", MAX_OFFERS),
+    ("resources", "resources/templates/list"): ("resourceTemplates", MAX_OFFERS),
+    ("prompts", "prompts/list"): ("prompts", MAX_OFFERS),
+}
+"""By what a server declares, and the method: where a page has the definitions, and how many are read."""
+
+
+class Offered(Struct):
+    """All that a server lists, raw, by the member of the page that has it; and lists that failed."""
+
+    agreement: Agreement
+    lists: dict[str, list[Raw]] = {}
+    failures: dict[str, McpClientError | RpcError] = {}
+
+    def of(self, member: str) -> list[Raw]:
+        return self.lists.get(member, [])
 
 
 class Upstream:
@@ -84,11 +107,6 @@ class Upstream:
         return self._options.seconds if self._was_up else self._options.first_seconds
 
     @property
-    def instructions(self) -> str:
-        """How the server's tools are used, in its own words; empty while it is not connected."""
-        return "" if self._connection is None else self._connection.instructions
-
-    @property
     def opening_for(self) -> float | None:
         """Seconds since a connection is being opened; None: none is."""
         return None if self._opening_since is None else time.monotonic() - self._opening_since
@@ -106,28 +124,44 @@ class Upstream:
                 connection = self._connection or await self._opened()
         return connection
 
-    async def list_tools(self, user: User) -> list[Raw]:
-        """The raw definitions of all tools. A lost connection is reopened first."""
+    async def list(self, user: User) -> Offered:
+        """All that the server offers. A lost connection is reopened first."""
         try:
-            listed = await self._list_tools(user)
+            try:
+                offered = await self._list(await self.connect(user))
+            except SessionLost:
+                self._drop(self._connection)
+                offered = await self._list(await self.connect(user))
         except (McpClientError, RpcError):
             self._failed.add(user)
             raise
         self._failed.discard(user)
-        return listed
+        return offered
 
-    async def _list_tools(self, user: User) -> list[Raw]:
+    async def _list(self, connection: Connection) -> Offered:
+        """Every list that the server declares. Without its tools it is down; another list that fails is a fault."""
+        agreement = connection.agreement
+        offered = Offered(agreement=agreement)
+        async with asyncio.TaskGroup() as group:
+            for (feature, method), (member, most) in _LISTS.items():
+                if agreement.offers(feature):
+                    group.create_task(self._list_one(connection, offered, method, member, most))
+        if (failed := offered.failures.pop("tools", None)) is not None:
+            raise failed
+        lost = next((fault for fault in offered.failures.values() if isinstance(fault, SessionLost)), None)
+        if lost is not None:
+            raise lost
+        return offered
+
+    async def _list_one(self, connection: Connection, offered: "Offered", method: str, member: str, most: int) -> None:
         seconds = self._options.seconds
         try:
-            connection = await self.connect(user)
             async with asyncio.timeout(seconds):
-                try:
-                    return await connection.list_tools()
-                except SessionLost:
-                    self._drop(self._connection)
-                    return await (await self.connect(user)).list_tools()
+                offered.lists[member] = await connection.list(method, member, most=most)
         except TimeoutError:
-            raise UpstreamLost(f"The server did not list its tools within {seconds:g} s.") from None
+            offered.failures[member] = UpstreamLost(f"The server did not answer {method} within {seconds:g} s.")
+        except (McpClientError, RpcError) as fault:
+            offered.failures[member] = fault
 
     async def release(self, user: User) -> None:
         """The last user closes the connection; one whose last list failed has it reopened for the others."""

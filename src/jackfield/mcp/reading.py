@@ -1,0 +1,252 @@
+"""Resources, prompts and completion: lists from the catalog, reads and gets through the pipeline, in both eras.
+
+Above: `server.py`. Below: the catalog's views, `tools_call.py` for the call itself, the sources for completion.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.requests import CallRequest
+from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.errors import DefinitionChanged, InvalidArguments, ResourceNotFound, ToolNotFound
+from jackfield.http.response import encode
+from jackfield.mcp.exchange import McpExchange
+from jackfield.mcp.results import stamped
+from jackfield.mcp.sessions import Caller
+from jackfield.mcp.tools_call import ToolCalls, resume
+from jackfield.model.call import Call, CallStatus
+from jackfield.model.principal import Scope
+from jackfield.model.tool import CallKind
+from jackfield.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    SERVER_ERROR,
+    ErrorObject,
+    RpcError,
+    RpcRequest,
+    object_param,
+    text_param,
+)
+from jackfield.protocol.mcp import CANCELLED, MODERN, RESOURCE_NOT_FOUND
+from jackfield.sources.base import CompletionRequest
+from jackfield.sources.supervisor import SourceRegistry
+
+PAGE = 1_000
+FRESH_MS = 60_000
+"""How long a client of 2026-07-28 may cache a list."""
+_CACHING = b'"ttlMs":%d,"cacheScope":"private"' % FRESH_MS
+_AFTER = "after:"
+
+
+class Reading:
+    """The methods of resources, prompts and completion."""
+
+    def __init__(self, catalog: Catalog, pipeline: Pipeline, sources: SourceRegistry, calls: ToolCalls) -> None:
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._sources = sources
+        self._calls = calls
+        self.methods = {
+            "resources/list": self.list_resources,
+            "resources/templates/list": self.list_templates,
+            "resources/read": self.read_resource,
+            "prompts/list": self.list_prompts,
+            "prompts/get": self.get_prompt,
+            "completion/complete": self.complete,
+        }
+
+    def capabilities(self, caller: Caller) -> dict[str, Any]:
+        """What is declared besides tools. Always: a source may bring resources and prompts later."""
+        subscribe = {} if caller.is_modern else {"subscribe": True}
+        return {
+            "resources": {"listChanged": True, **subscribe},
+            "prompts": {"listChanged": True},
+            "completions": {},
+        }
+
+    async def list_resources(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        found, last = self._catalog.resources(caller.principal).page(_after(request), size=PAGE)
+        return _page(b"resources", [one.json for one in found], last, caller)
+
+    async def list_templates(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        start = _offset(request)
+        templates = self._catalog.resources(caller.principal).templates
+        last = str(start + PAGE) if start + PAGE < len(templates) else None
+        return _page(b"resourceTemplates", [one.json for one in templates[start : start + PAGE]], last, caller)
+
+    async def list_prompts(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        start = _offset(request)
+        entries = self._catalog.prompts(caller.principal).entries
+        last = str(start + PAGE) if start + PAGE < len(entries) else None
+        return _page(b"prompts", [listed_prompt(one) for one in entries[start : start + PAGE]], last, caller)
+
+    async def read_resource(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
+        uri = text_param(request.params, "uri")
+        if (waiting := self._calls.returned(request, caller)) is not None:
+            return await resume(waiting, exchange)
+        try:
+            entry = self._catalog.resources(caller.principal).find(uri)
+        except ResourceNotFound as refusal:
+            raise not_found(refusal.message, uri, caller) from None
+        call = await self._call(entry, {"uri": uri}, request, caller, exchange)
+        result = await self._result(call, caller)
+        if entry.name != uri:
+            result = _renamed(result, entry.name, uri)
+        caching = b"" if b'"ttlMs"' in bytes(result)[-200:] else b',"ttlMs":0'
+        members = bytes(result)[1:-1]
+        if caller.is_modern:
+            return _with_meta(members + caching + b',"cacheScope":"private"', result)
+        return b"{%b}" % members
+
+    async def get_prompt(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
+        name = text_param(request.params, "name")
+        if (waiting := self._calls.returned(request, caller)) is not None:
+            return await resume(waiting, exchange)
+        try:
+            entry = self._catalog.prompts(caller.principal).get(name)
+        except ToolNotFound:
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: '{name[:100]}'. List the prompts.") from None
+        arguments = object_param(request.params, "arguments")
+        call = await self._call(entry, arguments, request, caller, exchange)
+        result = await self._result(call, caller)
+        members = bytes(result)[1:-1]
+        return _with_meta(members, result) if caller.is_modern else b"{%b}" % members
+
+    async def complete(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        ref, argument = object_param(request.params, "ref"), object_param(request.params, "argument")
+        text_param(argument, "name")
+        text_param(argument, "value")
+        operation, source, name = self._referred(ref, caller)
+        context = object_param(request.params, "context") or None
+        wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)
+        completion = await self._sources.complete(source, wanted)
+        return stamped(b'"completion":%b' % bytes(completion), revision=caller.revision)
+
+    def _referred(self, ref: dict[str, Any], caller: Caller) -> tuple[CallKind, str, str]:
+        """What a completion is for: its kind, source, and name there."""
+        kind = ref.get("type")
+        if kind == "ref/prompt":
+            name = text_param(ref, "name")
+            try:
+                tool = self._catalog.prompts(caller.principal).get(name).tool
+            except ToolNotFound:
+                raise RpcError(INVALID_PARAMS, f"Unknown prompt: '{name[:100]}'. List the prompts.") from None
+            return CallKind.PROMPT, tool.source, tool.name
+        if kind == "ref/resource":
+            uri = text_param(ref, "uri")
+            template = self._catalog.resources(caller.principal).template(uri)
+            if template is None:
+                raise RpcError(INVALID_PARAMS, "'params.ref.uri' is not a listed resource template. List them.")
+            return CallKind.RESOURCE, template.source, template.own_template
+        raise RpcError(INVALID_PARAMS, "'params.ref.type' must be 'ref/prompt' or 'ref/resource'.")
+
+    async def _call(
+        self, entry: Entry, arguments: dict[str, Any], request: RpcRequest, caller: Caller, exchange: McpExchange
+    ) -> Call:
+        wanted = CallRequest(
+            tool=entry.name,
+            arguments=arguments,
+            principal=caller.principal,
+            over_http=True,
+            entry=entry,
+            needs=Scope.READ,
+        )
+        try:
+            return await self._calls.read(wanted, request, caller, exchange)
+        except InvalidArguments as refusal:
+            raise RpcError(INVALID_PARAMS, refusal.message) from None
+        except DefinitionChanged as refusal:
+            raise RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code}) from None
+
+    async def _result(self, call: Call, caller: Caller) -> Raw:
+        """What was read. Raises the `RpcError` that the server, or the way to it, came to."""
+        if call.status is CallStatus.CANCELLED:
+            raise RpcError(CANCELLED, "Request cancelled")
+        if call.error is not None:
+            raise reading_error(call, caller)
+        result = await self._pipeline.whole_result(call)
+        assert result is not None
+        return result
+
+
+def listed_prompt(entry: Entry) -> bytes:
+    """A prompt as clients are shown it."""
+    return encode({**entry.tool.listed, "name": entry.mcp_name})
+
+
+def not_found(message: str, uri: str, caller: Caller) -> RpcError:
+    """No such resource, in the words of the caller's era."""
+    return RpcError(INVALID_PARAMS if caller.is_modern else RESOURCE_NOT_FOUND, message, {"uri": uri})
+
+
+def reading_error(call: Call, caller: Caller) -> RpcError:
+    """A server's own error as it put it; any other with our code."""
+    assert call.error is not None
+    error = _server_error(call.result)
+    if error is None:
+        return RpcError(SERVER_ERROR, call.error.message, {"code": call.error.code})
+    number = error.code
+    if number == RESOURCE_NOT_FOUND and caller.is_modern:
+        number = INVALID_PARAMS
+    return RpcError(number, call.error.message, error.data)
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    error: ErrorObject
+
+
+def _server_error(result: Raw | None) -> ErrorObject | None:
+    if result is None:
+        return None
+    try:
+        return msgspec.json.decode(result, type=_Failure).error
+    except msgspec.DecodeError:
+        return None
+
+
+def _page(member: bytes, listed: list[bytes], following: str | None, caller: Caller) -> bytes:
+    members = [b'"%b":[%b]' % (member, b",".join(listed))]
+    if following is not None:
+        members.append(b'"nextCursor":%b' % encode(f"{_AFTER}{following}"))
+    if caller.is_modern:
+        members.append(_CACHING)
+    return stamped(b",".join(members), revision=caller.revision)
+
+
+def _after(request: RpcRequest) -> str | None:
+    """What the cursor of a list says; None at its beginning."""
+    if request.params.get("cursor") is None:
+        return None
+    cursor = text_param(request.params, "cursor")
+    if not cursor.startswith(_AFTER):
+        raise RpcError(INVALID_PARAMS, "'params.cursor' is not one that this server gave. Leave it out to begin.")
+    return cursor[len(_AFTER) :]
+
+
+def _offset(request: RpcRequest) -> int:
+    after = _after(request)
+    if after is None:
+        return 0
+    if not after.isdecimal() or len(after) > len(str(2**31)):
+        raise RpcError(INVALID_PARAMS, "'params.cursor' is not one that this server gave. Leave it out to begin.")
+    return int(after)
+
+
+def _renamed(result: Raw, own_uri: str, asked: str) -> Raw:
+    """With the URI that was asked for in place of the source's own."""
+    read = msgspec.json.decode(result)
+    for part in read.get("contents", ()):
+        if isinstance(part, dict) and part.get("uri") == own_uri:
+            part["uri"] = asked
+    return Raw(encode(read))
+
+
+def _with_meta(members: bytes, result: Raw) -> bytes:
+    """A result of 2026-07-28 that may have a `_meta` of its own."""
+    if b'"_meta"' not in bytes(result):
+        return stamped(members, revision=MODERN)
+    read = msgspec.json.decode(b"{%b}" % members)
+    meta = read.pop("_meta", None)
+    return stamped(encode(read)[1:-1], revision=MODERN, meta=meta if isinstance(meta, dict) and meta else None)
