@@ -26,8 +26,10 @@ from jackfield.errors import (
 from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, done
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
+from jackfield.sources.client import CallerClient
 from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness
 from tests.requirement import requirement
+from tests.sources.invocations import asking
 from tests.store.calls import a_call
 from tests.waiting import eventually_async
 
@@ -305,14 +307,13 @@ async def test_a_secret_in_a_refusal_in_progress_or_in_a_question_is_redacted(ha
 
     async def leak(invocation: Invocation) -> Outcome:
         invocation.report(Progress(progress=1, message="with s3cret-value"))
-        assert invocation.elicit is not None
         await invocation.elicit(ElicitRequest(message="Is s3cret-value right?"))
         raise SourceUnavailable("The server says: s3cret-value is wrong.")
 
     await offer(harness, "leak", leak)
     async with harness.pipeline.events.follow(None) as events:
         with pytest.raises(SourceUnavailable) as refused:
-            await harness.call("leak", elicit=elicit)
+            await harness.call("leak", client=CallerClient(capabilities={"elicitation": {}}, ask=asking(elicit)))
         told = [await anext(events) for _ in range(2)]
     assert refused.value.message == "The server says: [redacted] is wrong."
     assert [event.progress.message for event in told if event.progress is not None] == ["with [redacted]"]

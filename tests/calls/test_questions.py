@@ -31,18 +31,15 @@ async def harness(tmp_path: Path) -> AsyncIterator[PendingHarness]:
     async with pending_harness("memory:", tmp_path) as made:
 
         async def book(invocation: Invocation) -> Outcome:
-            assert invocation.elicit is not None
             answer = await invocation.elicit(ElicitRequest(message="How many nights?", schema=NIGHTS))
             return done({"action": answer.action, "content": answer.content})
 
         async def book_twice(invocation: Invocation) -> Outcome:
-            assert invocation.elicit is not None
             asked = [ElicitRequest(message=message) for message in ("First?", "Second?")]
             answers = await asyncio.gather(*map(invocation.elicit, asked))
             return done([answer.action for answer in answers])
 
         async def not_wait(invocation: Invocation) -> Outcome:
-            assert invocation.elicit is not None
             asking = asyncio.ensure_future(invocation.elicit(ElicitRequest(message="Anybody?")))
             async with made.pipeline.events.follow(None) as told:
                 async for event in told:

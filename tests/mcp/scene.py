@@ -137,8 +137,6 @@ class SceneSource:
 
 
 async def _asked(invocation: Invocation) -> Any:
-    if invocation.elicit is None:
-        return "nobody to ask"
     answers = []
     for number in range(invocation.arguments.get("times", 1)):
         question = ElicitRequest(message=f"Who are you? ({number})", schema=NAME)

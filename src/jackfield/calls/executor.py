@@ -9,6 +9,7 @@ import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -30,7 +31,13 @@ from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pendin
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.model.trace_context import via
-from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, InTransaction, Invocation, LogNote, Progress
+from jackfield.sources.base import InTransaction, Invocation, LogNote, Progress
+from jackfield.sources.client import (
+    CallerClient,
+    ClientAnswer,
+    ClientRequest,
+    ElicitRequest,
+)
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 
@@ -41,6 +48,8 @@ SHORT_SECONDS = 0.05
 MAX_ATTEMPTS = 3
 LONGEST_TRACE = 8_000
 """Characters of a traceback that are kept: its end, which has the cause."""
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+"""What every call can be asked, since somebody can be where its client cannot."""
 STORE_PAUSES = (0.1, 0.3, 1.0, 2.0)
 """Seconds between tries to write an outcome while the store is away."""
 
@@ -75,13 +84,13 @@ class Executor:
         principal: Principal,
         depth: int,
         recorded: bool,
-        elicit: Elicit | None = None,
+        client: CallerClient | None = None,
         takes_pending: bool = False,
         config: dict[str, Any] | None = None,
     ) -> Running:
         """Take a call in hand; whoever does this also settles it."""
         running = Running(
-            call, principal=principal, depth=depth, recorded=recorded, elicit=elicit, takes_pending=takes_pending
+            call, principal=principal, depth=depth, recorded=recorded, client=client, takes_pending=takes_pending
         )
         running.config = config
         if self.telemetry is not None:
@@ -428,24 +437,50 @@ class Executor:
             report=partial(self._report, call, entry.tool.metadata.sensitive_output),
             hold=running.hold,
             note=partial(self._note, call, entry.tool.metadata.sensitive_output),
-            elicit=partial(self.ask, running),
+            ask=partial(self.ask, running),
+            client=running.client,
             config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
             trace=_no_trace if entry.tool.metadata.sensitive_output else running.failed_at,
             caller=running.principal,
         )
 
-    async def ask(self, running: Running, question: ElicitRequest) -> ElicitAnswer:
-        """Ask the person behind a call, else whoever answers calls. The time that people take is not the tool's."""
-        cleaned = self._redactor.question(question)
+    async def ask(self, running: Running, requests: tuple[ClientRequest, ...]) -> tuple[ClientAnswer, ...]:
+        """Ask the client behind a call what it can answer, and of the rest whoever answers calls the questions.
+
+        The time that they take is not the tool's.
+        """
+        client = running.client
+        cleaned = tuple(map(self._redactor.client_request, requests))
+        is_for_client = [client is not None and client.takes(one) for one in cleaned]
+        for_client = tuple(compress(cleaned, is_for_client))
+        if not for_client and not any(isinstance(one, ElicitRequest) for one in cleaned):
+            return (None,) * len(cleaned)
+        for_others = [one for one, is_taken in zip(cleaned, is_for_client, strict=True) if not is_taken]
         with running.hold(patience_of(running)):
-            if running.elicit is not None:
-                return await running.elicit(cleaned)
-            await self._record(running)
-            if running.questions is None:
-                running.questions = OpenQuestions(
-                    running, store=self._store, gateway_id=self._gateway_id, tell=self._tell_of_question
-                )
-            return await running.questions.ask(cleaned)
+            if not for_others:
+                return await _asked(client, for_client)
+            given, others = await asyncio.gather(
+                _asked(client, for_client),
+                asyncio.gather(*(self._ask_somebody(running, one) for one in for_others)),
+            )
+        from_client, from_others = iter(given), iter(others)
+        return tuple(next(from_client if taken else from_others) for taken in is_for_client)
+
+    async def _ask_somebody(self, running: Running, question: ClientRequest) -> ClientAnswer:
+        """Only people answer for a client, and only questions."""
+        if not isinstance(question, ElicitRequest):
+            return None
+        await self._record(running)
+        if running.questions is None:
+            running.questions = OpenQuestions(
+                running, store=self._store, gateway_id=self._gateway_id, tell=self._tell_of_question
+            )
+        return await running.questions.ask(question)
+
+    def client_for_nested(self, running: Running) -> CallerClient:
+        """The client of a call that this one makes: asked as this one's is."""
+        declared = {} if running.client is None else running.client.capabilities
+        return CallerClient(capabilities={**declared, **ELICITATION}, ask=partial(self.ask, running))
 
     def _tell_of_question(self, call: Call) -> None:
         """Tell how a question is, or the call that waits for its answer."""
@@ -466,6 +501,12 @@ class Executor:
         if progress.message is not None:
             progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
         self.events.tell(events.PROGRESS, call, progress=self._redactor.progress(progress))
+
+
+async def _asked(client: CallerClient | None, requests: tuple[ClientRequest, ...]) -> tuple[ClientAnswer, ...]:
+    if client is None or client.ask is None or not requests:
+        return ()
+    return await client.ask(requests)
 
 
 def _result_of(running: Running) -> Outcome | InTransaction:

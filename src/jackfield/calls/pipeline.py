@@ -318,7 +318,7 @@ class Pipeline:
             principal=request.principal,
             depth=request.depth,
             recorded=recorded,
-            elicit=request.elicit,
+            client=request.client,
             takes_pending=request.takes_pending,
             config=request.config or None,
         )
@@ -402,7 +402,7 @@ class Pipeline:
             chat_id=call.chat_id,
             run_id=call.run_id,
             depth=running.depth + 1,
-            elicit=partial(self._executor.ask, running),
+            client=self._executor.client_for_nested(running),
             takes_pending=running.takes_pending,
             within=within,
         )

@@ -21,14 +21,13 @@ from jackfield.errors import BadRequest
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.ids import new_id
 from jackfield.protocol.schemas import RESULT, summarize
-from jackfield.sources.base import ElicitAnswer, ElicitRequest
+from jackfield.sources.client import CANCELLED, ElicitAnswer, ElicitRequest
 from jackfield.store import Store
 
 QUESTION = "elicitation"
 """The source, and the tool, that a question's record names. No source of the config may be called so."""
 GRACE_SECONDS = 15.0
 """How much longer a question lasts than the call that waits for it, so that it is the call that expires."""
-CLOSED = ElicitAnswer(action="cancel")
 
 
 class OpenQuestions:
@@ -55,7 +54,7 @@ class OpenQuestions:
         asked = _question_call(question, running.call, owner=self._gateway_id, may_take=_most_ms(running))
         with self._store.bus.listen(asked.id, running.call.id) as written:
             if not await self._put(asked, written):
-                return CLOSED
+                return CANCELLED
             try:
                 return await self._answer(asked.id, written)
             finally:
@@ -97,13 +96,15 @@ class OpenQuestions:
             question = await self._store.read(partial(call_tx.get_call, question_id))
             if question is None or question.status.is_final:
                 outcome = None if question is None else question.outcome
-                return msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CLOSED
+                return (
+                    msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CANCELLED
+                )
             if self._is_over:
-                return CLOSED
+                return CANCELLED
             asker = await self._store.read(partial(call_tx.get_call, self._running.call.id))
             if asker is None or asker.status.is_final:  # expired, or cancelled at another gateway
                 self._running.stop()
-                return CLOSED
+                return CANCELLED
             await written.wait()
 
     async def _close(self, question_id: str) -> None:

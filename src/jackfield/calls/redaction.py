@@ -12,7 +12,8 @@ from msgspec import Raw
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import KnownSecrets
-from jackfield.sources.base import ElicitRequest, Progress
+from jackfield.sources.base import Progress
+from jackfield.sources.client import ClientRequest, ElicitRequest, SampleRequest
 
 
 class Redactor:
@@ -44,6 +45,15 @@ class Redactor:
         if schema is not None and self._known.forms:
             schema = msgspec.json.decode(self._known.forms.json(Raw(msgspec.json.encode(schema))))
         return msgspec.structs.replace(question, message=self.text(question.message), schema=schema)
+
+    def client_request(self, request: ClientRequest) -> ClientRequest:
+        """What the client behind a call is asked."""
+        if isinstance(request, ElicitRequest):
+            return self.question(request)
+        if isinstance(request, SampleRequest) and self._known.forms:
+            params = msgspec.json.decode(self._known.forms.json(Raw(msgspec.json.encode(request.params))))
+            return msgspec.structs.replace(request, params=params)
+        return request
 
     def progress(self, progress: Progress) -> Progress:
         """What is told while a call runs reaches as many as its result."""

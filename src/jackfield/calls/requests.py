@@ -14,7 +14,7 @@ from jackfield.calls.transactions import Claim
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
-from jackfield.sources.base import Elicit
+from jackfield.sources.client import CallerClient
 
 
 class CallRequest(Struct, frozen=True, kw_only=True):
@@ -37,8 +37,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """An HTTP caller waits for this: what it does not get goes to the agent's inbox."""
     client_gone: Callable[[], Coroutine[Any, Any, bool]] | None = None
     """Comes back with True when that caller has hung up, with False when the gateway stops and cannot wait on."""
-    elicit: Elicit | None = None
-    """Asks the person behind that caller, where the caller can."""
+    client: CallerClient | None = None
+    """The MCP client that made the request, if one did."""
     takes_pending: bool = False
     """Whoever asks can be told that the call is pending: a question to somebody then does not hold them up."""
     begins_run: bool = False

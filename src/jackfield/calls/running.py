@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
-from jackfield.sources.base import Elicit, InTransaction
+from jackfield.sources.base import InTransaction
+from jackfield.sources.client import CallerClient
 
 if TYPE_CHECKING:
     from jackfield.calls.questions import OpenQuestions
@@ -35,9 +36,9 @@ class Running:
         "_holds",
         "_waiter",
         "call",
+        "client",
         "config",
         "depth",
-        "elicit",
         "is_cut_off",
         "parked",
         "principal",
@@ -57,15 +58,15 @@ class Running:
         principal: Principal,
         depth: int,
         recorded: bool,
-        elicit: Elicit | None = None,
+        client: CallerClient | None = None,
         takes_pending: bool = False,
     ) -> None:
         self.call = call
         self.principal = principal
         self.depth = depth
         """How many tools called tools to get here."""
-        self.elicit = elicit
-        """Asks the person behind the caller; None where the caller cannot, so that whoever answers calls is asked."""
+        self.client = client
+        """The MCP client that made it, if one did. What that cannot answer is asked of whoever answers calls."""
         self.takes_pending = takes_pending
         self.config: dict[str, Any] | None = None
         """Options that its request gives the tool."""

@@ -26,7 +26,7 @@ from jackfield.protocol.jsonrpc import (
     error_response,
     response,
 )
-from jackfield.protocol.mcp import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from jackfield.protocol.mcp import HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION
 from jackfield.protocol.sse import encode_event
 
 BACKLOG = 1_000
@@ -39,6 +39,7 @@ HTTP_STATUS = {
     INVALID_REQUEST: 400,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }

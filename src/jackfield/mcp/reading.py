@@ -14,16 +14,15 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import DefinitionChanged, InvalidArguments, ResourceNotFound, ToolNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.results import stamped
+from jackfield.mcp.results import server_error, stamped
 from jackfield.mcp.sessions import Caller
-from jackfield.mcp.tools_call import ToolCalls, resume
+from jackfield.mcp.tools_call import ToolCalls
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Scope
 from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
     SERVER_ERROR,
-    ErrorObject,
     RpcError,
     RpcRequest,
     object_param,
@@ -84,8 +83,8 @@ class Reading:
 
     async def read_resource(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         uri = text_param(request.params, "uri")
-        if (waiting := self._calls.returned(request, caller)) is not None:
-            return await resume(waiting, exchange)
+        if (rounds := self._calls.returned(request, caller)) is not None:
+            return await rounds.resume(exchange)
         try:
             entry = self._catalog.resources(caller.principal).find(uri)
         except ResourceNotFound as refusal:
@@ -102,8 +101,8 @@ class Reading:
 
     async def get_prompt(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         name = text_param(request.params, "name")
-        if (waiting := self._calls.returned(request, caller)) is not None:
-            return await resume(waiting, exchange)
+        if (rounds := self._calls.returned(request, caller)) is not None:
+            return await rounds.resume(exchange)
         try:
             entry = self._catalog.prompts(caller.principal).get(name)
         except ToolNotFound:
@@ -184,26 +183,13 @@ def not_found(message: str, uri: str, caller: Caller) -> RpcError:
 def reading_error(call: Call, caller: Caller) -> RpcError:
     """A server's own error as it put it; any other with our code."""
     assert call.error is not None
-    error = _server_error(call.result)
+    error = server_error(call.result)
     if error is None:
         return RpcError(SERVER_ERROR, call.error.message, {"code": call.error.code})
     number = error.code
     if number == RESOURCE_NOT_FOUND and caller.is_modern:
         number = INVALID_PARAMS
     return RpcError(number, call.error.message, error.data)
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    error: ErrorObject
-
-
-def _server_error(result: Raw | None) -> ErrorObject | None:
-    if result is None:
-        return None
-    try:
-        return msgspec.json.decode(result, type=_Failure).error
-    except msgspec.DecodeError:
-        return None
 
 
 def _page(member: bytes, listed: list[bytes], following: str | None, caller: Caller) -> bytes:

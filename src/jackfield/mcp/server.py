@@ -13,6 +13,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Refused
 from jackfield.http.response import encode
+from jackfield.mcp.client_requests import ClientRequests
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
 from jackfield.mcp.reading import Reading
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
@@ -74,7 +75,8 @@ class McpServer:
         self._sources = sources
         self._scenario = scenario
         self._definitions = Definitions()
-        self._calling = ToolCalls(catalog, pipeline, url=url)
+        self.client_requests = ClientRequests()
+        self._calling = ToolCalls(catalog, pipeline, client_requests=self.client_requests, url=url)
         self._session_tools = session_tools
         self._reading = Reading(catalog, pipeline, sources, self._calling)
         self._handshake: dict[str, Method] = {

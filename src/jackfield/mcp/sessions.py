@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from jackfield.catalog.changes import Follower
 from jackfield.errors import EventsPurged, Unavailable
@@ -55,7 +55,7 @@ class McpSession:
         self.used = now
         self.exchanges: dict[RequestId, McpExchange] = {}
         """Requests that are being answered, by the client's id."""
-        self.asked: dict[RequestId, asyncio.Future[Raw | None]] = {}
+        self.asked: dict[RequestId, asyncio.Future[RpcResponse | None]] = {}
         """What we asked the client and it has not answered yet."""
         self.follower: Follower | None = None
         """Of the open GET stream."""
@@ -121,7 +121,7 @@ class McpSession:
         """The client answers what it was asked."""
         asked = self.asked.pop(response.id, None)
         if asked is not None and not asked.done():
-            asked.set_result(response.result)
+            asked.set_result(response)
 
     def end(self) -> None:
         """Close the stream and cancel open questions."""

@@ -1,17 +1,15 @@
-"""`tools/call`: from a request to the pipeline and back, with progress, log messages and elicitation in between.
+"""`tools/call`: from a request to the pipeline and back, with progress and log messages in between.
 
-Above: `server.py`. Below: the pipeline. A refusal that a model can act on is a result with `isError`; only an unknown
-tool is a protocol error.
+Above: `server.py`. Below: the pipeline, and `client_requests.py`. A refusal that a model can act on is a result with
+`isError`; only an unknown tool is a protocol error.
 """
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import StreamedCall
@@ -19,11 +17,11 @@ from jackfield.calls.requests import CallRequest
 from jackfield.calls.telemetry import continue_trace
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
-from jackfield.http.response import encode
 from jackfield.http.streams import until_done
+from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
-from jackfield.mcp.results import call_result, refusal_result, stamped
+from jackfield.mcp.results import call_result, refusal_result
 from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
@@ -35,10 +33,9 @@ from jackfield.protocol.jsonrpc import (
     RpcRequest,
     notification,
     object_param,
-    request,
 )
-from jackfield.protocol.mcp import CANCELLED, LOG_LEVELS, MODERN, WITH_ELICITATION_MODES
-from jackfield.sources.base import Elicit, ElicitAnswer, ElicitRequest, LogNote, Progress
+from jackfield.protocol.mcp import CANCELLED, LOG_LEVELS
+from jackfield.sources.base import LogNote, Progress
 
 log = logging.getLogger(__name__)
 
@@ -46,154 +43,23 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 CANCEL_PAUSE = 0.02
 CANCEL_TRIES = 100
-CREATE = "elicitation/create"
-_CANCELLED = ElicitAnswer(action="cancel")
-
-
-class _Said(Struct, frozen=True):
-    """What a client sends back."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
-
-
-class Waiting(Struct, frozen=True, kw_only=True):
-    """A call that waits for its client to come back."""
-
-    exchange: McpExchange
-    caller: str
-    """The key that made it; no other may go on with it."""
-    key: str
-    """Under which the question stands; the answer stands under the same."""
-    result: bytes
-    """The question, as it was put."""
-    answer: "asyncio.Future[ElicitAnswer]"
-
-
-class Questions:
-    """Elicitation. Questions of 2026-07-28 wait here until the client comes back."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, Waiting] = {}
-
-    def asker(self, caller: Caller, exchange: McpExchange) -> Elicit | None:
-        """How this client is asked; None when it cannot be."""
-        able = caller.capabilities.get("elicitation")
-        if not isinstance(able, dict):
-            return None
-        ask: Callable[[McpExchange, Caller, ElicitRequest], Any] = self._ask_by_result
-        if not caller.is_modern:
-            if caller.session is None or not caller.takes_events:
-                return None
-            ask = _ask_on_stream
-
-        async def elicit(question: ElicitRequest) -> ElicitAnswer:
-            if not _can_ask(question, able):
-                return _CANCELLED
-            answer: ElicitAnswer = await ask(exchange, caller, question)
-            return answer
-
-        return elicit
-
-    def returned(self, asked: RpcRequest, caller: Caller) -> Waiting | None:
-        """The call that a request goes on with; None for a request that begins one."""
-        state = asked.params.get("requestState")
-        if state is None:
-            return None
-        waiting = self._waiting.get(state) if isinstance(state, str) else None
-        if waiting is None or waiting.caller != caller.principal.name or not _same(waiting.exchange.request, asked):
-            raise RpcError(
-                INVALID_PARAMS,
-                "'params.requestState' names no call that waits here: it is over, was made at another gateway, or is "
-                "another call's. Call the tool again without it.",
-            )
-        return waiting
-
-    async def _ask_by_result(self, exchange: McpExchange, caller: Caller, question: ElicitRequest) -> ElicitAnswer:
-        state, params = secrets.token_urlsafe(24), _params(question, MODERN)
-        members = {"inputRequests": {question.key: {"method": CREATE, "params": params}}, "requestState": state}
-        result = stamped(encode(members)[1:-1], revision=MODERN, kind="input_required")
-        answer: asyncio.Future[ElicitAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting[state] = Waiting(
-            exchange=exchange, caller=caller.principal.name, key=question.key, result=result, answer=answer
-        )
-        exchange.give_interim(result)
-        try:
-            return await answer
-        finally:
-            del self._waiting[state]
-
-
-def answer_in(asked: RpcRequest, key: str) -> ElicitAnswer | None:
-    """The answer to this question, if the request carries it."""
-    responses = asked.params.get("inputResponses")
-    if not isinstance(responses, dict) or key not in responses:
-        return None
-    try:
-        said = msgspec.convert(responses[key], _Said)
-    except msgspec.ValidationError as fault:
-        raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{key}' is invalid: {fault}.") from None
-    return ElicitAnswer(action=said.action, content=said.content)
-
-
-async def _ask_on_stream(exchange: McpExchange, caller: Caller, question: ElicitRequest) -> ElicitAnswer:
-    session = caller.session
-    assert session is not None
-    request_id: RequestId = f"jackfield-{secrets.token_hex(8)}"
-    said: asyncio.Future[Raw | None] = asyncio.get_running_loop().create_future()
-    session.asked[request_id] = said
-    exchange.ask(request(request_id, CREATE, _params(question, caller.revision)), said)
-    try:
-        return _read(await said)
-    finally:
-        session.asked.pop(request_id, None)
-
-
-def _read(result: Raw | None) -> ElicitAnswer:
-    """A client that answers with an error, or with something else, has not answered."""
-    if result is None:
-        return _CANCELLED
-    try:
-        said = msgspec.json.decode(result, type=_Said)
-    except msgspec.DecodeError:
-        return _CANCELLED
-    return ElicitAnswer(action=said.action, content=said.content)
-
-
-def _can_ask(question: ElicitRequest, able: dict[str, Any]) -> bool:
-    """Forms are the default; URLs need the declared capability."""
-    return "url" in able if question.url is not None else "form" in able or "url" not in able
-
-
-def _params(question: ElicitRequest, revision: str) -> dict[str, Any]:
-    if question.url is not None:
-        params: dict[str, Any] = {"mode": "url", "message": question.message, "url": question.url}
-        return params if revision == MODERN else {**params, "elicitationId": secrets.token_hex(8)}
-    schema = question.schema or {"type": "object", "properties": {}}
-    params = {"message": question.message, "requestedSchema": schema}
-    return {"mode": "form", **params} if revision in WITH_ELICITATION_MODES else params
-
-
-def _same(first: RpcRequest, again: RpcRequest) -> bool:
-    """Whether a request is the one that was asked back to: the same tool, the same arguments."""
-    return all(first.params.get(key) == again.params.get(key) for key in ("name", "arguments", "uri"))
 
 
 class ToolCalls:
     """Makes the calls of MCP clients."""
 
-    def __init__(self, catalog: Catalog, pipeline: Pipeline, *, url: str) -> None:
+    def __init__(self, catalog: Catalog, pipeline: Pipeline, *, client_requests: ClientRequests, url: str) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
+        self._client_requests = client_requests
         self._url = url
-        self._questions = Questions()
         self._cancelling: set[asyncio.Task[None]] = set()
 
     async def call(self, name: str, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         """One call. Its result, also if it was refused, failed or is left pending."""
-        waiting = self.returned(request, caller)
-        if waiting is not None:
-            return await resume(waiting, exchange)
+        rounds = self.returned(request, caller)
+        if rounds is not None:
+            return await rounds.resume(exchange)
         arguments = object_param(request.params, "arguments")
         try:
             entry = self._catalog.view(caller.principal).get(name)
@@ -210,7 +76,7 @@ class ToolCalls:
             arguments=arguments,
             principal=caller.principal,
             over_http=True,
-            elicit=self._questions.asker(caller, exchange),
+            client=self._client_requests.client_of(caller, exchange),
         )
         try:
             call = await self._execute(call_request, exchange, caller)
@@ -218,18 +84,20 @@ class ToolCalls:
             return refusal_result(refusal, revision=caller.revision)
         if exchange.is_cancelled and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
+        if caller.is_modern:
+            raise_missing_capability(call)
         return call_result(call, entry, revision=caller.revision, url=self._url)
 
     async def read(self, call_request: CallRequest, request: RpcRequest, caller: Caller, exchange: McpExchange) -> Call:
         """Read a resource, or get a prompt: the call that came of it."""
         in_meta = isinstance(request.meta.get("traceparent"), str)
         continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
-        asking = msgspec.structs.replace(call_request, elicit=self._questions.asker(caller, exchange))
+        asking = msgspec.structs.replace(call_request, client=self._client_requests.client_of(caller, exchange))
         return await self._execute(asking, exchange, caller)
 
-    def returned(self, request: RpcRequest, caller: Caller) -> "Waiting | None":
-        """The call that a request of 2026-07-28 goes on with; None for a request that begins one."""
-        return self._questions.returned(request, caller) if caller.is_modern else None
+    def returned(self, request: RpcRequest, caller: Caller) -> InputRounds | None:
+        """The call that a request of 2026-07-28 brings answers to; None for a request that begins one."""
+        return self._client_requests.returned(request, caller)
 
     async def _execute(self, call_request: CallRequest, exchange: McpExchange, caller: Caller) -> Call:
         call_id = new_id("call")
@@ -268,22 +136,6 @@ class ToolCalls:
                 return
             else:
                 return
-
-
-async def resume(waiting: Waiting, exchange: McpExchange) -> bytes:
-    """The client is back with an answer: resume the call; its result is this request's."""
-    answer = answer_in(exchange.request, waiting.key)
-    if answer is None:
-        return waiting.result
-    waiting.exchange.hand_over(exchange)
-    if not waiting.answer.done():
-        waiting.answer.set_result(answer)
-    work = waiting.exchange.work
-    assert work is not None
-    settled = await asyncio.shield(work)
-    if isinstance(settled, RpcError):
-        raise settled
-    return settled
 
 
 def _trace_in(meta: Mapping[str, Any]) -> Mapping[bytes, bytes]:

@@ -74,17 +74,28 @@ class RpcNotification(Struct, frozen=True, kw_only=True):
     params: dict[str, Any]
 
 
+class ErrorObject(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+    data: Any = UNSET
+
+
 class RpcResponse(Struct, frozen=True, kw_only=True):
     """The response to a request of ours; `result` is None when it is an error."""
 
     id: RequestId
     result: Raw | None
+    error: Raw | None = None
 
-
-class ErrorObject(Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-    data: Any = UNSET
+    def unwrap(self) -> Raw:
+        """The result. Raises the `RpcError` that it has instead."""
+        if self.result is not None:
+            return self.result
+        try:
+            error = ErrorObject() if self.error is None else msgspec.json.decode(self.error, type=ErrorObject)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            error = ErrorObject()
+        raise RpcError(error.code or SERVER_ERROR, error.message or "no message", error.data)
 
 
 class _ErrorResponse(Struct, frozen=True, kw_only=True):
@@ -148,7 +159,11 @@ def message_of(unchecked: UncheckedMessage) -> RpcRequest | RpcNotification | Rp
 def _response(unchecked: UncheckedMessage) -> RpcResponse:
     if unchecked.id is UNSET or (unchecked.result is UNSET) is (unchecked.error is UNSET):
         raise RpcError(INVALID_REQUEST, "The message is neither a request nor a response. Send one of the two.")
-    return RpcResponse(id=checked_id(unchecked.id), result=None if unchecked.result is UNSET else unchecked.result)
+    return RpcResponse(
+        id=checked_id(unchecked.id),
+        result=None if unchecked.result is UNSET else unchecked.result,
+        error=None if unchecked.error is UNSET else unchecked.error,
+    )
 
 
 def checked_id(value: Any) -> RequestId:

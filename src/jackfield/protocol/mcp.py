@@ -34,9 +34,15 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 ELICIT = "elicitation/create"
+SAMPLE = "sampling/createMessage"
+ROOTS = "roots/list"
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension's name."""
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+"""The client does not declare what the server needs of it."""
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
 """Until 2025-11-25; later a resource that is not there is an invalid parameter."""

@@ -7,7 +7,7 @@ another package in the entry-point group `jackfield.sources`.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Raw, Struct, field
 
@@ -18,6 +18,9 @@ from jackfield.model.resource import Resource
 from jackfield.model.tool import CallKind, Category, Tool, ToolKind
 from jackfield.protocol.records import LogNote as LogNote  # noqa: PLC0414 - part of the promise to plug-ins
 from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
+from jackfield.sources.client import CANCELLED, AskClient, CallerClient
+from jackfield.sources.client import ElicitAnswer as ElicitAnswer  # noqa: PLC0414
+from jackfield.sources.client import ElicitRequest as ElicitRequest  # noqa: PLC0414
 from jackfield.store.scripts import Script
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.supervisor import Supervisor
@@ -64,28 +67,6 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Whoever declares these tools may declare them anew: a changed definition is not held."""
 
 
-class ElicitRequest(Struct, frozen=True, kw_only=True):
-    """A question that came up while a call runs, for the person behind it (MCP's elicitation)."""
-
-    message: str
-    schema: dict[str, Any] | None = None
-    """What the answer's content must fit; None where the person is asked to open `url` instead."""
-    url: str | None = None
-    key: str = "question"
-    """What whoever asks calls the question, among those it has in one call."""
-
-
-class ElicitAnswer(Struct, frozen=True, kw_only=True):
-    """What the person said."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
-    """For `accept`: what was filled in."""
-
-
-Elicit = Callable[[ElicitRequest], Awaitable[ElicitAnswer]]
-
-
 def _trace_nothing(_: str) -> None:
     """Where nobody keeps tracebacks."""
 
@@ -119,14 +100,23 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """`with hold(seconds)`: the deadline stands still, for at most so long: what happens now is not the tool's work."""
     note: Callable[[LogNote], None] = _note_nothing
     """Tells whoever follows the call what its server says. Never blocks."""
-    elicit: Elicit | None = None
-    """Asks the person behind the call; None where nobody can be asked."""
+    ask: AskClient | None = None
+    """Asks the client behind the call, and for a question somebody, if that client cannot; None: nobody is there."""
+    client: CallerClient | None = None
+    """The MCP client that made the call, if one did."""
     config: dict[str, Any] = {}
     """Options of this call: the tool's own, and over them those of a request that names the tool's type."""
     trace: Callable[[str], None] = _trace_nothing
     """Takes a traceback of the tool's own code, for the gateway's operator and nobody else. From any thread."""
     caller: Principal | None = None
     """Who calls, with all that the key may do: for the gateway's own tools."""
+
+    async def elicit(self, question: ElicitRequest) -> ElicitAnswer:
+        """Ask the person behind the call. Where nobody can be asked, they have closed the form."""
+        if self.ask is None:
+            return CANCELLED
+        (answer,) = await self.ask((question,))
+        return answer if isinstance(answer, ElicitAnswer) else CANCELLED
 
 
 class InTransaction(Struct, frozen=True):

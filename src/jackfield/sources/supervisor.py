@@ -26,8 +26,6 @@ from jackfield.sources.base import (
     About,
     CompletingSource,
     CompletionRequest,
-    ElicitAnswer,
-    ElicitRequest,
     InTransaction,
     Invocation,
     Listing,
@@ -35,6 +33,7 @@ from jackfield.sources.base import (
     Source,
     TalkativeSource,
 )
+from jackfield.sources.client import ClientAnswer, ClientRequest
 
 log = logging.getLogger("jackfield.sources")
 
@@ -263,18 +262,18 @@ class _Slot:
         self._give()
 
     def lent_to(self, invocation: Invocation) -> Invocation:
-        ask = invocation.elicit
+        ask = invocation.ask
         if ask is None:
             return invocation
 
-        async def elicit(question: ElicitRequest) -> ElicitAnswer:
+        async def ask_meanwhile(requests: tuple[ClientRequest, ...]) -> tuple[ClientAnswer, ...]:
             self._give()
             try:
-                return await ask(question)
+                return await ask(requests)
             finally:
                 await self._take()
 
-        return msgspec.structs.replace(invocation, elicit=elicit)
+        return msgspec.structs.replace(invocation, ask=ask_meanwhile)
 
     async def _take(self) -> None:
         if self._lacks_none():

@@ -18,7 +18,8 @@ from msgspec import Raw
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
-from jackfield.sources.base import Elicit, LogNote, Progress
+from jackfield.sources.base import LogNote, Progress
+from jackfield.sources.client import AskClient, CallerClient
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.outgoing import Outgoing
@@ -133,14 +134,17 @@ class Scene:
         *,
         report: Callable[[Progress], None] = lambda _: None,
         note: Callable[[LogNote], None] = lambda _: None,
-        elicit: Elicit | None = None,
+        ask: AskClient | None = None,
+        client: CallerClient | None = None,
         idempotent: bool = False,
         **arguments: Any,
     ) -> Outcome:
         tool = self.tools.get(name) or Tool(source="far", name=name)
         if idempotent:
             tool = msgspec.structs.replace(tool, metadata=msgspec.structs.replace(tool.metadata, idempotent=True))
-        invocation = msgspec.structs.replace(invocation_of(tool, **arguments), report=report, note=note, elicit=elicit)
+        invocation = msgspec.structs.replace(
+            invocation_of(tool, **arguments), report=report, note=note, ask=ask, client=client
+        )
         async with asyncio.timeout(BOUND):
             if self.source_registry is not None:
                 outcome = await self.source_registry.execute("far", invocation)

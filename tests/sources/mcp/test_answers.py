@@ -13,6 +13,7 @@ import pytest
 from jackfield.model.tool import ToolKind
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
 from tests.requirement import requirement
+from tests.sources.invocations import asking
 from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, failed, opened, result
 from tests.waiting import eventually_async
 
@@ -125,11 +126,11 @@ async def a_person_can_be_asked(far: Scene) -> None:
     async def nobody(_: ElicitRequest) -> ElicitAnswer:
         return ElicitAnswer(action="cancel")
 
-    assert result(await far.call("ask", elicit=ada)) == 'accept {"name": "Ada"}'
+    assert result(await far.call("ask", ask=asking(ada))) == 'accept {"name": "Ada"}'
     assert [request.message for request in asked] == ["Who is it?"]
     assert asked[0].schema is not None
     assert asked[0].schema["required"] == ["name"]
-    assert result(await far.call("ask", elicit=nobody)) == "cancel null"
+    assert result(await far.call("ask", ask=asking(nobody))) == "cancel null"
     assert result(await far.call("ask")) == "decline null", "nobody is there to be asked"
 
 

@@ -9,8 +9,9 @@ from msgspec import Raw
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
-from jackfield.sources.mcp.handlers import answer_question, as_progress, log_note
+from jackfield.sources.mcp.handlers import ServerRequest, answer_requests, as_progress, log_note
 from tests.requirement import requirement
+from tests.sources.invocations import asking
 from tests.sources.mcp.scene import raw_json
 
 FORM = {"message": "Who\u200b is it?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
@@ -26,7 +27,8 @@ async def answered(
         asked.append(request)
         return answer
 
-    raw = await answer_question("elicitation/create", raw_json(params), elicit=person, key=key)
+    question = ServerRequest("elicitation/create", raw_json(params), key)
+    (raw,) = await answer_requests((question,), ask=asking(person))
     return asked[0], msgspec.json.decode(raw)
 
 
@@ -72,24 +74,22 @@ async def test_a_url_is_shown_and_has_no_content() -> None:
     assert answer == {"action": "accept"}
 
 
-async def test_nobody_to_ask_declines_and_a_ping_is_answered() -> None:
-    assert msgspec.json.decode(await answer_question("elicitation/create", raw_json(FORM), elicit=None)) == {
-        "action": "decline"
-    }
-    assert bytes(await answer_question("ping", Raw(b"{}"), elicit=None)) == b"{}"
+async def test_where_nobody_can_be_asked_a_question_is_declined() -> None:
+    (declined,) = await answer_requests((ServerRequest("elicitation/create", raw_json(FORM)),), ask=None)
+    assert msgspec.json.decode(declined) == {"action": "decline"}
 
 
 @pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "tasks/get"])
 async def test_what_we_do_not_give_is_refused_by_name(method: str) -> None:
     with pytest.raises(RpcError, match=method) as caught:
-        await answer_question(method, Raw(b"{}"), elicit=None)
+        await answer_requests((ServerRequest(method, Raw(b"{}")),), ask=None)
     assert caught.value.number == -32601
 
 
 @pytest.mark.parametrize("params", [{}, {"message": 5}, {"message": "x", "requestedSchema": {"required": ["a\u200b"]}}])
 async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(RpcError, match="not one that can be asked"):
-        await answer_question("elicitation/create", raw_json(params), elicit=None)
+        await answer_requests((ServerRequest("elicitation/create", raw_json(params)),), ask=None)
 
 
 def test_progress_names_its_request() -> None:

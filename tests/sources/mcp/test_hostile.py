@@ -13,9 +13,10 @@ from jackfield.errors import ConfigError
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
 from jackfield.sources.mcp import connection, duplex
-from jackfield.sources.mcp.handlers import MAX_LOG, answer_question, as_progress
+from jackfield.sources.mcp.handlers import MAX_LOG, ServerRequest, answer_requests, as_progress
 from jackfield.sources.mcp.source import server_of_a_request
 from jackfield.sources.mcp.transport import McpClientError
+from tests.sources.invocations import asking
 from tests.sources.mcp.scene import raw_json, scene
 from tests.sources.mcp.test_http import HELLO, Server, event, said, streamed
 from tests.sources.upstream import Received, Upstream
@@ -72,14 +73,14 @@ async def test_of_a_flood_of_questions_a_bounded_number_is_put(
     server.calls = flood
     async with scene(tmp_path, url=server.url) as far:
         await far.open()
-        assert await far.result("echo", elicit=never_answered) == "hello"
+        assert await far.result("echo", ask=asking(never_answered)) == "hello"
     assert len(asked) == 20
 
 
 async def test_a_model_is_asked_for_a_call_only() -> None:
     no_wire: Any = None
     idle = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None, sample=_spend)
-    with pytest.raises(RpcError, match="does not answer sampling/createMessage"):
+    with pytest.raises(RpcError, match="sampling/createMessage is refused"):
         await idle.asked("sampling/createMessage", raw_json({}), during=None)
 
 
@@ -91,7 +92,7 @@ async def _spend(_: Any) -> Any:
 async def test_only_addresses_of_the_web_are_shown_to_people(url: str | None) -> None:
     params = {"message": "Sign in", "mode": "url", "url": url}
     with pytest.raises(RpcError, match="Only http and https urls"):
-        await answer_question("elicitation/create", raw_json(params), elicit=None)
+        await answer_requests((ServerRequest("elicitation/create", raw_json(params)),), ask=None)
 
 
 def test_what_progress_says_is_short_and_plain() -> None:
@@ -117,7 +118,9 @@ def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str
             asked.append(principal)
             return ElicitAnswer(action="cancel")
 
-        return connection.CallHandlers(report=lambda _: None, note=lambda _: None, elicit=elicit, principal=principal)
+        return connection.CallHandlers(
+            report=lambda _: None, note=lambda _: None, ask=asking(elicit), principal=principal
+        )
 
     return connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None), talk
 

@@ -22,13 +22,16 @@ from jackfield.protocol.mcp import (
     CAPABILITIES_KEY,
     ELICIT,
     LOG_LEVEL_KEY,
+    ROOTS,
+    SAMPLE,
     UNSUPPORTED_VERSION,
     ParamHeader,
     param_headers,
     routing_headers,
 )
-from jackfield.sources.base import Elicit, LogNote, Progress
-from jackfield.sources.mcp.handlers import Sample, answer_question, as_progress, log_note
+from jackfield.sources.base import LogNote, Progress
+from jackfield.sources.client import AskClient
+from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests, as_progress, log_note
 from jackfield.sources.mcp.handshake import Agreement, agree
 from jackfield.sources.mcp.transport import (
     MAX_MESSAGE,
@@ -50,8 +53,10 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STABLE_SECONDS = 5.0
 """After a subscription that lasted this long, the next pause is short again."""
-ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-SAMPLING: dict[str, Any] = {"sampling": {}}
+DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+"""What a server of the handshake era may ask of us. Whether it is answered depends on the client behind each call."""
+
+CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
 _FOLLOWED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LIST_CHANGES = frozenset(
     {
@@ -66,7 +71,10 @@ class CallHandlers(Struct, frozen=True, kw_only=True):
 
     report: Callable[[Progress], None]
     note: Callable[[LogNote], None]
-    elicit: Elicit | None = None
+    ask: AskClient | None = None
+    """Puts the server's requests to the client behind the call."""
+    capabilities: dict[str, Any] = {}
+    """What that client can be asked, for a server of 2026-07-28."""
     principal: str = ""
     """Who made the call."""
 
@@ -105,7 +113,6 @@ class Connection:
         sample: Sample | None = None,
     ) -> None:
         self._sample = sample
-        self._capabilities = ELICITATION if sample is None else {**ELICITATION, **SAMPLING}
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._transport = make_transport(self)
         self._on_lost = lost
@@ -137,7 +144,7 @@ class Connection:
         agreement = await agree(
             self._transport,
             self._ask,
-            capabilities=self._capabilities,
+            capabilities=DECLARED,
             probe_seconds=probe_seconds,
             handshake_only=handshake_only,
         )
@@ -214,7 +221,7 @@ class Connection:
                 if rounds == 0:
                     raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
                 rounds -= 1
-                again = {**params, **await self._input_for(question, handlers.elicit)}
+                again = {**params, **await self._input_for(question, handlers)}
                 answer = await self._request(method, again, name=name, headers=sent, handlers=handlers)
         except UpstreamLost as fault:
             self.is_expired = self.is_expired or isinstance(fault, SessionLost)
@@ -230,15 +237,15 @@ class Connection:
         modern = self._agreement is not None and self._agreement.is_modern
         return input_required(answer) if modern else None
 
-    async def _input_for(self, question: InputRequired, elicit: Elicit | None) -> dict[str, Any]:
+    async def _input_for(self, question: InputRequired, handlers: CallHandlers) -> dict[str, Any]:
         """The parameters that a call is sent again with."""
+        wanted = question.requests or {}
+        asked = [ServerRequest(one.method, one.params, key) for key, one in wanted.items()]
         try:
-            responses = {
-                key: await answer_question(asked.method, asked.params, elicit=elicit, sample=self._sample, key=key)
-                for key, asked in (question.requests or {}).items()
-            }
+            answers = await answer_requests(asked, ask=handlers.ask, sample=self._sample)
         except RpcError as refusal:
             raise McpClientError(f"The server made a request that is not allowed. {refusal.message}") from None
+        responses = dict(zip(wanted, answers, strict=True))
         if not responses:
             await asyncio.sleep(ROUND_SECONDS)
         more: dict[str, Any] = {"inputResponses": responses} if responses else {}
@@ -263,21 +270,27 @@ class Connection:
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
         """A request of the handshake era. On a shared stream nothing says which call it belongs to (`_asker`).
 
-        A model is asked during calls only: a server may not spend the operator's money while nobody uses it.
+        A model is asked during calls only: a server may not spend the operator's money while nobody uses it. Roots are
+        those of a call's client, so outside calls there are none.
         """
+        if method == "ping":
+            return Raw(b"{}")
         number = self._asker() if during is None else during
-        if number is None and self._calls and method == ELICIT:
+        sample = self._sample if self._calls else None
+        if number is None and self._calls and method in CLIENT_REQUESTS and (method != SAMPLE or sample is None):
             raise RpcError(
                 INVALID_REQUEST,
                 f"{len(self._calls)} calls are running, and nothing says which of them asks. Ask one at a time.",
             )
         handlers = None if number is None else self._calls.get(number)
-        sample = self._sample if self._calls else None
+        asked = (ServerRequest(method, params),)
         if number is None or handlers is None:
-            return await answer_question(method, params, elicit=None, sample=sample)
+            (result,) = await answer_requests(asked, ask=None, sample=sample)
+            return result
         self._asking[number] += 1
         try:
-            return await answer_question(method, params, elicit=handlers.elicit, sample=sample)
+            (result,) = await answer_requests(asked, ask=handlers.ask, sample=sample)
+            return result
         finally:
             self._asking[number] -= 1
             if not self._asking[number]:
@@ -324,8 +337,7 @@ class Connection:
         meta: dict[str, Any] = {}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
-            can_ask = handlers is not None and handlers.elicit is not None
-            meta = {**agreement.meta, CAPABILITIES_KEY: self._capabilities if can_ask else {}}
+            meta = {**agreement.meta, CAPABILITIES_KEY: {} if handlers is None else handlers.capabilities}
             sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number

@@ -1,11 +1,12 @@
 """What a server sends while a call runs: progress, log messages, and requests of its own.
 
-An elicitation is put to the caller. Sampling, a model's answer, is given where the operator's config allows it to that
-server, which chooses neither the model nor the tools, since the operator pays. Any other request is refused.
+Elicitation, sampling and roots are put to the client behind the call, as far as it declares them. Where it has no
+sampling, a model's answer is given if the operator's config allows it to that server, which then chooses neither the
+model nor the tools, since the operator pays. Any other request is refused.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,16 +16,28 @@ from msgspec.structs import replace
 from jackfield.errors import JackfieldError
 from jackfield.model.items import InputImage, InputText, Message, OutputText, Part
 from jackfield.model.redaction import cut
-from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
-from jackfield.protocol.mcp import ELICIT
-from jackfield.sources.base import Elicit, ElicitRequest, LogNote, Progress, SourceContext
+from jackfield.protocol.mcp import ELICIT, ROOTS, SAMPLE
+from jackfield.sources.base import LogNote, Progress, SourceContext
+from jackfield.sources.client import (
+    AskClient,
+    ClientAnswer,
+    ClientRequest,
+    ElicitAnswer,
+    ElicitRequest,
+    RootsRequest,
+    SampleRequest,
+)
 from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
 MAX_LOG = 2_000
 MAX_KEY = 200
+MAX_SAMPLING = 4 * 1024 * 1024
+"""Bytes of what a client's model may be asked."""
+DECLINED = ElicitAnswer(action="decline")
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -81,22 +94,50 @@ def log_note(params: Raw) -> tuple[int, LogNote]:
     return _LEVELS[level], note
 
 
-async def answer_question(
-    method: str, params: Raw, *, elicit: Elicit | None, sample: Sample | None = None, key: str | None = None
-) -> Raw:
-    """The result of a server's request. Raises `RpcError` for what is refused."""
-    if method == "ping":
-        return Raw(b"{}")
-    if method == "sampling/createMessage" and sample is not None:
-        return await sample(params)
-    if method != ELICIT:
-        raise RpcError(METHOD_NOT_FOUND, f"This gateway does not answer {method}.")
-    request = _elicitation(params)
-    if key is not None:
-        request = replace(request, key=cleaned(key)[:MAX_KEY])
-    if elicit is None:
-        return Raw(encode_json({"action": "decline"}))
-    answer = await elicit(request)
+class ServerRequest(Struct, frozen=True):
+    """A request of a server's own, as it came."""
+
+    method: str
+    params: Raw = NO_PARAMS
+    key: str | None = None
+    """What the server calls it; the handshake era has no names for them."""
+
+
+async def answer_requests(
+    asked: Sequence[ServerRequest], *, ask: AskClient | None, sample: Sample | None = None
+) -> tuple[Raw, ...]:
+    """The results of a server's requests, which are put to the client together. Raises `RpcError` for a refused one."""
+    requests = tuple(_client_request(one) for one in asked)
+    answers = (None,) * len(requests) if ask is None else await ask(requests)
+    return tuple([await _result(request, answer, sample) for request, answer in zip(requests, answers, strict=True)])
+
+
+def _client_request(asked: ServerRequest) -> ClientRequest:
+    named = {} if asked.key is None else {"key": cleaned(asked.key)[:MAX_KEY]}
+    if asked.method == ELICIT:
+        return replace(_elicitation(asked.params), **named)
+    if asked.method == SAMPLE:
+        return SampleRequest(params=_sampling(asked.params), **named)
+    if asked.method == ROOTS:
+        return RootsRequest(**named)
+    raise RpcError(METHOD_NOT_FOUND, f"This gateway does not answer {asked.method[:MAX_KEY]}.")
+
+
+async def _result(request: ClientRequest, answer: ClientAnswer, sample: Sample | None) -> Raw:
+    if isinstance(answer, RpcError):
+        raise answer
+    if isinstance(request, ElicitRequest):
+        return _elicited(request, answer if isinstance(answer, ElicitAnswer) else DECLINED)
+    if isinstance(answer, Raw):
+        return answer
+    if isinstance(request, RootsRequest):
+        raise RpcError(METHOD_NOT_FOUND, f"{ROOTS} is refused: the client behind this call has no roots.")
+    if sample is None:
+        raise RpcError(METHOD_NOT_FOUND, f"{SAMPLE} is refused: the client behind this call offers no model.")
+    return await sample(Raw(encode_json(request.params)))
+
+
+def _elicited(request: ElicitRequest, answer: ElicitAnswer) -> Raw:
     if answer.action != "accept" or request.schema is None:
         return Raw(encode_json({"action": answer.action}))
     return Raw(encode_json({"action": "accept", "content": with_defaults(answer.content or {}, request.schema)}))
@@ -108,6 +149,17 @@ def with_defaults(content: dict[str, Any], schema: dict[str, Any]) -> dict[str, 
     fields = properties.items() if isinstance(properties, dict) else ()
     defaults = {name: field["default"] for name, field in fields if isinstance(field, dict) and "default" in field}
     return {**defaults, **content}
+
+
+def _sampling(params: Raw) -> dict[str, Any]:
+    """The request without what concerns only the connection that it came over."""
+    try:
+        if memoryview(params).nbytes > MAX_SAMPLING:
+            raise RpcError(INVALID_PARAMS, f"The sampling request has more than the {MAX_SAMPLING:,} bytes allowed.")
+        asked = msgspec.json.decode(params, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise RpcError(INVALID_PARAMS, f"The sampling request is not one: {fault}") from None
+    return {key: value for key, value in asked.items() if key not in ("_meta", "task")}
 
 
 def _elicitation(params: Raw) -> ElicitRequest:

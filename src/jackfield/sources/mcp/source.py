@@ -18,8 +18,10 @@ from jackfield.model.content import Content, collapse, text_of, without_connecti
 from jackfield.model.redaction import cut
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
+from jackfield.protocol.mcp import MISSING_CAPABILITY
 from jackfield.sources.base import NO_COMPLETION, About, CompletionRequest, Invocation, Listing, SourceContext
 from jackfield.sources.foreign import ListingRules
+from jackfield.sources.mcp.capabilities import missing_capability, shown_capabilities
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
@@ -178,7 +180,11 @@ class McpSource:
             raise self._down(fault, invocation) from None
         name, operation = invocation.tool.name, invocation.tool.operation
         handlers = CallHandlers(
-            report=invocation.report, note=invocation.note, elicit=invocation.elicit, principal=invocation.principal
+            report=invocation.report,
+            note=invocation.note,
+            ask=invocation.ask,
+            capabilities=shown_capabilities(invocation.client, has_model=bool(self._options.sampling)),
+            principal=invocation.principal,
         )
         if operation is CallKind.RESOURCE:
             read = await connection.call("resources/read", {"uri": name}, name=name, handlers=handlers)
@@ -212,6 +218,8 @@ class McpSource:
                 f"The connection to '{self.name}' broke while '{name}' ran, so it may or may not have taken effect: "
                 f"{fault} Check before you call it again."
             )
+        elif isinstance(fault, RpcError) and fault.number == MISSING_CAPABILITY:
+            return missing_capability(fault, name)
         elif isinstance(fault, RpcError) and invocation.tool.operation is not CallKind.TOOL:
             return failed_read(fault)
         elif isinstance(fault, RpcError):

@@ -1,0 +1,34 @@
+"""What a server of 2026-07-28 is told about the client behind a call, and its word that this is not enough. Pure."""
+
+from typing import Any
+
+from jackfield.model.call import Failed
+from jackfield.protocol.jsonrpc import RpcError
+from jackfield.protocol.mcp import TASKS
+from jackfield.sources.client import MISSING_CAPABILITY, CallerClient
+from jackfield.sources.mcp.reading import failed_read
+
+_ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+_WITH_MODEL: dict[str, Any] = {**_ELICITATION, "sampling": {}}
+
+
+def shown_capabilities(client: CallerClient | None, *, has_model: bool) -> dict[str, Any]:
+    """What can be asked during one call: of its client, and of the gateway where the client cannot.
+
+    A question always finds somebody. `has_model`: the operator lends this server a model.
+    """
+    own = _WITH_MODEL if has_model else _ELICITATION
+    if client is None or not client.capabilities:
+        return own
+    declared = {key: value for key, value in client.capabilities.items() if key in ("sampling", "roots")}
+    extensions = client.capabilities.get("extensions")
+    if isinstance(extensions, dict):
+        # Tasks are the gateway's own matter: it follows those of its servers itself.
+        declared["extensions"] = {name: value for name, value in extensions.items() if name != TASKS}
+    return {**own, **declared}
+
+
+def missing_capability(error: RpcError, tool: str) -> Failed:
+    """A server's -32021. `/mcp` passes it on to clients that can act on it; others are told in words."""
+    text = f"The server of '{tool}' needs a client that can do more: {error.message}"
+    return Failed(MISSING_CAPABILITY, text, failed_read(error).result)
