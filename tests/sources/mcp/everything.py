@@ -26,7 +26,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
@@ -78,6 +78,8 @@ class Everything:
             ("hang", NOTHING, self.hang),
             ("ask", NOTHING, self.ask),
             ("think", NOTHING, self.think),
+            ("inquire", NOTHING, self.inquire),
+            ("capable", NOTHING, self.capable),
             ("grow", schema(name="string"), self.grow),
             ("environment", NOTHING, self.environment),
             ("start_child", NOTHING, self.start_child),
@@ -179,6 +181,39 @@ class Everything:
             return t.InputRequiredResult(input_requests={"thought": request}, request_state="state-2")
         thought: Any = params.input_responses["thought"]
         return said(text(json.dumps(thought.model_dump(mode="json")["content"])))
+
+    async def inquire(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
+        """Ask everything that a client can be asked: in the newer era at once, in the older one by one."""
+        wanted: Any = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"default": 7}}}
+        form = t.ElicitRequest(params=t.ElicitRequestFormParams(message="Who is it?", requested_schema=wanted))
+        message = t.SamplingMessage(role="user", content=text("What is two and two?"))
+        thought = t.CreateMessageRequest(params=t.CreateMessageRequestParams(messages=[message], max_tokens=50))
+        asked: dict[str, Any] = {"who": form, "thought": thought, "folders": t.ListRootsRequest()}
+        if ctx.protocol_version < "2026":
+            related = ServerMessageMetadata(related_request_id=ctx.request_id)
+            kinds: dict[str, Any] = {
+                "who": t.ElicitResult,
+                "thought": t.CreateMessageResult,
+                "folders": t.ListRootsResult,
+            }
+            send = ctx.session.send_request
+            answers = {key: await send(one, kinds[key], metadata=related) for key, one in asked.items()}
+        elif params.input_responses is None:
+            return t.InputRequiredResult(input_requests=asked, request_state="state-3")
+        else:
+            answers = dict(params.input_responses)
+        dumped = {key: one.model_dump(mode="json", exclude_none=True) for key, one in answers.items()}
+        return said(text(json.dumps(dumped, sort_keys=True)))
+
+    async def capable(self, ctx: Ctx, _: t.CallToolRequestParams) -> Answer:
+        """Refuse a client that has no roots; tell of one that has what it declares."""
+        declared = ctx.session.client_params.capabilities if ctx.session.client_params else None
+        if ctx.protocol_version >= "2026":
+            declared = ctx.session.client_capabilities
+        if declared is None or declared.roots is None:
+            needed: dict[str, Any] = {"requiredCapabilities": {"roots": {}}}
+            raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, "It works in your folders", needed)
+        return said(text(json.dumps(declared.model_dump(mode="json", exclude_none=True), sort_keys=True)))
 
     async def grow(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
         """Offer one tool more, and say so to both eras."""

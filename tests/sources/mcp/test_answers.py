@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from jackfield.model.tool import ToolKind
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
+from jackfield.sources.client import CallerClient, SampleRequest
 from tests.requirement import requirement
 from tests.sources.invocations import asking
-from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, failed, opened, result
+from tests.sources.mcp.scene import EVERYTHING, HttpServer, Scene, failed, opened, raw_json, result
 from tests.waiting import eventually_async
 
 ALL = ["http-modern", "http-legacy", "sse", "stdio-modern", "stdio-legacy"]
@@ -193,5 +195,13 @@ async def test_a_server_that_may_sample_gets_a_models_answer_and_no_other_does(
         async with opened(tmp_path, url=server.url, sampling="small") as far:
             thought = json.loads(await far.result("think"))
             assert (thought["type"], thought["text"]) == ("text", "small, 50 tokens: What is two and two?")
+            own = asking(_client_model)
+            client = CallerClient(capabilities={"sampling": {}}, ask=own)
+            assert json.loads(result(await far.call("think", ask=own, client=client)))["text"] == "the client's"
         async with opened(tmp_path, url=server.url) as far:
             failed(await far.call("think"))
+
+
+async def _client_model(_: SampleRequest) -> Raw:
+    content = {"type": "text", "text": "the client's"}
+    return raw_json({"role": "assistant", "content": content, "model": "m"})

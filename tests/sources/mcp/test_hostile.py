@@ -84,6 +84,13 @@ async def test_a_model_is_asked_for_a_call_only() -> None:
         await idle.asked("sampling/createMessage", raw_json({}), during=None)
 
 
+async def test_roots_are_those_of_a_calls_client_so_outside_calls_there_are_none() -> None:
+    no_wire: Any = None
+    idle = connection.Connection("far", lambda _: no_wire, lost=lambda *_: None, changed=lambda: None)
+    with pytest.raises(RpcError, match="roots/list is refused"):
+        await idle.asked("roots/list", raw_json({}), during=None)
+
+
 async def _spend(_: Any) -> Any:
     raise AssertionError("A model was asked.")
 
