@@ -88,7 +88,7 @@ async def test_what_we_do_not_give_is_refused_by_name(method: str) -> None:
 
 @pytest.mark.parametrize("params", [{}, {"message": 5}, {"message": "x", "requestedSchema": {"required": ["a\u200b"]}}])
 async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]) -> None:
-    with pytest.raises(RpcError, match="not one that can be asked"):
+    with pytest.raises(RpcError, match="elicitation request is invalid"):
         await answer_requests((ServerRequest("elicitation/create", raw_json(params)),), ask=None)
 
 
