@@ -134,7 +134,7 @@ async def test_a_server_sees_what_the_client_declares_and_its_refusal_is_passed_
         async with scene.client(mode="legacy") as client:
             refused = await client.call_tool("modern_capable", {})
             assert refused.is_error
-            assert "needs a client that can do more" in str(refused.content)
+            assert "It works in your folders" in str(refused.content)
 
 
 @requirement("MCP2-client-requests")
