@@ -15,7 +15,7 @@ from tests.requirement import requirement
 from tests.sources.mcp.scene import http_server
 
 ERAS = ["legacy", "2026-07-28"]
-ABLE = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}}}
+ABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}}}
 KINDS = {"who": "elicitation/create", "thought": "sampling/createMessage", "folders": "roots/list"}
 CONFIG = """
 [sources.modern]
@@ -53,11 +53,14 @@ async def elicit(_context: ClientRequestContext, params: t.ElicitRequestParams) 
 async def sample(_context: ClientRequestContext, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
     (message,) = params.messages
     assert params.max_tokens == 50
-    return t.CreateMessageResult(role="assistant", content=message.content, model="the client's")
+    assert isinstance(message.content, t.TextContent)
+    return t.CreateMessageResult(
+        role="assistant", content=t.TextContent(text=message.content.text), model="the client's"
+    )
 
 
 async def roots(_context: ClientRequestContext) -> t.ListRootsResult:
-    return t.ListRootsResult(roots=[t.Root(uri="file:///home/ada", name="home")])
+    return t.ListRootsResult(roots=[t.Root.model_validate({"uri": "file:///home/ada", "name": "home"})])
 
 
 CALLBACKS: dict[str, Any] = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
