@@ -71,7 +71,7 @@ def test_only_the_executor_has_sources_execute_and_only_the_pipeline_has_the_exe
 def test_nobody_calls_a_handler_of_a_built_in_tool() -> None:
     """They are handed to `BuiltinSource`, which is a source like any other."""
     assert users_of("builtin_handlers") == COMPOSING
-    assert importers_of(AGENT_TOOLS, "AgentTools") == COMPOSING
+    assert importers_of(AGENT_TOOLS, "agent_handlers") == COMPOSING
     assert importers_of(SESSION_TOOLS, "SessionTools") == COMPOSING | {"mcp/server.py"}, "which lists them"
 
 

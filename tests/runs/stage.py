@@ -105,7 +105,7 @@ class Stage:
             model=model,
             template=ModelRequest(items=(), instructions="Be brief."),
             items=(Message(role="user", content=(InputText(text="Go."),)),),
-            tools=ToolTable(self.tools),
+            tools=fields.pop("table", None) or ToolTable(self.tools),
             choice=fields.pop("choice", Choice()),
             limits=limits,
             principal=OPS,

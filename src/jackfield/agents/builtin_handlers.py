@@ -1,8 +1,8 @@
 """What agents' built-in tools do: scripts that run inside the transaction which records the step (T1).
 
 So a message is seen at once and never twice, and what the model is told is what was written. Membership is looked up in
-the same transaction. What a tool needs from the catalog is looked up before, on the event loop: a script may run in a
-thread of the store. Above: `sources/builtin.py`. Below: the transactions of spaces and agents.
+the same transaction. A script may run in a thread of the store. Above: `sources/builtin.py`. Below: the transactions of
+spaces and agents.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,6 @@ from jackfield.agents.builtin_tools import MOST_KEPT
 from jackfield.agents.cycle_transactions import Cycle, event_from
 from jackfield.agents.inbox import line_of
 from jackfield.agents.plans import times_of
-from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest
 from jackfield.model.agent_state import Goal, GoalDraft, Memory, Plan, PlanDraft, UnknownIds
 from jackfield.model.call import Done, Failed, done
@@ -64,30 +63,9 @@ class BuiltinCall(Struct, frozen=True, kw_only=True):
         return self.step.cycle
 
 
-class AgentTools:
-    """The handlers of the tools that every agent has."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    @property
-    def builtin_handlers(self) -> dict[str, Handler]:
-        return {**dict.fromkeys(_SCRIPTS, _in_step), "search_tools": self._search_tools}
-
-    async def _search_tools(self, invocation: Invocation) -> Done:
-        """The best of the tools that the caller may use, on the loop, to which the catalog belongs."""
-        assert invocation.caller is not None
-        arguments = invocation.arguments
-        view = self._catalog.view(invocation.caller)
-        found = view.search(str(arguments["query"]), limit=int(arguments.get("limit", 5)))
-        return done(
-            {
-                "tools": [
-                    {"name": entry.name, "description": entry.tool.description, "inputSchema": entry.tool.input_schema}
-                    for entry in found
-                ]
-            }
-        )
+def agent_handlers() -> dict[str, Handler]:
+    """The handlers of the tools that agents alone have."""
+    return dict.fromkeys(_SCRIPTS, _in_step)
 
 
 async def _in_step(invocation: Invocation) -> InTransaction:

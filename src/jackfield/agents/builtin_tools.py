@@ -11,6 +11,7 @@ from jackfield.catalog.names import legal
 from jackfield.model.space import LONGEST_MESSAGE
 from jackfield.model.tool import BUILTIN, RESERVED_NAMES, Tool
 from jackfield.runs.offers import CATALOG
+from jackfield.runs.tool_search import SEARCH_ENTRY, SEARCH_TOOLS
 from jackfield.runs.tools import OfferedTool, ToolTable
 
 MOST_AT_ONCE = 100
@@ -112,20 +113,12 @@ _DEFINITIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "Look at what has arrived in your inbox since this cycle began. It stays there for the next cycle.",
         _object(count={"type": "integer", "minimum": 1, "maximum": 10, "default": 1}),
     ),
-    "search_tools": (
-        "Find tools by what they do, among all that you may use.",
-        _object(
-            ("query",),
-            query=_text("What the tool should do, in a few words", maxLength=1000),
-            limit={"type": "integer", "minimum": 1, "maximum": 20, "default": 5},
-        ),
-    ),
 }
 
 ENTRIES: dict[str, Entry] = {
     name: named_entry(name, Tool(source=BUILTIN, name=name, description=description, input_schema=schema))
     for name, (description, schema) in _DEFINITIONS.items()
-}
+} | {SEARCH_TOOLS: SEARCH_ENTRY}
 
 OFFERED: tuple[OfferedTool, ...] = tuple(
     OfferedTool(
@@ -137,6 +130,7 @@ OFFERED: tuple[OfferedTool, ...] = tuple(
         bare_name=name,
         is_private=True,
         is_own=True,
+        searches=name == SEARCH_TOOLS,
     )
     for name, entry in ENTRIES.items()
 )

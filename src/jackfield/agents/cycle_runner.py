@@ -46,6 +46,7 @@ from jackfield.runs.loop import Loop
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tool_search import ToolSearch, with_search
 from jackfield.spaces.live import Live
 from jackfield.store import Store
 
@@ -127,7 +128,15 @@ class CycleRunner:
     """Runs cycles that are open and owned by this gateway."""
 
     def __init__(
-        self, *, store: Store, models: Models, catalog: Catalog, pipeline: Pipeline, live: Live, own_tools: OwnTools
+        self,
+        *,
+        store: Store,
+        models: Models,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        live: Live,
+        own_tools: OwnTools,
+        tool_search: ToolSearch,
     ) -> None:
         self._store = store
         self._models = models
@@ -135,6 +144,7 @@ class CycleRunner:
         self._pipeline = pipeline
         self._live = live
         self._own_tools = own_tools
+        self._tool_search = tool_search
 
     async def load(self, cycle: Cycle) -> LoadedCycle:
         """All that the cycle needs to know before its model is asked."""
@@ -215,7 +225,10 @@ class CycleRunner:
                 model=await self._models.get(agent.settings.model or default_model(self._models)),
                 template=ModelRequest(items=(), instructions=system_prompt(agent.id, agent.settings, state)),
                 items=(*before, *opening),
-                tools=agent_tools(self._pipeline.offered(seen, principal=principal), own),
+                tools=with_search(
+                    agent_tools(self._pipeline.offered(seen, principal=principal), own),
+                    above=agent.settings.search_above(self._tool_search.above),
+                ),
                 limits=RunLimits(max_steps=agent.settings.max_steps - len(journal.steps)),
                 principal=principal,
                 agent=agent.id,
@@ -241,7 +254,8 @@ class CycleRunner:
             )
             loop = Loop(plan, executor=executor, emit=publisher.publish)
             try:
-                ended = await loop.run()
+                with self._tool_search.over(plan):
+                    ended = await loop.run()
             finally:
                 publisher.break_off()
         if ended.status == "failed":

@@ -38,6 +38,7 @@ class AgentChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     timeout: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
     context_tokens: Annotated[int, Meta(ge=1000)] | UnsetType = UNSET
     max_exchanges: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+    search_tools_above: Annotated[int, Meta(ge=0)] | UnsetType | None = UNSET
     mcp: dict[str, Any] | UnsetType = UNSET
 
 
@@ -96,6 +97,7 @@ class AgentRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     timeout: float
     context_tokens: int
     max_exchanges: int
+    search_tools_above: int | None
     mcp_servers: list[OwnServer]
     origin: AgentOrigin
     enabled: bool
@@ -181,6 +183,7 @@ def agent_record(kept: KeptAgent, last: Cycle | None) -> AgentRecord:
         timeout=settings.timeout,
         context_tokens=settings.context_tokens,
         max_exchanges=settings.max_exchanges,
+        search_tools_above=settings.search_tools_above,
         mcp_servers=[_server(server) for server in settings.mcp.get("servers", ()) if isinstance(server, dict)],
         origin=kept.origin,
         enabled=kept.enabled,

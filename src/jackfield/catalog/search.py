@@ -138,7 +138,7 @@ def weights(entry: Entry) -> Posting:
     tool = entry.tool
     counted: Posting = {}
     for text, weight in (
-        (entry.name, NAME + round(NAME / 2 / len(_words(entry.name)))),
+        (entry.name, NAME + round(NAME / 2 / max(1, len(_words(entry.name))))),
         (" ".join(tool.metadata.tags), TAGS),
         (tool.category or "", CATEGORY),
         (" ".join(_parameters(tool.input_schema)), PARAMETERS),

@@ -122,6 +122,11 @@ class View:
                 known = self.snapshot.pins_are_known
                 raise refusal(entry.name, entry.tool.source, pins_are_known=known, is_new=is_new)
 
+    @property
+    def index(self) -> Index:
+        """The index of the whole catalog; `find` takes the names that may be found."""
+        return self._index
+
     def search(self, query: str, *, limit: int = DEFAULT_LIMIT) -> list[Entry]:
         """The best matches, best first. An empty query gives the first tools by name."""
         if not query.strip():

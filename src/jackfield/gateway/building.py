@@ -21,6 +21,7 @@ from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
 from jackfield.responses.approvals import Approvals
 from jackfield.responses.engine import ResponseEngine
+from jackfield.runs.tool_search import ToolSearch
 from jackfield.sessions.registry import SessionRegistry
 from jackfield.settings import Settings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
@@ -147,6 +148,7 @@ def engine_of(
     store: Store,
     servers: McpServers,
     settings: ResponsesSettings,
+    tool_search: ToolSearch,
 ) -> ResponseEngine:
     """What carries Responses requests out."""
     return ResponseEngine(
@@ -157,6 +159,7 @@ def engine_of(
         servers=servers,
         approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
         settings=settings,
+        tool_search=tool_search,
     )
 
 
@@ -169,6 +172,7 @@ def sessions_of(
     *,
     store: Store,
     servers: McpServers,
+    tool_search: ToolSearch,
     worker_host: WorkerHost,
     redact: Callable[[str], str],
     keyring: Keyring,
@@ -183,6 +187,7 @@ def sessions_of(
         answers=answers,
         store=store,
         own_tools=servers.of_agent,
+        tool_search=tool_search,
         worker_host=worker_host,
         redact=redact,
         keyring=keyring,

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from jackfield.agents.builtin_handlers import AgentTools
+from jackfield.agents.builtin_handlers import agent_handlers
 from jackfield.agents.cycle_runner import CycleRunner
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.scheduler import AgentScheduler
@@ -55,6 +55,7 @@ from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
 from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
@@ -167,6 +168,7 @@ class Gateway:
             servers=self.servers,
             gateway_id=self.id,
         )
+        tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
         self.engine = engine_of(
             self.models,
             self.catalog,
@@ -175,6 +177,7 @@ class Gateway:
             store=self.store,
             servers=self.mcp_servers,
             settings=settings.responses,
+            tool_search=tool_search,
         )
         runner = CycleRunner(
             store=self.store,
@@ -183,6 +186,7 @@ class Gateway:
             pipeline=self.pipeline,
             live=self.spaces.live,
             own_tools=self.mcp_servers.of_agent,
+            tool_search=tool_search,
         )
         self.scheduler = AgentScheduler(runner, agents=self.agents, store=self.store, gateway_id=self.id)
         self.sessions = sessions_of(
@@ -193,13 +197,14 @@ class Gateway:
             self.answers,
             store=self.store,
             servers=self.mcp_servers,
+            tool_search=tool_search,
             worker_host=self.worker_host,
             redact=redactor.text,
             keyring=self.keyring,
             gateway_id=self.id,
         )
         self.session_tools = SessionTools(self.sessions)
-        handlers = AgentTools(self.catalog).builtin_handlers | self.session_tools.builtin_handlers
+        handlers = agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers
         self._sources = [BuiltinSource(handlers), *configured, *self.stored_tools.sources]
 
     async def __aenter__(self) -> Self:

@@ -118,10 +118,11 @@ class CustomToolCallOutput(Struct, frozen=True, kw_only=True, tag="custom_tool_c
 
 
 class ToolSearchCall(Struct, frozen=True, kw_only=True, tag="tool_search_call"):
-    """The model asks the client which other tools there are."""
+    """The model asks which other tools there are: the client, or the gateway (`server`)."""
 
     id: str = ""
-    call_id: str = ""
+    call_id: str | None = None
+    """None where the gateway runs it."""
     execution: Literal["client", "server"] = "client"
     arguments: Any = None
     """The arguments themselves, not as text."""
@@ -129,10 +130,10 @@ class ToolSearchCall(Struct, frozen=True, kw_only=True, tag="tool_search_call"):
 
 
 class ToolSearchOutput(Struct, frozen=True, kw_only=True, tag="tool_search_output"):
-    """The client's answer to a `ToolSearchCall`: tools that can be called from here on."""
+    """The answer to a `ToolSearchCall`: tools that can be called from here on."""
 
     id: str = ""
-    call_id: str = ""
+    call_id: str | None = None
     execution: Literal["client", "server"] = "client"
     tools: tuple[Any, ...] = ()
     """As in the `tools` of a request."""

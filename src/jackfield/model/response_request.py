@@ -22,6 +22,8 @@ class FunctionTool(Struct, frozen=True, kw_only=True, tag="function"):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+    defer_loading: bool | UnsetType = UNSET
+    """Whether the model is shown it only when a search has found it."""
 
 
 class CustomTool(Struct, frozen=True, kw_only=True, tag="custom"):
@@ -31,6 +33,7 @@ class CustomTool(Struct, frozen=True, kw_only=True, tag="custom"):
     description: str | None = None
     format: dict[str, Any] | None = None
     """`{"type": "text"}`, or a grammar: `{"type": "grammar", "syntax", "definition"}`."""
+    defer_loading: bool | UnsetType = UNSET
 
 
 class NamespaceTool(Struct, frozen=True, kw_only=True, tag="namespace"):
@@ -47,6 +50,12 @@ class ToolSearchTool(Struct, frozen=True, kw_only=True, tag="tool_search"):
     execution: Literal["client"]
     description: str | None = None
     parameters: dict[str, Any] | None = None
+
+
+class HostedSearchTool(Struct, frozen=True, kw_only=True, tag="tool_search"):
+    """The gateway's own search for tools that are not loaded (`defer_loading`)."""
+
+    execution: Literal["server"] = "server"
 
 
 class HostedTool(Struct, frozen=True, kw_only=True):
@@ -79,12 +88,15 @@ class McpTool(Struct, frozen=True, kw_only=True, tag="mcp"):
     headers: dict[str, str] | None = None
     allowed_tools: tuple[str, ...] | ToolSubset | None = None
     require_approval: Literal["always", "never"] | ApprovalRules | None = None
+    defer_loading: bool | UnsetType = UNSET
+    """Whether its tools are shown to the model only when a search has found them; not given: if they are many."""
 
 
 class CatalogTool(Struct, frozen=True, kw_only=True, tag="jackfield:catalog"):
     """The catalog's own tools: names or globs."""
 
     tools: tuple[str, ...] = ("*",)
+    defer_loading: bool | UnsetType = UNSET
 
 
 class ExtensionTool(Struct, frozen=True, kw_only=True):
@@ -96,7 +108,7 @@ class ExtensionTool(Struct, frozen=True, kw_only=True):
 
 ClientTool = FunctionTool | CustomTool | ToolSearchTool
 """A tool that the client runs."""
-RequestTool = ClientTool | NamespaceTool | McpTool | CatalogTool | ExtensionTool | HostedTool
+RequestTool = ClientTool | NamespaceTool | McpTool | CatalogTool | ExtensionTool | HostedSearchTool | HostedTool
 
 
 class ChosenTool(Struct, frozen=True, kw_only=True):

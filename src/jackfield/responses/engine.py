@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
+from msgspec import UNSET
 
 from jackfield.agents.mcp_servers import McpServers
 from jackfield.calls import transactions as call_tx
@@ -23,15 +24,24 @@ from jackfield.model.call import Call
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, McpListTools
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.response_request import CatalogTool, CreateResponse, ExtensionTool, HostedTool, McpTool
+from jackfield.model.response_request import (
+    CatalogTool,
+    CreateResponse,
+    ExtensionTool,
+    HostedTool,
+    McpTool,
+    NamespaceTool,
+)
 from jackfield.responses.approvals import Approvals, Verdict
 from jackfield.runs import events
 from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
-from jackfield.runs.plan import RunLimits, RunPlan
+from jackfield.runs.plan import Choice, RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tool_search import ShownTools, ToolSearch, with_search
+from jackfield.runs.tools import ToolTable
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
 
@@ -51,6 +61,7 @@ class ResponseEngine:
         servers: McpServers,
         approvals: Approvals,
         settings: ResponsesSettings,
+        tool_search: ToolSearch,
     ) -> None:
         self._models = models
         self._catalog = catalog
@@ -59,6 +70,7 @@ class ResponseEngine:
         self._mcp_servers = servers
         self._approvals = approvals
         self._settings = settings
+        self._tool_search = tool_search
 
     async def respond(
         self,
@@ -72,8 +84,7 @@ class ResponseEngine:
         """Run one request: raise to refuse it, or emit events until `Ended`."""
         model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
-            table = table_of(request.tools, servers)
-            choice = choice_of(request.tool_choice, table)
+            table, choice = self._offer(request, servers)
             verdicts = await self._approvals.read(history, request.input, principal=principal)
             emit(events.RunStarted())
             index = _tell_listings(servers, (*history, *request.input), emit)
@@ -91,18 +102,28 @@ class ResponseEngine:
                 limits=self._limits(request),
                 principal=principal,
             )
-            emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
+            with self._tool_search.over(plan):
+                emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens its first step would have the model read; refused as `respond` refuses."""
         await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
-            table = table_of(request.tools, servers)
-            choice_of(request.tool_choice, table)
+            table, _ = self._offer(request, servers)
             await self._approvals.read(history, request.input, principal=principal)
             said = (*history, *request.input)
             items = items_for_model(said, tools=table, records=await self._records(said, principal))
-        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=table.definitions))
+        shown = ShownTools(table, items).definitions
+        return estimated_tokens(msgspec.structs.replace(_template(request), items=items, tools=shown))
+
+    def _offer(self, request: CreateResponse, servers: Sequence[OfferedServer]) -> tuple[ToolTable, Choice]:
+        """All tools of the request, with a search for those that are not loaded, and which of them may be called."""
+        table = table_of(request.tools, servers)
+        choice = choice_of(request.tool_choice, table)
+        about = {
+            tool.server_label: tool.server_description or "" for tool in request.tools if isinstance(tool, McpTool)
+        } | {tool.name: tool.description or "" for tool in request.tools if isinstance(tool, NamespaceTool)}
+        return with_search(table, above=self._tool_search.above, choice=choice, about=about, is_item=True), choice
 
     async def _model_for(self, request: CreateResponse, principal: Principal) -> Model:
         if not principal.may(Scope.CALL):
@@ -131,12 +152,21 @@ class ResponseEngine:
                             is_private=True,
                             asked_for=tool,
                             error=reached.error,
+                            defers=_defers(tool),
                         )
                     )
                 elif isinstance(tool, McpTool):
-                    servers.append(OfferedServer(label=tool.server_label, entries=_behind(tool, view), asked_for=tool))
+                    servers.append(
+                        OfferedServer(
+                            label=tool.server_label,
+                            entries=_behind(tool, view),
+                            asked_for=tool,
+                            defers=_defers(tool),
+                        )
+                    )
                 elif isinstance(tool, CatalogTool):
-                    servers.append(OfferedServer(label=CATALOG, entries=await chosen_of(view, tool.tools)))
+                    entries = await chosen_of(view, tool.tools)
+                    servers.append(OfferedServer(label=CATALOG, entries=entries, defers=_defers(tool)))
                 elif isinstance(tool, ExtensionTool):
                     label, entries = tool.type.partition(":")[0], _of_type(tool, view)
                     servers.append(OfferedServer(label=label, entries=entries, options=tool.options))
@@ -216,6 +246,10 @@ def _of_type(tool: ExtensionTool, view: Sequence[Entry]) -> tuple[Entry, ...]:
     if not found:
         raise BadRequest(f"Nobody has registered the tool type '{tool.type}'. Remove it from 'tools'.", param="tools")
     return found
+
+
+def _defers(tool: McpTool | CatalogTool) -> bool | None:
+    return None if tool.defer_loading is UNSET else tool.defer_loading
 
 
 def _template(request: CreateResponse) -> ModelRequest:

@@ -262,7 +262,7 @@ class ResponseService:
 
 def _with_found_tools(request: CreateResponse, history: tuple[Item, ...]) -> tuple[RequestTool, ...]:
     """The request's tools, with those that searches in this conversation have found."""
-    found = [item.tools for item in (*history, *request.input) if isinstance(item, ToolSearchOutput)]
+    found = [item for item in (*history, *request.input) if isinstance(item, ToolSearchOutput)]
     return loaded_tools(found, request.tools) if found else request.tools
 
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
+from msgspec import UNSET
 
 from jackfield.catalog.globs import MOST, check_bounds
 from jackfield.errors import BadRequest
+from jackfield.model.items import ToolSearchOutput
 from jackfield.model.response_request import (
     AllowedTools,
     ApprovalRules,
@@ -22,6 +24,7 @@ from jackfield.model.response_request import (
     CustomTool,
     ExtensionTool,
     FunctionTool,
+    HostedSearchTool,
     HostedTool,
     McpTool,
     NamespaceTool,
@@ -49,6 +52,7 @@ def read_tools(given: list[Any]) -> tuple[RequestTool, ...]:
     _no_doubles("function", (tool.name for tool in tools if isinstance(tool, FunctionTool | CustomTool)))
     _no_doubles("namespace", (tool.name for tool in tools if isinstance(tool, NamespaceTool)))
     _no_doubles("server", (tool.server_label for tool in tools if isinstance(tool, McpTool)))
+    _no_doubles("tool", ("tool_search" for tool in tools if isinstance(tool, ToolSearchTool | HostedSearchTool)))
     others = sum(isinstance(tool, McpTool | CatalogTool | ExtensionTool) for tool in tools)
     if others > MOST_SERVERS:
         raise BadRequest(f"'tools' has {others} servers and catalogs; {MOST_SERVERS} are allowed.", param="tools")
@@ -94,24 +98,39 @@ def read_choice(given: Any, *, allowed: tuple[str, ...]) -> ToolChoice:
     return choice
 
 
-def loaded_tools(listings: Iterable[tuple[Any, ...]], present: tuple[RequestTool, ...]) -> tuple[RequestTool, ...]:
-    """The tools of a request with those that the client's searches have found; of two with one name the newer holds."""
+def loaded_tools(searches: Iterable[ToolSearchOutput], present: tuple[RequestTool, ...]) -> tuple[RequestTool, ...]:
+    """The tools of a request with those that searches have found; of two with one name the newer holds.
+
+    What the gateway found in the request stays deferred here: the run loads it, in the order of the searches.
+    """
     spaces = {tool.name: tool for tool in present if isinstance(tool, NamespaceTool)}
-    names = {tool.name for tool in present if isinstance(tool, FunctionTool | CustomTool)}
+    known = {tool.name: tool for tool in present if isinstance(tool, FunctionTool | CustomTool)}
     others: dict[str, RequestTool] = {}
-    for listing in listings:
-        for tool in read_tools(list(listing)):
+    for search in searches:
+        is_by_client = search.execution == "client"
+        for tool in read_tools(list(search.tools)):
             if isinstance(tool, NamespaceTool):
-                spaces[tool.name] = _joined(spaces.get(tool.name), tool)
-            elif isinstance(tool, FunctionTool | CustomTool) and tool.name not in names:
-                others[tool.name] = tool
+                spaces[tool.name] = _joined(spaces.get(tool.name), tool, is_by_client=is_by_client)
+            elif isinstance(tool, FunctionTool | CustomTool):
+                own = known.get(tool.name)
+                if own is None or (is_by_client and own.defer_loading is True):
+                    others[tool.name] = _loaded(tool)
     kept = (tool for tool in present if not isinstance(tool, NamespaceTool))
-    return (*kept, *spaces.values(), *others.values())
+    still = (tool for tool in kept if not (isinstance(tool, FunctionTool | CustomTool) and tool.name in others))
+    return (*still, *spaces.values(), *others.values())
 
 
-def _joined(known: NamespaceTool | None, found: NamespaceTool) -> NamespaceTool:
-    tools = {tool.name: tool for space in (known, found) if space is not None for tool in space.tools}
-    return msgspec.structs.replace(found, tools=tuple(tools.values()))
+def _joined(known: NamespaceTool | None, found: NamespaceTool, *, is_by_client: bool) -> NamespaceTool:
+    tools = {} if known is None else {tool.name: tool for tool in known.tools}
+    for tool in found.tools:
+        if is_by_client or tool.name not in tools:
+            tools[tool.name] = _loaded(tool)
+    about = found.description or (None if known is None else known.description)
+    return msgspec.structs.replace(found, description=about, tools=tuple(tools.values()))
+
+
+def _loaded(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
+    return msgspec.structs.replace(tool, defer_loading=UNSET)
 
 
 def _tool(where: str, raw: Any) -> RequestTool:
@@ -135,12 +154,20 @@ def _uncommon(fields: dict[str, Any], where: str) -> RequestTool:
     kind = fields["type"]
     if kind == "namespace":
         return _namespace(fields, where)
-    if kind == "tool_search" and fields.get("execution") == "client":
-        search: ToolSearchTool = _converted(fields, ToolSearchTool, where)
-        return search
+    if kind == "tool_search":
+        return _search(fields, where)
     if _EXTENSION.match(kind):
         return ExtensionTool(type=fields.pop("type"), options=fields)
     return HostedTool(type=kind[:60])
+
+
+def _search(fields: dict[str, Any], where: str) -> ToolSearchTool | HostedSearchTool:
+    """A search by the client, or by the gateway, which has its own description and parameters."""
+    if fields.get("execution", "server") == "client":
+        by_client: ToolSearchTool = _converted(fields, ToolSearchTool, where)
+        return by_client
+    by_gateway: HostedSearchTool = _converted(fields, HostedSearchTool, where)
+    return by_gateway
 
 
 def _namespace(fields: dict[str, Any], where: str) -> NamespaceTool:

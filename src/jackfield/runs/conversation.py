@@ -25,6 +25,7 @@ from jackfield.model.items import (
     ToolSearchOutput,
 )
 from jackfield.runs.outputs import latest_output
+from jackfield.runs.search_items import SearchHistory
 from jackfield.runs.step import record_id
 from jackfield.runs.tools import ToolTable, call_for_model, output_for_model
 
@@ -49,10 +50,14 @@ def items_for_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping
     ran = {item.approval_request_id for item in items if isinstance(item, McpCall)}
     names = {(tool.label, tool.bare_name): tool.name for tool in tools.values() if tool.runs_here}
     own_names = {(tool.namespace, tool.bare_name): tool.name for tool in tools.values() if not tool.runs_here}
+    searches = SearchHistory(items, tools)
     told: list[Item] = []
     for calls in _by_step(items):
         first = calls[0]
-        if isinstance(first, McpListTools | McpApprovalResponse) or _is_elsewhere(first):
+        if isinstance(first, McpListTools | McpApprovalResponse):
+            continue
+        if isinstance(first, ToolSearchCall | ToolSearchOutput) and first.execution == "server":
+            told += searches.told(first)
             continue
         if isinstance(first, McpCall | McpApprovalRequest):
             shown = [item for item in calls if isinstance(item, McpCall) or item.id not in ran]
@@ -65,11 +70,6 @@ def items_for_model(items: Sequence[Item], *, tools: ToolTable, records: Mapping
         else:
             told.append(first)
     return tuple(told)
-
-
-def _is_elsewhere(item: Item) -> bool:
-    """A search for tools that another provider ran: its tools are among those of the request."""
-    return isinstance(item, ToolSearchCall | ToolSearchOutput) and item.execution == "server"
 
 
 def _by_step(items: Sequence[Item]) -> list[list[Item]]:

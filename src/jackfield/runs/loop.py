@@ -20,6 +20,7 @@ from jackfield.runs.events import Ended, RunError
 from jackfield.runs.plan import RunPlan
 from jackfield.runs.step import StepAccumulator
 from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tool_search import ShownTools
 from jackfield.runs.tools import OfferedTool
 
 log = logging.getLogger("jackfield.agents")
@@ -34,9 +35,9 @@ class Loop:
         self._plan = plan
         self._executor = executor
         self._emit = emit
-        self._callable, visible = plan.choice.split(plan.tools)
+        self._callable, _ = plan.choice.split(plan.tools)
         """What may be called at first, by name."""
-        self._shown = tuple(plan.tools[name].definition for name in visible)
+        self._shown = ShownTools(plan.tools, plan.items)
         self._next_index = first_index
         self._items: list[Item] = list(plan.items)
         self._usage: Usage | None = None
@@ -99,12 +100,12 @@ class Loop:
 
     def _request(self) -> ModelRequest:
         plan = self._plan
-        choice = plan.choice.for_model(frozenset(self._called))
+        choice, shown = plan.choice.for_model(frozenset(self._called)), self._shown.definitions
         return msgspec.structs.replace(
             plan.template,
             items=tuple(self._items),
-            tools=self._shown,
-            tool_choice="none" if self._is_spent or (self._shown and not self._callable) else choice,
+            tools=shown,
+            tool_choice="none" if self._is_spent or (shown and not self._callable) else choice,
             parallel_tool_calls=plan.parallel,
         )
 
@@ -116,6 +117,8 @@ class Loop:
     def _admit(self, name: str) -> OfferedTool | str:
         """The tool, if it may be called now. Asked as soon as the model names one, in the order of its calls."""
         tool = self._plan.tools.get(name)
+        if tool is not None and tool.searches and self._plan.choice.mode != "none":
+            return tool  # no use of a tool yet: it honours no choice and counts against no limit
         refusal = self._plan.choice.refusal(name, known=tool is not None, called=frozenset(self._called))
         if refusal is not None or tool is None:
             return refusal or f"There is no tool '{name}'."
@@ -143,10 +146,14 @@ class Loop:
     async def _act_on(self, step: StepAccumulator) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
         outputs = await self._executor.execute_step(step, self._place)
-        self._items += [call.function_call for call in step.calls]  # one step: the calls together, then what they said
-        for call, output in zip(step.calls, outputs, strict=True):
-            if output is not None:
-                self._items.append(FunctionCallOutput(call_id=call.call_id, output=output.output))
+        made: list[Item] = [call.function_call for call in step.calls]
+        made += [
+            FunctionCallOutput(call_id=call.call_id, output=output.output)
+            for call, output in zip(step.calls, outputs, strict=True)
+            if output is not None
+        ]
+        self._items += made  # one step: the calls together, then what they said
+        self._shown.follow(made)
         if any(output is None for output in outputs):
             return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
         if any(output is not None and (output.waits or output.ends) for output in outputs):

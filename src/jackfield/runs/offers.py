@@ -49,6 +49,8 @@ class OfferedServer(Struct, frozen=True, kw_only=True):
     error: str | None = None
     options: dict[str, Any] = {}
     """What the request says to a tool of a registered type."""
+    defers: bool | None = None
+    """Whether the request wants its tools to be shown only when they are found; None: it does not say."""
 
     @property
     def offered(self) -> tuple[Entry, ...]:
@@ -136,6 +138,7 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[OfferedServer]) -
             is_private=server.is_private,
             asks_first=server.asks_first(entry),
             options=server.options,
+            defers=server.defers,
         )
     return ToolTable(offered.values())
 

@@ -38,6 +38,10 @@ class Choice(Struct, frozen=True, kw_only=True):
             return f"Tool '{tool}' was not called: call {_listed(self.forced)} first."
         return None
 
+    def may_call(self, tool: str) -> bool:
+        """Whether `tool` may be called at some time in this run."""
+        return self.mode != "none" and (self.allowed is None or tool in self.allowed)
+
     def split(self, tools: Iterable[str]) -> tuple[list[str], list[str]]:
         """What may be called, and what may be seen: everything may be seen."""
         visible = list(tools)

@@ -22,6 +22,7 @@ from jackfield.llm.types import (
 )
 from jackfield.model.ids import new_id
 from jackfield.model.items import (
+    ID_PREFIX,
     ClientCall,
     FunctionCall,
     Item,
@@ -32,6 +33,7 @@ from jackfield.model.items import (
     Reasoning,
     ReasoningText,
     Refusal,
+    ToolSearchCall,
     Usage,
 )
 from jackfield.runs import events
@@ -178,6 +180,10 @@ class StepAccumulator:
 
 def begun_item(tool: OfferedTool, call_id: str, *, step: int) -> ClientCall | McpCall:
     """The item of a call that begins. One that the gateway runs carries the id that its record will have."""
+    if tool.runs_here and tool.kind == "tool_search":
+        return ToolSearchCall(
+            id=f"{ID_PREFIX[ToolSearchCall]}_{new_id('call')}", execution="server", arguments={}, status="in_progress"
+        )
     if tool.runs_here:
         return McpCall(
             id=mcp_item_id(new_id("call")),

@@ -7,7 +7,7 @@ call has a record of its own. Above: the loop. Below: the pipeline and its event
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -18,12 +18,21 @@ from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
-from jackfield.model.items import ClientCall, McpApprovalRequest, McpCall
+from jackfield.model.items import (
+    ID_PREFIX,
+    ClientCall,
+    McpApprovalRequest,
+    McpCall,
+    ToolSearchCall,
+    ToolSearchOutput,
+)
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events
 from jackfield.runs.outputs import ToolOutput, failure_output, output_of, refusal_output, with_whole_result
 from jackfield.runs.plan import RunPlan
+from jackfield.runs.search_items import tools_on_wire
 from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
+from jackfield.runs.tool_search import found_names
 from jackfield.runs.tools import OfferedTool, finished_call
 from jackfield.sources.base import InTransaction
 from jackfield.store import Store
@@ -166,6 +175,8 @@ class ToolExecutor:
             self._emit(events.RunItemDone(draft.index, finished_call(draft.item, draft.arguments)))
             return None
         arguments = parsed_arguments(draft.arguments)
+        if isinstance(draft.item, ToolSearchCall):
+            return await self._search(draft, draft.item, arguments, place)
         if isinstance(arguments, str):
             return self._finish_item(draft, refusal_output(arguments))
         if draft.item is None:
@@ -175,6 +186,27 @@ class ToolExecutor:
         self._emit(events.ToolRunning(draft.index))
         made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index)
         return self._finish_item(draft, made if isinstance(made, ToolOutput) else output_of(made))
+
+    async def _search(
+        self, draft: ToolCallDraft, item: ToolSearchCall, arguments: dict[str, object] | str, place: Callable[[], int]
+    ) -> ToolOutput:
+        """A search for tools: its call and what was found are items of their own."""
+        assert draft.index is not None
+        self._emit(events.RunItemDone(draft.index, finished_call(item, draft.arguments)))
+        call_id = record_id(item.id)
+        made: Call | ToolOutput = (
+            refusal_output(arguments)
+            if isinstance(arguments, str)
+            else await self._call(draft, arguments, call_id=call_id, index=None)
+        )
+        output = made if isinstance(made, ToolOutput) else output_of(made)
+        found = [self._plan.tools[name] for name in found_names(output.text) if name in self._plan.tools]
+        index, item_id = place(), f"{ID_PREFIX[ToolSearchOutput]}_{call_id}"
+        begun = ToolSearchOutput(id=item_id, execution="server", status="in_progress")
+        self._emit(events.RunItemAdded(index, begun))
+        status: Literal["completed", "incomplete"] = "completed" if output.error is None else "incomplete"
+        self._emit(events.RunItemDone(index, msgspec.structs.replace(begun, tools=tools_on_wire(found), status=status)))
+        return output
 
     async def _ask_first(
         self, draft: ToolCallDraft, arguments: dict[str, object], place: Callable[[], int]
@@ -239,6 +271,7 @@ class ToolExecutor:
             entry=tool.entry if tool.is_private else None,
             is_own=tool.is_own,
             config=tool.options,
+            only_reads=tool.searches,
         )
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ Above: the loop and the engine. Below: the catalog's entries.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 import msgspec
@@ -59,6 +60,10 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
     """What the request says to it, where it is of a registered type."""
     asks_first: bool = False
     """The request wants to be asked before it is called; the tool's own metadata may want that as well."""
+    defers: bool | None = None
+    """Whether the request wants it to be shown only when it is found (`defer_loading`); None: it does not say."""
+    searches: bool = False
+    """Its results are tools of this run, which the model is shown from then on."""
 
     @property
     def runs_here(self) -> bool:
@@ -69,6 +74,8 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
         """As the model is shown it. Its own options, and what the request says over them, are for who executes it."""
         if self.entry is not None:
             told = definition_of(self.entry.tool, self.name)
+            if self.searches:
+                told = msgspec.structs.replace(told, description=self.description)
             return msgspec.structs.replace(told, config={**told.config, **self.options}) if self.options else told
         return ToolDefinition(
             type="function",
@@ -82,8 +89,14 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
 class ToolTable(Mapping[str, OfferedTool]):
     """All tools of a run. Names are unique; whoever fills it keeps them so."""
 
-    def __init__(self, tools: Iterable[OfferedTool] = ()) -> None:
+    def __init__(
+        self, tools: Iterable[OfferedTool] = (), *, deferred: AbstractSet[str] = frozenset(), search: str | None = None
+    ) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self.deferred = deferred
+        """Tools that can be called, and that the model is shown when it has found them."""
+        self.search = search
+        """The tool that finds them."""
 
     def __getitem__(self, name: str) -> OfferedTool:
         return self._tools[name]
@@ -93,10 +106,6 @@ class ToolTable(Mapping[str, OfferedTool]):
 
     def __len__(self) -> int:
         return len(self._tools)
-
-    @property
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool.definition for tool in self._tools.values())
 
     @property
     def any_runs_here(self) -> bool:
@@ -172,7 +181,7 @@ def output_for_model(output: ClientOutput) -> FunctionCallOutput:
     if isinstance(output, ToolSearchOutput):
         found = ", ".join(_found_names(output.tools)) or "nothing"
         text = f"Found: {found}. What was found is among your tools now."
-        return FunctionCallOutput(id=output.id, call_id=output.call_id, output=text)
+        return FunctionCallOutput(id=output.id, call_id=output.call_id or output.id, output=text)
     if isinstance(output, FunctionCallOutput):
         return output
     return FunctionCallOutput(id=output.id, call_id=output.call_id, output=output.output, status=output.status)
@@ -203,6 +212,7 @@ def _offered(tool: ClientTool, *, namespace: str | None) -> OfferedTool:
             parameters=tool.parameters,
             strict=tool.strict,
             namespace=namespace,
+            defers=None if tool.defer_loading is UNSET else tool.defer_loading,
         )
     return OfferedTool(
         name=name,
@@ -211,6 +221,7 @@ def _offered(tool: ClientTool, *, namespace: str | None) -> OfferedTool:
         parameters=_TEXT,
         kind="custom",
         namespace=namespace,
+        defers=None if tool.defer_loading is UNSET else tool.defer_loading,
     )
 
 

@@ -73,6 +73,7 @@ class AgentInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     timeout: float | None = None
     context_tokens: int | None = None
     max_exchanges: int | None = None
+    search_tools_above: int | None = None
     mcp_servers: tuple[dict[str, Any], ...] = ()
     origin: str = ""
     enabled: bool = True
@@ -196,7 +197,8 @@ class Agents:
 
     async def create(self, id: str | None = None, **settings: Any) -> AgentInfo:  # noqa: A002 - the field's name
         """Create an agent: `model`, `name`, `description`, `instructions`, `tools`, `spaces`, `max_steps`, `timeout`,
-        `context_tokens`, `max_exchanges`, `mcp`, as in the config. Raises `Conflict` when the id is taken.
+        `context_tokens`, `max_exchanges`, `search_tools_above`, `mcp`, as in the config. Raises `Conflict` when the id
+        is taken.
         """
         body = settings if id is None else {"id": id, **settings}
         return await self._connection.fetch(send_json("POST", "/api/agents", body), AgentInfo, "agent")

@@ -340,7 +340,8 @@ class SyncAgents:
 
     def create(self, id: str | None = None, **settings: Any) -> AgentInfo:
         """Create an agent: `model`, `name`, `description`, `instructions`, `tools`, `spaces`, `max_steps`, `timeout`,
-        `context_tokens`, `max_exchanges`, `mcp`, as in the config. Raises `Conflict` when the id is taken.
+        `context_tokens`, `max_exchanges`, `search_tools_above`, `mcp`, as in the config. Raises `Conflict` when the id
+        is taken.
         """
         return self._loop.run(self._agents.create(id, **settings))
 

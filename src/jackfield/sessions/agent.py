@@ -31,6 +31,7 @@ from jackfield.runs.offers import CATALOG, OfferedServer, of_catalog, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.tool_executor import ToolExecutor
+from jackfield.runs.tool_search import ToolSearch, with_search
 from jackfield.runs.tools import OfferedTool, ToolTable
 from jackfield.sessions.session import (
     COMPLETION,
@@ -74,6 +75,7 @@ class ConfiguredAgent:
         pipeline: Pipeline,
         store: Store,
         own_tools: OwnTools,
+        tool_search: ToolSearch,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -82,6 +84,7 @@ class ConfiguredAgent:
         self._pipeline = pipeline
         self._store = store
         self._own_tools = own_tools
+        self._tool_search = tool_search
         owner = session.owner
         self._acting = Principal(
             name=owner.name, scopes=frozenset({Scope.CALL.value}), tools=owner.tools, budget=owner.budget
@@ -146,7 +149,8 @@ class ConfiguredAgent:
             principal=self._acting,
         )
         executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=self._hear)
-        return await Loop(plan, executor=executor, emit=self._hear).run()
+        with self._tool_search.over(plan):
+            return await Loop(plan, executor=executor, emit=self._hear).run()
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """Tools of the catalog and of its own servers; caller tools under names that are still free."""
@@ -174,7 +178,9 @@ class ConfiguredAgent:
             )
             for name, entry in caller_tools.beside(table.keys()).items()
         ]
-        return ToolTable([*table.values(), *offered])
+        return with_search(
+            ToolTable([*table.values(), *offered]), above=self._settings.search_above(self._tool_search.above)
+        )
 
     def _may_use(self, entry: Entry) -> bool:
         """Whether the caller's key lets it use a tool of the agent's own."""

@@ -32,6 +32,7 @@ from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted, nearest
+from jackfield.runs.tool_search import ToolSearch
 from jackfield.sessions import transactions as session_tx
 from jackfield.sessions.agent import ConfiguredAgent, OwnTools
 from jackfield.sessions.caller_tools import CallerDeclaration, CallerPresence, CallerTools
@@ -68,6 +69,7 @@ class SessionRegistry:
         answers: Answers,
         store: Store,
         own_tools: OwnTools,
+        tool_search: ToolSearch,
         worker_host: WorkerHost,
         redact: Callable[[str], str],
         keyring: Keyring,
@@ -80,6 +82,7 @@ class SessionRegistry:
         self._pipeline = pipeline
         self._store = store
         self._own_tools = own_tools
+        self._tool_search = tool_search
         self._worker_host = worker_host
         self._redact = redact
         self._keyring = keyring
@@ -283,6 +286,7 @@ class SessionRegistry:
                 pipeline=self._pipeline,
                 store=self._store,
                 own_tools=self._own_tools,
+                tool_search=self._tool_search,
             )
 
         def over(status: SessionStatus, error: str | None) -> None:

@@ -76,6 +76,8 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     search_tools_above: Annotated[int, Meta(ge=0)] = 0
     """Catalogs with more tools than this are searched, not listed; 0: always listed."""
+    models_search_above: Annotated[int, Meta(ge=0)] = 100
+    """The same for the models of agents, responses and sessions: they are shown `search_tools` and what they found."""
 
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,8 +110,13 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """About how much of its history is kept verbatim; older cycles are summarized."""
     max_exchanges: Annotated[int, Meta(ge=1, le=1000)] = 12
     """Messages between agents in a row, before a person, a plan or a service must take part."""
+    search_tools_above: Annotated[int, Meta(ge=0)] | None = None
+    """With more tools than this its model searches them; 0: never; None: `[mcp] models_search_above`."""
     mcp: dict[str, Any] = {}
     """Its own MCP servers, as in seed 003: `servers = [{ name, url, transport, allowedTools }]`."""
+
+    def search_above(self, default: int) -> int:
+        return default if self.search_tools_above is None else self.search_tools_above
 
 
 def check_agent_id(name: str, *, where: str) -> None:
