@@ -94,7 +94,7 @@ def test_whoever_searches_the_catalog_for_a_model_does_so_through_the_pipeline()
             for node in ast.walk(trees()[module])
         )
     }
-    assert searching == {AGENT_TOOLS, "catalog/api.py"}
+    assert searching == {"runs/tool_search.py", "catalog/api.py"}
 
 
 @requirement("SPACE-principle-one-pipeline")
