@@ -15,7 +15,13 @@ import uvicorn
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ResourcesListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
 
 from tests.harness.process import free_port
 from tests.waiting import eventually_async
@@ -45,6 +51,8 @@ class Library:
         ]
         self.reads: list[str] = []
         self.bus = InMemorySubscriptionBus()
+        self.subscribed: list[str] = []
+        self.connections: dict[str, Any] = {}
 
     @property
     def url(self) -> str:
@@ -86,9 +94,26 @@ class Library:
         values = [one for one in ("alpha", "beta", "alphabet") if one.startswith(params.argument.value)]
         return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
 
+    async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        self.subscribed.append(str(params.uri))
+        self.connections[str(params.uri)] = ctx.session._connection
+        return t.EmptyResult()
+
+    async def unsubscribe(self, _ctx: Ctx, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        self.subscribed.remove(str(params.uri))
+        return t.EmptyResult()
+
     async def announce(self) -> None:
+        """Tell clients of 2026-07-28 that the lists changed."""
         await self.bus.publish(ResourcesListChanged())
         await self.bus.publish(PromptsListChanged())
+
+    async def update(self, uri: str, text: str) -> None:
+        """Change a resource, and tell who follows it."""
+        self.texts[uri] = text
+        await self.bus.publish(ResourceUpdated(uri=uri))
+        if (connection := self.connections.get(uri)) is not None:
+            await connection.send_resource_updated(uri)
 
     def server(self) -> Server[Any]:
         return Server(
@@ -100,6 +125,8 @@ class Library:
             on_list_prompts=self.list_prompts,
             on_get_prompt=self.get,
             on_completion=self.complete,
+            on_subscribe_resource=self.subscribe,
+            on_unsubscribe_resource=self.unsubscribe,
             on_subscriptions_listen=ListenHandler(self.bus),
         )
 
@@ -115,5 +142,4 @@ async def library(name: str = "library") -> AsyncIterator[Library]:
         yield shelf
     finally:
         server.should_exit = True
-        server.force_exit = True
         await serving

@@ -138,7 +138,7 @@ async def test_a_session_hears_on_its_stream_that_the_catalog_changed(tmp_path: 
 async def stream_stands(scene: Scene) -> None:
     """Until a follower of the catalog is there: the client opens its stream when it likes."""
     while True:
-        if scene.gateway.catalog._followers:
+        if scene.gateway.catalog._list_followers:
             return
         await asyncio.sleep(0.01)
 
@@ -158,10 +158,10 @@ async def test_a_subscription_hears_that_the_catalog_changed(tmp_path: Path) -> 
 
 async def test_only_what_there_is_can_be_subscribed_to(tmp_path: Path) -> None:
     async with mcp_scene(tmp_path) as scene, asyncio.timeout(10):
-        wanted = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
+        wanted = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": ["note://none"]}}
         async with subscription(scene, wanted) as lines:
             acknowledged = await anext(lines)
-            assert '"notifications":{"toolsListChanged":true}' in acknowledged
+            assert '"notifications":{"toolsListChanged":true}' in acknowledged, "there is no such resource"
             assert '"io.modelcontextprotocol/subscriptionId":1' in acknowledged
         async with subscription(scene, {"notifications": {}}) as lines:
             assert '"notifications":{}' in await anext(lines)

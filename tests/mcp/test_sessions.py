@@ -2,7 +2,7 @@
 
 import pytest
 
-from jackfield.catalog.changes import Follower
+from jackfield.catalog.changes import ListFollower
 from jackfield.catalog.view import Visibility
 from jackfield.errors import Unavailable
 from jackfield.mcp.sessions import IDLE_SECONDS, MAX_FOUND, McpSession, McpSessions
@@ -42,7 +42,7 @@ def test_a_session_with_an_open_stream_is_in_use_however_quiet_it_is() -> None:
     clock = Clock()
     sessions = McpSessions(clock=clock)
     session = opened(sessions)
-    follower = Follower(Visibility(all_tools=True))
+    follower = ListFollower(Visibility(all_tools=True))
     session.follow(follower)
     clock.now += 10 * IDLE_SECONDS
     assert sessions.find(session.id, ADA) is session
@@ -61,7 +61,7 @@ def test_a_new_session_takes_the_place_of_the_one_that_was_idle_longest() -> Non
 
 def test_when_all_sessions_are_in_use_a_new_one_is_refused() -> None:
     sessions = McpSessions(limit=1)
-    opened(sessions).follow(Follower(Visibility(all_tools=True)))
+    opened(sessions).follow(ListFollower(Visibility(all_tools=True)))
     with pytest.raises(Unavailable, match="1 MCP sessions are open"):
         opened(sessions)
 

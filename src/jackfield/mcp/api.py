@@ -16,7 +16,7 @@ from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Rou
 from jackfield.http.sse import EventStream
 from jackfield.mcp.exchange import ExchangeResponse, McpExchange, outcome_response
 from jackfield.mcp.headers import VERSION_HEADER, check_version, client_capabilities
-from jackfield.mcp.notifications import session_messages, subscription_messages, wants_tool_changes
+from jackfield.mcp.notifications import session_messages, subscription_messages, wanted_by
 from jackfield.mcp.server import McpServer
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
@@ -182,8 +182,8 @@ class McpApi:
     def _listen(self, request: Request, message: RpcRequest, *, takes_events: bool) -> Response:
         if not takes_events:
             raise RpcError(INVALID_REQUEST, f"{LISTEN} is answered with events. Accept text/event-stream.", status=406)
-        wants_tool_changes(message)
-        messages = subscription_messages(self._catalog, request.principal, message)
+        wanted_by(message)
+        messages = subscription_messages(self._catalog, self._server.followers, request.principal, message)
         return EventStream(messages, streams=request.streams)
 
     async def _post_in_session(self, request: Request, message: AnyMessage, *, takes_events: bool) -> Response:

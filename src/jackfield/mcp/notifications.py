@@ -1,32 +1,92 @@
-"""`notifications/tools/list_changed`, on a session's GET stream or on `subscriptions/listen` (2026-07-28).
+"""Notifications outside requests: changed lists and updated resources.
 
-Above: `api.py`. Below: the catalog's followers. A client learns that the list changed and fetches it again.
+They go on a session's GET stream, or since 2026-07-28 on `subscriptions/listen`.
+Above: `api.py`. Below: the catalog's followers, and the sources for resources. A client learns that something changed
+and fetches it again; what it has not taken yet is told once.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from jackfield.catalog.catalog import Catalog, Follower
+from jackfield.catalog.catalog import Catalog, ListFollower
+from jackfield.errors import Refused
 from jackfield.http.sse import CONNECTED, Comment, EventMessage
 from jackfield.http.streams import stop
 from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import McpSession, Push
 from jackfield.model.principal import Principal
-from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest, notification, response
+from jackfield.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError, RpcRequest, notification, response
 from jackfield.protocol.mcp import MODERN, SUBSCRIPTION_KEY
+from jackfield.sources.supervisor import SourceRegistry
 
-LIST_CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+MOST_FOLLOWED = 1_000
+"""Resources that one client follows at a time."""
+_LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+_UPDATED = "updated:"
+
+
+class Wanted(Struct, frozen=True):
+    """What a subscription of 2026-07-28 asks for."""
+
+    lists: tuple[str, ...]
+    uris: tuple[str, ...]
+
+
+class ResourceFollowers:
+    """Follows resources for clients."""
+
+    def __init__(self, catalog: Catalog, sources: SourceRegistry) -> None:
+        self._catalog = catalog
+        self._sources = sources
+
+    async def follow(self, uri: str, principal: Principal, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Have `tell` called with the URI as the client knows it; returns how to end that.
+
+        Raises `Refused` or `RpcError`. A client is told only for as long as it may read the resource.
+        """
+        tool = self._catalog.resources(principal).find(uri).tool
+
+        def updated(own_uri: str) -> None:
+            if self._may_read(uri, principal):
+                tell(uri if own_uri == tool.name else own_uri)
+
+        return await self._sources.subscribe(tool.source, tool.name, updated)
+
+    def _may_read(self, uri: str, principal: Principal) -> bool:
+        try:
+            self._catalog.resources(principal).find(uri)
+        except Refused:
+            return False
+        return True
+
+    async def subscribe(self, session: McpSession, uri: str, principal: Principal) -> None:
+        """`resources/subscribe`; a second one of the same session changes nothing."""
+        if uri in session.followed:
+            return
+        if len(session.followed) >= MOST_FOLLOWED:
+            raise RpcError(INVALID_REQUEST, f"A session follows {MOST_FOLLOWED:,} resources at most. End some first.")
+        end = await self.follow(uri, principal, lambda told: session.change(f"{_UPDATED}{told}"))
+        if session.is_over or uri in session.followed:
+            end()
+        else:
+            session.followed[uri] = end
+
+    def unsubscribe(self, session: McpSession, uri: str) -> None:
+        """`resources/unsubscribe`; one that was not followed changes nothing."""
+        end = session.followed.pop(uri, None)
+        if end is not None:
+            end()
 
 
 async def session_messages(
     catalog: Catalog, principal: Principal, session: McpSession
 ) -> AsyncGenerator[EventMessage | Comment]:
     """The messages of a session outside requests. After the first comment no change is missed."""
-    follower = catalog.follow(principal)
+    follower = catalog.follow_lists(principal)
     session.follow(follower)
     try:
         yield CONNECTED
@@ -41,10 +101,17 @@ async def session_messages(
         session.unfollow(follower)
 
 
-async def _push_changes(follower: Follower, outbox: "asyncio.Queue[Push]") -> None:
+async def _push_changes(follower: ListFollower, outbox: "asyncio.Queue[Push]") -> None:
     async for change in follower:
-        if change.names_tools:
-            await outbox.put(Push(notification(LIST_CHANGED)))
+        await outbox.put(Push(_change(change)))
+
+
+def _change(change: str, meta: dict[str, Any] | None = None) -> bytes:
+    """The notification of a change: of a list, or of a resource."""
+    params: dict[str, Any] = {} if meta is None else {"_meta": meta}
+    if change.startswith(_UPDATED):
+        return notification("notifications/resources/updated", {"uri": change[len(_UPDATED) :], **params})
+    return notification(f"notifications/{change}/list_changed", params or None)
 
 
 async def _next(outbox: "asyncio.Queue[Push]", changes: "asyncio.Task[None]") -> Push | None:
@@ -59,33 +126,64 @@ async def _next(outbox: "asyncio.Queue[Push]", changes: "asyncio.Task[None]") ->
         coming.cancel()
 
 
-def wants_tool_changes(request: RpcRequest) -> bool:
-    """Whether a subscription asks for the one thing that can be subscribed to here."""
+def wanted_by(request: RpcRequest) -> Wanted:
+    """What a subscription asks for. Raises `RpcError`."""
     wanted = request.params.get("notifications")
     if not isinstance(wanted, dict):
         raise RpcError(
             INVALID_PARAMS, "'params.notifications' must be an object, such as {\"toolsListChanged\": true}."
         )
-    return wanted.get("toolsListChanged") is True
+    uris = wanted.get("resourceSubscriptions") or ()
+    if not isinstance(uris, (list, tuple)) or not all(isinstance(uri, str) for uri in uris):
+        raise RpcError(INVALID_PARAMS, "'params.notifications.resourceSubscriptions' must be a list of URIs.")
+    if len(uris) > MOST_FOLLOWED:
+        raise RpcError(INVALID_PARAMS, f"A subscription follows {MOST_FOLLOWED:,} resources at most.")
+    return Wanted(tuple(key for key in _LISTS if wanted.get(key) is True), tuple(dict.fromkeys(uris)))
 
 
 async def subscription_messages(
-    catalog: Catalog, principal: Principal, request: RpcRequest
+    catalog: Catalog, followers: ResourceFollowers, principal: Principal, request: RpcRequest
 ) -> AsyncGenerator[EventMessage | Comment]:
     """First what is agreed to, then each change; at the end, if the gateway ends it, the empty result."""
     meta: dict[str, Any] = {SUBSCRIPTION_KEY: request.id}
-    is_wanted = wants_tool_changes(request)
-    follower = catalog.follow(principal)
-    honoured = {"toolsListChanged": True} if is_wanted else {}
-    changed = _message(notification(LIST_CHANGED, {"_meta": meta}))
+    wanted = wanted_by(request)
+    lists = {_LISTS[key] for key in wanted.lists}
+    follower = catalog.follow_lists(principal)
+    followed: dict[str, Callable[[], None]] = {}
     try:
+        await _follow_all(wanted.uris, followers, principal, follower, followed)
+        honoured: dict[str, Any] = dict.fromkeys(wanted.lists, True)
+        if followed:
+            honoured["resourceSubscriptions"] = list(followed)
         yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
         async for change in follower:
-            if is_wanted and change.names_tools:
-                yield changed
+            if change in lists or change.startswith(_UPDATED):
+                yield _message(_change(change, meta))
         yield _message(response(request.id, stamped(b"", revision=MODERN, meta=meta)))
     finally:
         follower.close()
+        for end in followed.values():
+            end()
+
+
+async def _follow_all(
+    uris: Iterable[str],
+    followers: ResourceFollowers,
+    principal: Principal,
+    follower: ListFollower,
+    followed: dict[str, Callable[[], None]],
+) -> None:
+    """Follow those that can be; what cannot be read or followed is not agreed to."""
+
+    async def one(uri: str) -> None:
+        try:
+            followed[uri] = await followers.follow(uri, principal, lambda told: follower.offer(f"{_UPDATED}{told}"))
+        except (Refused, RpcError):
+            return
+
+    async with asyncio.TaskGroup() as group:
+        for uri in uris:
+            group.create_task(one(uri))
 
 
 def _message(json: bytes) -> EventMessage:

@@ -37,6 +37,12 @@ FRESH_MS = 60_000
 """How long a client of 2026-07-28 may cache a list."""
 _CACHING = b'"ttlMs":%d,"cacheScope":"private"' % FRESH_MS
 _AFTER = "after:"
+CAPABILITIES: dict[str, Any] = {
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+}
+"""Declared always: a source may bring resources and prompts later."""
 
 
 class Reading:
@@ -54,15 +60,6 @@ class Reading:
             "prompts/list": self.list_prompts,
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
-        }
-
-    def capabilities(self, caller: Caller) -> dict[str, Any]:
-        """What is declared besides tools. Always: a source may bring resources and prompts later."""
-        subscribe = {} if caller.is_modern else {"subscribe": True}
-        return {
-            "resources": {"listChanged": True, **subscribe},
-            "prompts": {"listChanged": True},
-            "completions": {},
         }
 
     async def list_resources(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:

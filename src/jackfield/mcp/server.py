@@ -11,11 +11,12 @@ from functools import partial
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
-from jackfield.errors import Refused
+from jackfield.errors import Refused, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.client_requests import ClientRequests
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
-from jackfield.mcp.reading import Reading
+from jackfield.mcp.notifications import ResourceFollowers
+from jackfield.mcp.reading import CAPABILITIES, Reading, not_found
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Caller, McpSession, McpSessions
@@ -78,6 +79,7 @@ class McpServer:
         self.client_requests = ClientRequests()
         self._calling = ToolCalls(catalog, pipeline, client_requests=self.client_requests, url=url)
         self._session_tools = session_tools
+        self.followers = ResourceFollowers(catalog, sources)
         self._reading = Reading(catalog, pipeline, sources, self._calling)
         self._handshake: dict[str, Method] = {
             **self._reading.methods,
@@ -85,6 +87,8 @@ class McpServer:
             "tools/list": self._list_tools,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
         }
         self._modern: dict[str, Method] = {
             **self._reading.methods,
@@ -121,7 +125,7 @@ class McpServer:
         session = self.sessions.open(caller.principal, revision=revision, capabilities=capabilities)
         result = {
             "protocolVersion": revision,
-            "capabilities": {"tools": {"listChanged": True}, "logging": {}, **self._reading.capabilities(caller)},
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}, **CAPABILITIES},
             "serverInfo": self._server_info(),
             "instructions": self._instructions(caller),
         }
@@ -138,7 +142,7 @@ class McpServer:
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}, **self._reading.capabilities(caller)},
+            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES},
             "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",
@@ -155,6 +159,21 @@ class McpServer:
             raise RpcError(INVALID_PARAMS, f"'params.level' must be one of {', '.join(LOG_LEVELS)}.")
         if caller.session is not None:
             caller.session.log_level = level
+        return b"{}"
+
+    async def _subscribe(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        uri = text_param(request.params, "uri")
+        if caller.session is not None:
+            try:
+                await self.followers.subscribe(caller.session, uri, caller.principal)
+            except ResourceNotFound as refusal:
+                raise not_found(refusal.message, uri, caller) from None
+        return b"{}"
+
+    async def _unsubscribe(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        uri = text_param(request.params, "uri")
+        if caller.session is not None:
+            self.followers.unsubscribe(caller.session, uri)
         return b"{}"
 
     async def _list_tools(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
@@ -219,7 +238,7 @@ class McpServer:
         found = found_in(call, view)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
-            session.announce_found(view.version)
+            session.announce_found()
         return found_result(self._definitions.array(found, modern=caller.is_modern), revision=caller.revision)
 
     def _server_info(self) -> dict[str, str]:

@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.catalog.changes import Follower
+from jackfield.catalog.changes import ListFollower
 from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
 from jackfield.protocol.mcp import LOG_LEVELS
-from jackfield.protocol.records import ToolsChanged
 from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
 
 log = logging.getLogger(__name__)
@@ -57,8 +56,13 @@ class McpSession:
         """Requests that are being answered, by the client's id."""
         self.asked: dict[RequestId, asyncio.Future[RpcResponse | None]] = {}
         """What we asked the client and it has not answered yet."""
-        self.follower: Follower | None = None
+        self.follower: ListFollower | None = None
         """Of the open GET stream."""
+        self.followed: dict[str, Callable[[], None]] = {}
+        """Resources that the client subscribed to, and how to end that."""
+        self.is_over = False
+        self._missed: dict[str, None] = {}
+        """What changed while no stream was open."""
         self.log_level: str | None = None
         """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
         self.push = SessionPush(lambda: self.log_level)
@@ -78,18 +82,28 @@ class McpSession:
             del self.found[name]
         return bool(new)
 
-    def announce_found(self, version: str) -> None:
+    def announce_found(self) -> None:
         """Announce on the stream that the session's list has grown."""
         if self.follower is not None:
-            self.follower.offer(ToolsChanged(added=tuple(self.found), version=version))
+            self.follower.offer("tools")
 
-    def follow(self, follower: Follower) -> None:
+    def change(self, change: str) -> None:
+        """Tell the client of a change, now or when it opens its stream."""
+        if self.follower is not None:
+            self.follower.offer(change)
+        else:
+            self._missed[change] = None
+
+    def follow(self, follower: ListFollower) -> None:
         """A new stream takes the place of the one before, whose connection may be dead without anybody knowing."""
         if self.follower is not None:
             self.follower.close()
         self.follower = follower
+        for change in self._missed:
+            follower.offer(change)
+        self._missed.clear()
 
-    def unfollow(self, follower: Follower) -> None:
+    def unfollow(self, follower: ListFollower) -> None:
         follower.close()
         if self.follower is follower:
             self.follower = None
@@ -127,6 +141,10 @@ class McpSession:
         """Close the stream and cancel open questions."""
         if self.follower is not None:
             self.follower.close()
+        self.is_over = True
+        for end in self.followed.values():
+            end()
+        self.followed.clear()
         for waiting in self.asked.values():
             waiting.cancel()
 

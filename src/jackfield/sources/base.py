@@ -196,6 +196,21 @@ class CompletingSource(Protocol):
         """MCP's `completion` object. Raises `SourceUnavailable` or `RpcError`."""
 
 
+Updated = Callable[[str], None]
+"""Told the URI, as its source names it, of a resource that changed. Never blocks."""
+
+
+@runtime_checkable
+class SubscribableSource(Protocol):
+    """A source whose resources can be followed."""
+
+    async def subscribe(self, uri: str, updated: Updated) -> None:
+        """Have `updated` called when the resource changes. Raises `SourceUnavailable` or `RpcError`."""
+
+    def unsubscribe(self, uri: str, updated: Updated) -> None:
+        """End that. Never blocks."""
+
+
 class Begun(Struct, frozen=True):
     """Work was begun and goes on at the tool's owner."""
 

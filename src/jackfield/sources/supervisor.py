@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Container
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -21,6 +22,7 @@ from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome
 from jackfield.model.tool import ToolKind
 from jackfield.protocol.backoff import RetryDelays
+from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -31,7 +33,9 @@ from jackfield.sources.base import (
     Listing,
     OperatingSource,
     Source,
+    SubscribableSource,
     TalkativeSource,
+    Updated,
 )
 from jackfield.sources.client import ClientAnswer, ClientRequest
 
@@ -394,6 +398,16 @@ class SourceRegistry:
         supervisor.require_up(request.name)
         completing = supervisor.source
         return await completing.complete(request) if isinstance(completing, CompletingSource) else NO_COMPLETION
+
+    async def subscribe(self, source: str, uri: str, updated: Updated) -> Callable[[], None]:
+        """Follow a resource; returns how to end that. Raises `SourceUnavailable` or `RpcError`."""
+        supervisor = self._supervisor_of(source, uri)
+        supervisor.require_up(uri)
+        followed = supervisor.source
+        if not isinstance(followed, SubscribableSource):
+            raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not offer subscriptions to resources.")
+        await followed.subscribe(uri, updated)
+        return partial(followed.unsubscribe, uri, updated)
 
     def _supervisor_of(self, source: str, tool: str) -> SourceSupervisor:
         supervisor = self._supervisors.get(source) or self._lent.get(source)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -31,7 +31,15 @@ from jackfield.protocol.mcp import (
 )
 from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import AskClient
-from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests, as_progress, log_note
+from jackfield.sources.mcp.handlers import (
+    Sample,
+    ServerRequest,
+    answer_requests,
+    as_progress,
+    log_note,
+    subscription_number,
+    updated_uri,
+)
 from jackfield.sources.mcp.handshake import Agreement, agree
 from jackfield.sources.mcp.transport import (
     MAX_MESSAGE,
@@ -57,6 +65,7 @@ DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": 
 """What a server of the handshake era may ask of us. Whether it is answered depends on the client behind each call."""
 
 CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
+LISTEN = "subscriptions/listen"
 _FOLLOWED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LIST_CHANGES = frozenset(
     {
@@ -110,6 +119,7 @@ class Connection:
         *,
         lost: Callable[["Connection", UpstreamLost], None],
         changed: Callable[[], None],
+        updated: Callable[[str], None] | None = None,
         sample: Sample | None = None,
     ) -> None:
         self._sample = sample
@@ -117,6 +127,9 @@ class Connection:
         self._transport = make_transport(self)
         self._on_lost = lost
         self._changed = changed
+        self._updated = updated
+        self._acknowledged: dict[int, Callable[[], None]] = {}
+        """By the number of a subscription: what is called once the server has taken it."""
         self._numbers = count(1)
         self._calls: dict[int, CallHandlers] = {}
         self._asking: Counter[int] = Counter()
@@ -196,6 +209,22 @@ class Connection:
             params = {"cursor": following}
         return found
 
+    async def subscribe(self, uri: str) -> None:
+        """Follow a resource, in the handshake era."""
+        await self._request("resources/subscribe", {"uri": uri})
+
+    async def unsubscribe(self, uri: str) -> None:
+        await self._request("resources/unsubscribe", {"uri": uri})
+
+    async def listen(self, uris: Sequence[str], acknowledged: Callable[[], None]) -> None:
+        """Follow resources since 2026-07-28, until the server ends the stream or this is cancelled."""
+        number = next(self._numbers)
+        self._acknowledged[number] = acknowledged
+        try:
+            await self._request(LISTEN, {"notifications": {"resourceSubscriptions": uris}}, number=number)
+        finally:
+            del self._acknowledged[number]
+
     async def complete(self, params: dict[str, Any]) -> Raw:
         """The raw result of `completion/complete`."""
         return await self._request("completion/complete", params)
@@ -264,8 +293,21 @@ class Connection:
             handlers = self._handlers_of(during)
             if handlers is not None:
                 handlers.note(note)
+        elif method == "notifications/resources/updated":
+            if self._updated is not None and (uri := updated_uri(params)) is not None:
+                self._updated(uri)
+        elif method == "notifications/subscriptions/acknowledged" and self._was_listener(params, during):
+            return
         elif method in _LIST_CHANGES:
             self._changed()
+
+    def _was_listener(self, params: Raw, during: int | None) -> bool:
+        """Whether a subscription to resources was taken; it is told."""
+        number = subscription_number(params) if during is None else during
+        taken = None if number is None else self._acknowledged.get(number)
+        if taken is not None:
+            taken()
+        return taken is not None
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
         """A request of the handshake era. On a shared stream nothing says which call it belongs to (`_asker`).
@@ -330,10 +372,11 @@ class Connection:
         name: str | None = None,
         headers: Mapping[str, str] | None = None,
         handlers: CallHandlers | None = None,
+        number: int | None = None,
     ) -> Raw:
         agreement = self._agreement
         assert agreement is not None
-        number = next(self._numbers)
+        number = next(self._numbers) if number is None else number
         meta: dict[str, Any] = {}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
@@ -361,7 +404,7 @@ class Connection:
         while True:
             began = time.monotonic()
             try:
-                await self._request("subscriptions/listen", {"notifications": self._followed})
+                await self._request(LISTEN, {"notifications": self._followed})
             except UpstreamLost as fault:
                 self._log.debug("the subscription broke: %s", fault)
             except (McpClientError, RpcError) as fault:

@@ -18,7 +18,7 @@ from jackfield.model.items import InputImage, InputText, Message, OutputText, Pa
 from jackfield.model.redaction import cut
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
-from jackfield.protocol.mcp import ELICIT, ROOTS, SAMPLE
+from jackfield.protocol.mcp import ELICIT, ROOTS, SAMPLE, SUBSCRIPTION_KEY
 from jackfield.sources.base import LogNote, Progress, SourceContext
 from jackfield.sources.client import (
     AskClient,
@@ -79,6 +79,31 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
     number = said.token if isinstance(said.token, int) else None
     message = None if said.message is None else cut(cleaned(said.message), MAX_LOG)
     return number, Progress(progress=said.progress, total=said.total, message=message)
+
+
+class _Updated(Struct):
+    uri: str
+
+
+class _Acknowledged(Struct):
+    meta: dict[str, Any] = msgspec.field(default={}, name="_meta")
+
+
+def updated_uri(params: Raw) -> str | None:
+    """The resource that changed; None for a notification that cannot be read."""
+    try:
+        return msgspec.json.decode(params, type=_Updated).uri
+    except msgspec.DecodeError:
+        return None
+
+
+def subscription_number(params: Raw) -> int | None:
+    """The number of the subscription that a notification belongs to."""
+    try:
+        said = msgspec.json.decode(params, type=_Acknowledged).meta.get(SUBSCRIPTION_KEY)
+    except msgspec.DecodeError:
+        return None
+    return said if isinstance(said, int) else int(said) if isinstance(said, str) and said.isdecimal() else None
 
 
 def log_note(params: Raw) -> tuple[int, LogNote]:

@@ -19,7 +19,7 @@ from jackfield.model.redaction import cut
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import MISSING_CAPABILITY
-from jackfield.sources.base import NO_COMPLETION, About, CompletionRequest, Invocation, Listing, SourceContext
+from jackfield.sources.base import NO_COMPLETION, About, CompletionRequest, Invocation, Listing, SourceContext, Updated
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.mcp.capabilities import missing_capability, shown_capabilities
 from jackfield.sources.mcp.connection import CallHandlers
@@ -203,6 +203,16 @@ class McpSource:
             return completion_of(await connection.complete(completion_params(request)))
         except McpClientError as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot complete: {fault} Try again later.") from None
+
+    async def subscribe(self, uri: str, updated: Updated) -> None:
+        try:
+            await self._upstream.connect(self._request_refresh)
+            await self._upstream.subscriptions.add(uri, updated)
+        except McpClientError as fault:
+            raise SourceUnavailable(f"Source '{self.name}' is down: {fault} Try again later.") from None
+
+    def unsubscribe(self, uri: str, updated: Updated) -> None:
+        self._upstream.subscriptions.remove(uri, updated)
 
     def _down(self, fault: McpClientError | RpcError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(

@@ -22,6 +22,7 @@ from jackfield.sources.mcp.handlers import Sample
 from jackfield.sources.mcp.handshake import Agreement
 from jackfield.sources.mcp.offers import MAX_OFFERS
 from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
+from jackfield.sources.mcp.subscriptions import ResourceSubscriptions
 from jackfield.sources.mcp.transport import (
     ClientTransport,
     McpClientError,
@@ -88,6 +89,7 @@ class Upstream:
         self._handshake_only = options.handshake_only
         self._sample = sample
         self._make_transport = make_transport
+        self.subscriptions = ResourceSubscriptions(name, self._current)
         self._users: set[User] = set()
         self._failed: set[User] = set()
         """Users whose last list failed."""
@@ -122,6 +124,15 @@ class Upstream:
             self._drop(connection)
             async with self._connecting:
                 connection = self._connection or await self._opened()
+        return connection
+
+    async def _current(self) -> Connection:
+        """The connection, for those who use the server already."""
+        connection = self._connection
+        if connection is None or connection.is_expired:
+            if not self._users:
+                raise UpstreamLost("Nobody uses the server any more.")
+            return await self.connect(next(iter(self._users)))
         return connection
 
     async def list(self, user: User) -> Offered:
@@ -169,6 +180,7 @@ class Upstream:
         self._failed.discard(user)
         self._users.discard(user)
         if not self._users:
+            await self.subscriptions.close()
             self._drop(self._connection)
             if self._closing:
                 await asyncio.wait(self._closing)
@@ -190,6 +202,7 @@ class Upstream:
             slow.cancel()
             self._opening_since = None
         self._connection, self._was_up = connection, True
+        self.subscriptions.connected(connection)
         return connection
 
     async def _either_era(self) -> Connection:
@@ -209,7 +222,12 @@ class Upstream:
 
     async def _connected(self, *, handshake_only: bool = False) -> Connection:
         connection = Connection(
-            self._name, self._make_transport, lost=self._lost, changed=self._refresh_users, sample=self._sample
+            self._name,
+            self._make_transport,
+            lost=self._lost,
+            changed=self._refresh_users,
+            updated=self.subscriptions.updated,
+            sample=self._sample,
         )
         try:
             await connection.open(
