@@ -17,6 +17,7 @@ SDK = Path(__file__).parents[1] / "src" / "jackfield" / "sdk"
 TARGET = SDK / "sync.py"
 CLASSES = {
     "Tools": "tools",
+    "Groups": "groups",
     "Calls": "calls",
     "Agents": "agents",
     "Runs": "agents",

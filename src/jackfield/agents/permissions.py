@@ -11,7 +11,6 @@ from functools import partial
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.types import Agent, servers_of, source_name
 from jackfield.catalog.catalog import Catalog
-from jackfield.catalog.globs import compiled
 from jackfield.errors import Forbidden
 from jackfield.http.request import Request
 from jackfield.model.agent_state import KeptAgent
@@ -38,17 +37,17 @@ class AgentPermissions:
 
     def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
         """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it asked for."""
-        for agent_id in agents if principal.tools is not None else ():
+        for agent_id in agents if principal.is_limited else ():
             agent = self._agents.get(agent_id)
             if agent is not None and not may_have_act(principal, agent, self._catalog):
                 raise Forbidden(
                     f"Key '{principal.name}' may not {what}: agent '{agent_id}' has tools that the key may not use. "
-                    f"Use another key, or add the agent's tools to auth.keys.{principal.name}.tools."
+                    f"Use another key, or add the agent's tools to auth.keys.{principal.name}."
                 )
 
     async def require_may_speak(self, principal: Principal, space_id: str) -> None:
         """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
-        if principal.tools is None:
+        if not principal.is_limited:
             return
         members = await self._store.read(partial(space_tx.members_of, space_id))
         agents = [member.entity_id for member in members if member.kind == "agent"]
@@ -57,11 +56,10 @@ class AgentPermissions:
 
 def may_have_act(principal: Principal, agent: Agent, catalog: Catalog) -> bool:
     """Whether all tools that the agent has now are tools that this key may use."""
-    limits = principal.tools
-    if limits is None:
+    if not principal.is_limited:
         return True
-    patterns = compiled(limits)
-    if not all(patterns.covers(source_name(agent.id, server)) for server in servers_of(agent)):
+    sight = catalog.visibility(principal)
+    if not all(sight.covers(source_name(agent.id, server)) for server in servers_of(agent)):
         return False
     entries = catalog.view(agent.principal).entries
-    return all(patterns.match(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
+    return all(sight.is_within_limits(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)

@@ -51,6 +51,6 @@ def may_stop(principal: Principal, call: Subject) -> bool:
 
 def in_reach(principal: Principal, call: Subject) -> bool:
     """Whether the call's tool is one of those that the key is limited to."""
-    if principal.tools is None:
-        return True
-    return compiled(principal.tools).match(call.tool, source=call.source, foreign=call.tool)
+    return all(
+        compiled(patterns).match(call.tool, source=call.source, foreign=call.tool) for patterns in principal.limits
+    )

@@ -11,6 +11,7 @@ from msgspec import Meta, Raw, Struct
 from starlette.types import Send
 
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.groups import Groups
 from jackfield.catalog.records import FoundTools, Manifest, ToolEntry
 from jackfield.http.request import Request
 from jackfield.http.response import (
@@ -34,11 +35,21 @@ _CLUSTER_ID = CLUSTER_HEADER.encode()
 _CACHE_HEADERS = tuple((name.encode(), value.encode()) for name, value in CACHE_HEADERS)
 
 
+GroupName = Annotated[str, Meta(min_length=1, max_length=64, description="Only the tools of this group")]
+
+
+class GroupQuery(Struct, frozen=True, kw_only=True):
+    """All tools, or those of one group."""
+
+    group: GroupName | None = None
+
+
 class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Words to look for in names, descriptions and tags; no words: the first tools by name."""
 
     q: Annotated[str, Meta(max_length=1000, description="Words to look for")] = ""
     limit: Annotated[int, Meta(ge=1, le=100, description="How many tools at most")] = 20
+    group: GroupName | None = None
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -66,13 +77,14 @@ class CatalogChanged(Struct, frozen=True, kw_only=True):
 class CatalogApi:
     """Handlers of discovery."""
 
-    def __init__(self, catalog: Catalog, *, cluster: Cluster) -> None:
+    def __init__(self, catalog: Catalog, *, cluster: Cluster, groups: Groups) -> None:
         self._catalog = catalog
         self._cluster = cluster
+        self._groups = groups
 
     async def list_tools(self, request: Request) -> Response:
         """The whole manifest, from cache; 304 when the client has it already."""
-        view = self._catalog.view(request.principal)
+        view = self._catalog.view(self._asking(request))
         headers = (*_CACHE_HEADERS, (b"etag", view.etag.encode()), (_CLUSTER_ID, self._cluster.id.encode()))
         if etag_matches(request.header(b"if-none-match"), view.etag):
             return EmptyResponse(304, headers)
@@ -81,14 +93,15 @@ class CatalogApi:
     async def search_tools(self, request: Request) -> Response:
         """Ranked matches."""
         wanted = request.query(SearchQuery)
-        found = self._catalog.view(request.principal).search(wanted.q, limit=wanted.limit)
+        found = self._catalog.view(self._within(wanted.group, request)).search(wanted.q, limit=wanted.limit)
         return raw_json_response(encode(_Found(query=wanted.q, tools=[Raw(entry.manifest) for entry in found])))
 
     async def stream_changes(self, request: Request) -> Response:
         """The changes as server-sent events."""
+        principal = self._asking(request)
 
         async def messages() -> AsyncGenerator[EventMessage | Comment]:
-            async for body in self._messages(request.principal):
+            async for body in self._messages(principal):
                 yield EventMessage(event=body.type, id=body.version, data=body)
 
         return EventStream(messages(), streams=request.streams)
@@ -100,10 +113,11 @@ class CatalogApi:
 
     async def socket_changes(self, request: Request, send: Send) -> None:
         """The same messages over WebSocket, one text frame each."""
+        principal = self._asking(request)
         if (await request.receive())["type"] != "websocket.connect":
             return
         await send({"type": "websocket.accept", "headers": []})
-        messages = self._messages(request.principal)
+        messages = self._messages(principal)
         gone = request.streams.watch(request.receive)
         coming = asyncio.ensure_future(next_of(messages))
         try:
@@ -120,6 +134,13 @@ class CatalogApi:
             await stop(coming)
             await request.streams.release(gone)
 
+    def _asking(self, request: Request) -> Principal:
+        """Who asks, within the group that the query names, if it names one."""
+        return self._within(request.query(GroupQuery).group if request.scope["query_string"] else None, request)
+
+    def _within(self, group: str | None, request: Request) -> Principal:
+        return request.principal if group is None else self._groups.narrowed(request.principal, group)
+
     async def _messages(self, principal: Principal) -> AsyncGenerator[Connected | CatalogChanged]:
         changes = self._catalog.follow(principal)
         yield Connected(version=self._catalog.version)
@@ -129,9 +150,11 @@ class CatalogApi:
             )
 
 
-def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], pins: Sequence[Route]) -> list[Route]:
+def routes(
+    catalog: Catalog, *, cluster: Cluster, groups: Groups, preferences: Sequence[Route], pins: Sequence[Route]
+) -> list[Route]:
     """Every route of discovery, with those of preferences and pins, whose paths come before `/tools/{name}`."""
-    api = CatalogApi(catalog, cluster=cluster)
+    api = CatalogApi(catalog, cluster=cluster, groups=groups)
     return [
         Route(
             method="GET",
@@ -141,6 +164,7 @@ def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], 
             is_discovery=True,
             tag="Tools",
             summary="The manifest of all tools that the key may see",
+            query=GroupQuery,
             headers=(HeaderParameter(name="If-None-Match", description="The ETag of the manifest that you have"),),
             responses={
                 200: ResponseSpec(
@@ -148,6 +172,7 @@ def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], 
                 ),
                 304: ResponseSpec(description="You have it"),
             },
+            errors=(404,),
         ),
         Route(
             method="GET",
@@ -159,6 +184,7 @@ def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], 
             summary="Find tools by words",
             query=SearchQuery,
             responses={200: ResponseSpec(description="The best matches first", type=FoundTools)},
+            errors=(404,),
         ),
         Route(
             method="GET",
@@ -168,7 +194,9 @@ def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], 
             is_discovery=True,
             tag="Tools",
             summary="Changes of the catalog, live (also as WebSocket)",
+            query=GroupQuery,
             responses={200: ResponseSpec(description="`connected`, then `tools.changed` events", media=SSE_MEDIA)},
+            errors=(404,),
         ),
         *preferences,
         *pins,
@@ -187,7 +215,7 @@ def routes(catalog: Catalog, *, cluster: Cluster, preferences: Sequence[Route], 
     ]
 
 
-def sockets(catalog: Catalog, *, cluster: Cluster) -> list[SocketRoute]:
+def sockets(catalog: Catalog, *, cluster: Cluster, groups: Groups) -> list[SocketRoute]:
     """Changes of the catalog over WebSocket."""
-    api = CatalogApi(catalog, cluster=cluster)
+    api = CatalogApi(catalog, cluster=cluster, groups=groups)
     return [SocketRoute(path="/api/v1/tools/changes", handler=api.socket_changes, for_sessions=True, is_discovery=True)]

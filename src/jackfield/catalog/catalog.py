@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.catalog.changes import Follower, ListFollower, difference, seen_by
+from jackfield.catalog.changes import Follower, ListFollower, difference, resighted, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
 from jackfield.catalog.kinds import PROMPT, TEMPLATE, identity_of, marked, pins_of, prompt_names
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
@@ -37,6 +37,7 @@ from jackfield.sources.base import Listing
 
 __all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ListFollower", "ToolsChanged", "View"]
 
+F = TypeVar("F", Follower, ListFollower)
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
 EVERYTHING = Visibility(all_tools=True)
@@ -268,7 +269,7 @@ class Catalog:
 
     def prompts(self, principal: Principal) -> View:
         """The prompts that this key sees now."""
-        sight = visibility_of(principal)
+        sight = self.visibility(principal)
         found = self._prompt_views.get(sight)
         if found is None:
             if len(self._prompt_views) >= MAX_VIEWS:
@@ -281,7 +282,7 @@ class Catalog:
 
     def resources(self, principal: Principal) -> ResourceView:
         """The resources that this key sees now."""
-        sight = visibility_of(principal)
+        sight = self.visibility(principal)
         found = self._resource_views.get(sight)
         if found is None:
             if len(self._resource_views) >= MAX_VIEWS:
@@ -310,6 +311,39 @@ class Catalog:
         for listening in list(self._list_followers):
             if listening.sight.session == session:
                 listening.close()
+
+    def regroup(self, *, exists: Callable[[Principal], bool]) -> None:
+        """What is in groups has changed: tell those who follow what came and went for them.
+
+        `exists`: whether the group that a principal is in is still there; who follows within one that is not is let go.
+        """
+        moment = self._moment
+        for follower, sight in self._regrouped(self._followers, exists=exists):
+            change = resighted(moment.snapshot, before=follower.sight, after=sight)
+            follower.sight = sight
+            if change.names_tools:
+                follower.offer(change)
+        for listening, sight in self._regrouped(self._list_followers, exists=exists):
+            before, listening.sight = listening.sight, sight
+            for name, snapshot in (("tools", moment.snapshot), ("prompts", moment.prompts)):
+                if resighted(snapshot, before=before, after=sight).names_tools:
+                    listening.offer(name)
+            saw, sees = (ResourceView(moment.resources, sight=one) for one in (before, sight))
+            if saw.resources != sees.resources or saw.templates != sees.templates:
+                listening.offer("resources")
+
+    def _regrouped(
+        self, followers: Iterable[F], *, exists: Callable[[Principal], bool]
+    ) -> Iterator[tuple[F, Visibility]]:
+        """Those who see something else than before, and what."""
+        for follower in list(followers):
+            principal = follower.principal
+            if principal is None or (principal.groups is None and principal.group is None):
+                continue
+            if not exists(principal):
+                follower.close()
+            elif (sight := self.visibility(principal)) != follower.sight:
+                yield follower, sight
 
     def _view_of(self, entries: Iterable[Entry]) -> View:
         snapshot = snapshot_of(entries)
@@ -363,13 +397,13 @@ class Catalog:
 
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""
-        follower = Follower(EVERYTHING if principal is None else self.visibility(principal))
+        follower = Follower(EVERYTHING if principal is None else self.visibility(principal), principal)
         self._followers.add(follower)
         return follower
 
     def follow_lists(self, principal: Principal) -> ListFollower:
         """Which lists changed, from now on, for this principal. Dropping the iterator ends it."""
-        follower = ListFollower(visibility_of(principal))
+        follower = ListFollower(self.visibility(principal), principal)
         self._list_followers.add(follower)
         return follower
 

@@ -8,6 +8,7 @@ import asyncio
 
 from jackfield.catalog.merge import Snapshot
 from jackfield.catalog.view import Visibility
+from jackfield.model.principal import Principal
 from jackfield.protocol.records import ToolsChanged
 
 
@@ -46,6 +47,13 @@ def seen_by(sight: Visibility, change: ToolsChanged, *, before: Snapshot, after:
     )
 
 
+def resighted(snapshot: Snapshot, *, before: Visibility, after: Visibility) -> ToolsChanged:
+    """What came and went for somebody who sees other tools than before."""
+    saw = {entry.name for entry in snapshot.entries if before.sees(entry)}
+    sees = {entry.name for entry in snapshot.entries if after.sees(entry)}
+    return ToolsChanged(added=tuple(sorted(sees - saw)), removed=tuple(sorted(saw - sees)), version=snapshot.version)
+
+
 def folded(first: ToolsChanged, then: ToolsChanged) -> ToolsChanged:
     """Two changes in a row as one."""
     added, removed, changed = set(first.added), set(first.removed), set(first.changed)
@@ -66,8 +74,10 @@ def folded(first: ToolsChanged, then: ToolsChanged) -> ToolsChanged:
 class Follower:
     """An async iterator of the changes since it was made. Ends when it, or the catalog, is closed."""
 
-    def __init__(self, sight: Visibility) -> None:
+    def __init__(self, sight: Visibility, principal: Principal | None = None) -> None:
         self.sight = sight
+        self.principal = principal
+        """For whom; None: for the gateway itself."""
         self._waiting: ToolsChanged | None = None
         self._woken = asyncio.Event()
         self._closed = False
@@ -98,8 +108,9 @@ class Follower:
 class ListFollower:
     """An async iterator of the lists (`tools`, `prompts`, `resources`) that changed. Ends when it is closed."""
 
-    def __init__(self, sight: Visibility) -> None:
+    def __init__(self, sight: Visibility, principal: Principal | None = None) -> None:
         self.sight = sight
+        self.principal = principal
         self._waiting: dict[str, None] = {}
         self._woken = asyncio.Event()
         self._closed = False

@@ -127,29 +127,43 @@ def _refusal(
         )
     if agent is None and not _calls_as_itself(principal):
         return Forbidden(f"Key '{principal.name}' can act as several agents, so a call has to name one. Add 'agent'.")
-    limits = None if is_own else principal.tools
-    if limits is not None and not compiled(limits).match(name, source=tool.source, foreign=tool.name):
-        return Forbidden(
-            f"Key '{principal.name}' may not call '{name}'. Add the tool to auth.keys.{principal.name}.tools."
-        )
+    if principal.is_limited and not is_own and (why := _outside(entry, principal)) is not None:
+        return Forbidden(why)
     if not enabled:
         return ToolDisabled(f"Tool '{name}' is switched off. Enable it before calling it.")
     return None
 
 
 def _reading_refusal(entry: Entry, *, principal: Principal, needs: Scope | None) -> Refused | None:
-    """Of a resource that is to be read, or a prompt. Plain names in a key's `tools` mean tools and prompts."""
-    tool = entry.tool
+    """Of a resource that is to be read, or a prompt."""
     if needs is not None and not principal.may(needs):
         said = f"Key '{principal.name}' may not read resources or prompts."
         return Forbidden(f"{said} Use a key with the scope '{needs.value}'.")
-    name = entry.name if tool.operation is CallKind.PROMPT else ""
-    if principal.tools is None or compiled(principal.tools).match(name, source=tool.source, foreign=tool.name):
-        return None
-    return Forbidden(
-        f"Key '{principal.name}' may not read '{entry.name}'. "
-        f"Add '{tool.source}:*' to auth.keys.{principal.name}.tools."
-    )
+    why = _outside(entry, principal) if principal.is_limited else None
+    return None if why is None else Forbidden(why)
+
+
+def _outside(entry: Entry, principal: Principal) -> str | None:
+    """Why this is outside what the key, or this request, is limited to; None where it is inside.
+
+    Plain names in a key's `tools` and in groups mean tools and prompts; a resource is meant by `source:*`.
+    """
+    key, source, operation = principal.name, entry.tool.source, entry.tool.operation
+    name = "" if operation is CallKind.RESOURCE else entry.name
+
+    def has(patterns: tuple[str, ...]) -> bool:
+        return compiled(patterns).match(name, source=source, foreign=entry.tool.name)
+
+    verb = "call" if operation is CallKind.TOOL else "read"
+    said = f"Key '{key}' may not {verb} '{entry.name}'"
+    if principal.tools is not None and not has(principal.tools):
+        what = "the tool" if operation is CallKind.TOOL else f"'{source}:*'"
+        return f"{said}. Add {what} to auth.keys.{key}.tools."
+    if principal.groups is not None and not has(principal.groups.patterns):
+        return f"{said}: no group in auth.keys.{key}.groups has it. Add one that has."
+    if principal.group is not None and not has(principal.group.patterns):
+        return f"'{entry.name}' is not in the group '{principal.group.names[0]}'. Use /mcp, or add it to the group."
+    return None
 
 
 def _builtin_refusal(entry: Entry, *, principal: Principal, enabled: bool, needs: Scope | None) -> Refused | None:

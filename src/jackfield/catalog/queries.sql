@@ -41,3 +41,15 @@ DELETE FROM names WHERE source = :source AND tool = :tool AND name = :name
 -- Whoever has the name, or gave the tool another, at any gateway, was first.
 INSERT INTO names (source, tool, name, wish, is_foreign) VALUES (:source, :tool, :name, :wish, :is_foreign)
 ON CONFLICT DO NOTHING
+
+-- name: all_groups
+SELECT * FROM tool_groups ORDER BY name
+
+-- name: put_group
+INSERT INTO tool_groups (name, tools, description, instructions, updated_by, updated_at)
+VALUES (:name, :tools, :description, :instructions, :updated_by, clock_ms())
+ON CONFLICT (name) DO UPDATE SET tools = excluded.tools, description = excluded.description,
+    instructions = excluded.instructions, updated_by = excluded.updated_by, updated_at = excluded.updated_at
+
+-- name: delete_group
+DELETE FROM tool_groups WHERE name = :name RETURNING name

@@ -179,3 +179,49 @@ def delete_preference(
     row = yield from one("delete_preference", **values, by_admin=int(by_admin))
     yield wake(PREFERENCES_TOPIC)
     return row is not None
+
+
+GROUPS_TOPIC = "groups"
+
+
+class StoredGroup(Struct, frozen=True, kw_only=True):
+    """A group of tools that was made over the API."""
+
+    name: str
+    tools: tuple[str, ...]
+    description: str
+    instructions: str
+
+
+def all_groups() -> Script[list[StoredGroup]]:
+    """Every group that was made over the API, by name."""
+    rows = yield "all_groups", {}
+    return [
+        StoredGroup(
+            name=row["name"],
+            tools=msgspec.json.decode(row["tools"], type=tuple[str, ...]),
+            description=row["description"],
+            instructions=row["instructions"],
+        )
+        for row in rows
+    ]
+
+
+def put_group(group: StoredGroup, *, updated_by: str, most: int) -> Script[bool]:
+    """Make or replace a group. False: it is new, and there are as many as there may be."""
+    known = {row["name"] for row in (yield "all_groups", {})}
+    if group.name not in known and len(known) >= most:
+        return False
+    values = {"name": group.name, "description": group.description, "instructions": group.instructions}
+    yield "put_group", {**values, "tools": msgspec.json.encode(group.tools).decode(), "updated_by": updated_by}
+    yield wake(GROUPS_TOPIC)
+    return True
+
+
+def delete_group(name: str) -> Script[bool]:
+    """Forget a group. False: there was none."""
+    row = yield from one("delete_group", name=name)
+    if row is None:
+        return False
+    yield wake(GROUPS_TOPIC)
+    return True

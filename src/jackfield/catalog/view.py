@@ -35,7 +35,7 @@ class Visibility(Struct, frozen=True, kw_only=True):
     session: str | None = None
     """A session's key: it sees what is lent to that session, and nothing of the catalog."""
     limits: tuple[tuple[str, ...], ...] = ()
-    """Lists of patterns, such as the key's own `tools`. Each of them has to match."""
+    """Lists of patterns: the key's own `tools`, those of its groups. Each of them has to match."""
 
     @property
     def is_whole(self) -> bool:
@@ -51,6 +51,10 @@ class Visibility(Struct, frozen=True, kw_only=True):
         """The same, whatever the key's scopes let it see."""
         return all(compiled(patterns).match(name, source=source, foreign=foreign) for patterns in self.limits)
 
+    def covers(self, source: str) -> bool:
+        """Whether everything of this source is within the limits, whatever it is called."""
+        return all(compiled(patterns).covers(source) for patterns in self.limits)
+
     def sees(self, entry: Entry) -> bool:
         return self.admits(entry.name, source=entry.tool.source, foreign=entry.tool.name)
 
@@ -59,15 +63,18 @@ class Visibility(Struct, frozen=True, kw_only=True):
         return self.all_tools and self.is_within_limits("", source=source, foreign=uri)
 
 
-@lru_cache(maxsize=1024)
 def visibility_of(principal: Principal) -> Visibility:
     """`admin`, `call`, `read` and `agent:` see everything, `worker:` what it serves, all others nothing.
 
     A key that only answers has no catalog of its own. One of a session has that session's.
     """
+    return _visibility(principal, principal.limits)
+
+
+@lru_cache(maxsize=1024)
+def _visibility(principal: Principal, limits: tuple[tuple[str, ...], ...]) -> Visibility:
     if principal.session is not None:
         return Visibility(all_tools=False, session=principal.session)
-    limits = () if principal.tools is None else (principal.tools,)
     reads = (Scope.ADMIN.value, Scope.CALL.value, Scope.READ.value)
     if any(scope in principal.scopes for scope in reads) or principal.named("agent"):
         return Visibility(all_tools=True, limits=limits)

@@ -37,6 +37,7 @@ COMMANDS = {
     "serve": CommandEntry("serve", "run the gateway"),
     "init": CommandEntry("init", "create a small working project"),
     "tools": CommandEntry("tools", "list or search tools, or show one in detail"),
+    "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
     "call": CommandEntry("calls", "call a tool and print its result"),

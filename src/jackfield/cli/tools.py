@@ -32,6 +32,7 @@ _PREFERENCE = {"": "", "global": " (your preference)", "chat": " (preference of 
     argument("name", nargs="?", help="show this tool in detail"),
     argument("--search", metavar="WORDS", help="tools that match these words, best match first"),
     argument("--source", metavar="NAME", help="only tools of this source"),
+    argument("--group", metavar="NAME", help="only tools of this group"),
     argument(
         "--tokens", action="store_true", help="estimate how many tokens the definitions take in a model's context"
     ),
@@ -42,12 +43,14 @@ _PREFERENCE = {"": "", "global": " (your preference)", "chat": " (preference of 
   jackfield tools
   jackfield tools --search 'convert money'
   jackfield tools --source local --json
+  jackfield tools --group docs
   jackfield tools --tokens
   jackfield tools add""",
 )
 async def tools(options: Namespace) -> int:
-    if options.name and (options.search or options.source or options.tokens):
-        raise UsageError("A tool's name cannot be combined with --search, --source or --tokens. Remove one of them.")
+    if options.name and (options.search or options.source or options.group or options.tokens):
+        said = "A tool's name cannot be combined with --search, --source, --group or --tokens."
+        raise UsageError(f"{said} Remove one of them.")
     async with connect(options) as client:
         if options.name:
             tool = await client.tools.get(options.name)
@@ -77,7 +80,10 @@ async def _print_catalog(options: Namespace, client: Client) -> None:
 
 
 async def _matching(options: Namespace, client: Client) -> list[ToolInfo]:
-    found = await (client.tools.search(options.search, limit=SEARCH_LIMIT) if options.search else client.tools.list())
+    if options.search:
+        found = await client.tools.search(options.search, limit=SEARCH_LIMIT, group=options.group)
+    else:
+        found = await client.tools.list(group=options.group)
     return [tool for tool in found if options.source in (None, tool.source)]
 
 

@@ -30,6 +30,7 @@ from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.catalog.checking import Checking, helper_process
+from jackfield.catalog.groups import Groups
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
@@ -108,6 +109,8 @@ class Gateway:
         self.checking = Checking(helper_process(self.worker_host.supervisor))
         self.preferences = PreferenceBook()
         self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
+        self.groups = Groups.from_settings(settings)
+        self.groups.on_change = partial(self.catalog.regroup, exists=self.groups.has)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.source_registry = SourceRegistry(on_listing=self._listings_changed.set)
         self.cluster = Cluster()
@@ -140,7 +143,7 @@ class Gateway:
             self.source_registry, self.catalog, source_context, find_agent=self.agents.get, on_listing=self.pinning.look
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
-        self.keyring = Keyring.from_settings(settings)
+        self.keyring = Keyring.from_settings(settings, groups=self.groups)
         self.answers = Answers(
             catalog=self.catalog,
             store=self.store,
@@ -218,6 +221,7 @@ class Gateway:
         """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
         with naming(self.settings.store_from):
             await self.store.open()
+        await self._load_groups()
         await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
@@ -249,6 +253,7 @@ class Gateway:
             asyncio.create_task(
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
             ),
+            asyncio.create_task(self.groups.follow(self.store), name="groups"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
@@ -288,6 +293,15 @@ class Gateway:
         with suppress(Unavailable):  # then the others notice by themselves, in a while
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
+
+    async def _load_groups(self) -> None:
+        """Keys may be limited to groups of the config and of the store, and to no others."""
+        try:
+            await self.groups.reload(self.store)
+            self.groups.check_keys(str(self.settings.path))
+        except BaseException:
+            await self.store.close()
+            raise
 
     def _source_context(self) -> SourceContext:
         return SourceContext(

@@ -113,7 +113,7 @@ class HealthApi:
         """Counts for Prometheus; a key that sees part of the catalog gets the figures of that part."""
         principal = request.principal
         shown: Shows = lambda _tool: True  # noqa: E731 - the usual case of a filter
-        if principal.tools is not None or principal.only_serves:
+        if principal.is_limited or principal.only_serves:
             shown = {entry.name for entry in self._catalog.view(principal).entries}.__contains__
         text = metrics_text(self._counters, self._statuses(), shows=shown)
         return BytesResponse(200, (_METRICS_TYPE, NO_STORE), text.encode())

@@ -12,7 +12,7 @@ from jackfield.agents.permissions import AgentPermissions
 from jackfield.calls import answers_api, execute_api, tool_server_api
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
-from jackfield.catalog import pins_api, preferences_api, sources_api, stored_api
+from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
@@ -59,7 +59,10 @@ def all_routes(
     routes = [
         # The first match counts, so the busiest is the first.
         *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
-        *catalog_api.routes(catalog, cluster=gateway.cluster, preferences=preferences, pins=pins),
+        *catalog_api.routes(
+            catalog, cluster=gateway.cluster, groups=gateway.groups, preferences=preferences, pins=pins
+        ),
+        *groups_api.routes(gateway.groups, catalog=catalog, store=store, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
         *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
         *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
@@ -87,7 +90,7 @@ def all_routes(
             authenticator=authenticator,
         ),
         _document_route(document := bytearray()),
-        *mcp.routes(mcp_server, catalog, search_tools_above=settings.mcp.search_tools_above),
+        *mcp.routes(mcp_server, catalog, groups=gateway.groups, search_tools_above=settings.mcp.search_tools_above),
         *responses.routes(response_service, gateway.models),
         *console.routes(None if components is None else settings.folder / components),
     ]
@@ -97,7 +100,8 @@ def all_routes(
 
 def all_sockets(gateway: Gateway, response_service: ResponseService) -> list[SocketRoute]:
     """Every path that speaks WebSocket."""
-    return [*catalog_api.sockets(gateway.catalog, cluster=gateway.cluster), *responses.sockets(response_service)]
+    changes = catalog_api.sockets(gateway.catalog, cluster=gateway.cluster, groups=gateway.groups)
+    return [*changes, *responses.sockets(response_service)]
 
 
 def _document_route(document: bytearray) -> Route:

@@ -156,6 +156,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         session_tools=gateway.session_tools,
         scenario=settings.scenario,
         url=settings.url,
+        groups=gateway.groups,
     )
     response_service = ResponseService(
         store=gateway.store,

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jackfield.errors import ConfigError
-from jackfield.model.principal import Principal, Scope
+from jackfield.model.principal import GroupBook, GroupLimit, Principal, Scope
 from jackfield.settings import Settings
 
 ADMIN = Principal(name="admin", scopes=frozenset({Scope.ADMIN.value}))
@@ -22,6 +22,13 @@ ADMIN_KEY_VARIABLE = "JACKFIELD_ADMIN_KEY"
 ADMIN_KEY_FILE = "admin.key"
 CODE_LIFETIME = 600.0
 """Seconds in which a login link can be used."""
+
+
+class _NoGroups:
+    """Where there are no groups: a key that is limited to some sees nothing."""
+
+    def patterns(self, _names: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
 
 
 def digest_of(secret: str | bytes) -> str:
@@ -54,11 +61,20 @@ class Keyring:
         self._clock = clock
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Keyring":
-        """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder; without any, one is made there."""
+    def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
+        """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder; without any, one is made there.
+
+        `groups` knows what is in the groups that keys are limited to.
+        """
         principals: dict[str, Principal] = {}
         for name, key in settings.keys.items():
-            principal = Principal(name=name, scopes=frozenset(key.scopes), tools=key.tools, budget=key.budget)
+            principal = Principal(
+                name=name,
+                scopes=frozenset(key.scopes),
+                tools=key.tools,
+                groups=None if key.groups is None else GroupLimit(key.groups, groups or _NoGroups()),
+                budget=key.budget,
+            )
             _add(principals, key.key, principal, f"auth.keys.{name}.key")
         if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
             _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)

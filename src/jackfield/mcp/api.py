@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.groups import Groups
 from jackfield.http.bodies import read_bytes
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, raw_json_response
@@ -271,9 +272,30 @@ def accepts_events(accept: bytes | None) -> bool:
     return bool(kinds & {b"text/event-stream", b"text/*", b"*/*"})
 
 
-def routes(server: McpServer, catalog: Catalog, *, search_tools_above: int) -> list[Route]:
-    """Every method of `/mcp`."""
-    api = McpApi(server, catalog, search_tools_above=search_tools_above)
+def routes(server: McpServer, catalog: Catalog, *, groups: Groups, search_tools_above: int) -> list[Route]:
+    """Every method of `/mcp`, and the same for each group at `/mcp/NAME`."""
+    whole = _routes(McpApi(server, catalog, search_tools_above=search_tools_above))
+    return [*whole, *(_in_group(route, groups) for route in whole)]
+
+
+def _in_group(route: Route, groups: Groups) -> Route:
+    """The route for one group: whoever asks has, for this request, nothing but what is in it."""
+
+    async def handle(request: Request) -> Response:
+        request.principal = groups.narrowed(request.principal, request.part("group"))
+        return await route.handler(request)
+
+    return msgspec.structs.replace(
+        route,
+        path=f"{route.path}/{{group}}",
+        handler=handle,
+        operation=f"{route.handler.__name__}_group",
+        summary=f"{route.summary}; of one group",
+        errors=tuple({*route.errors, 404} - route.responses.keys()),
+    )
+
+
+def _routes(api: McpApi) -> list[Route]:
     return [
         Route(
             method="POST",

@@ -11,6 +11,7 @@ from functools import partial
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.groups import Groups
 from jackfield.errors import Refused, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.client_requests import ClientRequests
@@ -69,8 +70,10 @@ class McpServer:
         session_tools: SessionTools,
         scenario: ScenarioInfo,
         url: str,
+        groups: Groups | None = None,
     ) -> None:
         self.sessions = McpSessions()
+        self._groups = groups or Groups()
         self._catalog = catalog
         self._pipeline = pipeline
         self._sources = sources
@@ -132,7 +135,9 @@ class McpServer:
         return encode(result), session
 
     def _instructions(self, caller: Caller) -> str:
-        """The instructions of the gateway and of each source visible to this key."""
+        """The group's own; else those of the gateway and of each source visible to this key."""
+        if of_group := self._groups.instructions_for(caller.principal):
+            return of_group[:LONGEST_INSTRUCTIONS]
         seen = dict.fromkeys(entry.tool.source for entry in self._catalog.view(caller.principal).entries)
         said = {source: self._sources.about(source).instructions for source in seen}
         parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]

@@ -156,8 +156,9 @@ class SessionTools:
         return tuple(encoded for name, encoded in _ENCODED.items() if self.has(name, principal))
 
     def has(self, name: str, principal: Principal) -> bool:
-        """Whether this name is one of them for this key. A session's key has none."""
-        return name in SESSION_TOOLS and self._sessions.can_be_opened and principal.may(Scope.CALL)
+        """Whether this name is one of them for this key. A session's key has none, and they are in no group."""
+        is_theirs = principal.group is None and principal.may(Scope.CALL)
+        return name in SESSION_TOOLS and self._sessions.can_be_opened and is_theirs
 
     def message_target(self, call: Call, principal: Principal) -> AgentSession | None:
         """The session that a completed `session_message` was for."""

@@ -45,10 +45,12 @@ class McpSession:
     """One initialized client."""
 
     def __init__(
-        self, session_id: str, *, principal: str, revision: str, capabilities: dict[str, Any], now: float
+        self, session_id: str, *, principal: Principal, revision: str, capabilities: dict[str, Any], now: float
     ) -> None:
         self.id = session_id
-        self.principal = principal
+        self.principal = principal.name
+        self.group = principal.group
+        """The group whose endpoint it was opened at; it is good for that one only."""
         self.revision = revision
         self.capabilities = capabilities
         self.used = now
@@ -168,7 +170,7 @@ class McpSessions:
         session_id = secrets.token_urlsafe(24)
         session = self._by_id[session_id] = McpSession(
             session_id,
-            principal=principal.name,
+            principal=principal,
             revision=revision,
             capabilities=capabilities,
             now=self._clock(),
@@ -176,10 +178,10 @@ class McpSessions:
         return session
 
     def find(self, session_id: str, principal: Principal) -> McpSession | None:
-        """The session, if it is this key's; for another key it does not exist."""
+        """The session, if it is this key's, at this endpoint; for another key or group it does not exist."""
         self._expire()
         session = self._by_id.get(session_id)
-        if session is None or session.principal != principal.name:
+        if session is None or session.principal != principal.name or session.group != principal.group:
             return None
         session.used = self._clock()
         self._by_id.move_to_end(session_id)

@@ -6,6 +6,7 @@ functions of the scopes, so every route asks the same question in the same words
 
 from enum import Enum
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -32,6 +33,25 @@ def is_scope(text: str) -> bool:
     return (kind in NAMED_SCOPES and bool(name)) or text in {scope.value for scope in Scope}
 
 
+class GroupBook(Protocol):
+    """Knows what is in each group of tools now."""
+
+    def patterns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The patterns of all these groups together; of a group that does not exist, none."""
+        ...
+
+
+class GroupLimit(Struct, frozen=True):
+    """A limit to what is in these groups, as they are whenever it is asked for: groups change while keys are in use."""
+
+    names: tuple[str, ...]
+    book: GroupBook
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.book.patterns(self.names)
+
+
 class Principal(Struct, frozen=True, kw_only=True):
     """A key's bearer: its name, its scopes, and the tools it is limited to."""
 
@@ -39,10 +59,27 @@ class Principal(Struct, frozen=True, kw_only=True):
     scopes: frozenset[str]
     tools: tuple[str, ...] | None = None
     """Names, globs or `source:*`. None: no limit; an empty list: no tool at all."""
+    groups: GroupLimit | None = None
+    """The groups of tools that it is limited to, besides `tools`. None: no limit."""
+    group: GroupLimit | None = None
+    """The one group that this request is about, as at `/mcp/NAME`."""
     budget: int | None = None
     """Points that its calls may cost within an hour; None: any."""
     owner: str | None = None
     """In whose name its calls are on record, where that is not its own: a session's key acts for who opened it."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it may use some tools only."""
+        return self.tools is not None or self.groups is not None or self.group is not None
+
+    @property
+    def limits(self) -> tuple[tuple[str, ...], ...]:
+        """Lists of patterns; what it may see and use matches each of them."""
+        if not self.is_limited:
+            return ()
+        groups = (limit.patterns for limit in (self.groups, self.group) if limit is not None)
+        return (*(() if self.tools is None else (self.tools,)), *groups)
 
     @property
     def is_admin(self) -> bool:

@@ -63,6 +63,7 @@ from jackfield.sdk.agents import (
 )
 from jackfield.sdk.client import Client
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
+from jackfield.sdk.groups import GroupInfo
 from jackfield.sdk.progress import progress
 from jackfield.sdk.sessions import Session, SessionEvent, SessionInfo
 from jackfield.sdk.sources import DefinitionDiff
@@ -108,6 +109,7 @@ __all__ = [
     "GatewayFault",
     "GatewayUnreachable",
     "Goal",
+    "GroupInfo",
     "Identity",
     "InboxEvent",
     "InboxPage",

@@ -9,6 +9,7 @@ from jackfield.sdk.address import find_address
 from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
+from jackfield.sdk.groups import Groups
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
@@ -42,6 +43,7 @@ class Client:
             find_address(url, key), timeout=timeout, retries=retries, retry_after=retry_after, transport=transport
         )
         self.tools = Tools(self._connection)
+        self.groups = Groups(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
         self.runs = Runs(self._connection)

@@ -27,6 +27,7 @@ from jackfield.sdk.agents import (
 )
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
+from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.sessions import CALLER_ID, CONCURRENCY, Session, SessionEvent, SessionInfo, Sessions
 from jackfield.sdk.sources import DefinitionDiff, SourceInfo, Sources, WorkerInfo, WorkerLine, Workers
@@ -54,17 +55,17 @@ class SyncTools:
         self._tools = tools
         self._loop = loop
 
-    def list(self) -> tuple[ToolInfo, ...]:
-        """Every tool, by name. Not transferred again while it is unchanged."""
-        return self._loop.run(self._tools.list())
+    def list(self, *, group: str | None = None) -> tuple[ToolInfo, ...]:
+        """Every tool, by name, or those of one group. The whole list is not transferred again while it is unchanged."""
+        return self._loop.run(self._tools.list(group=group))
 
     def get(self, name: str) -> ToolInfo:
         """One tool. Raises `ToolNotFound`."""
         return self._loop.run(self._tools.get(name))
 
-    def search(self, query: str, *, limit: int | None = None) -> tuple[ToolInfo, ...]:
-        """The tools that match best, best first."""
-        return self._loop.run(self._tools.search(query, limit=limit))
+    def search(self, query: str, *, limit: int | None = None, group: str | None = None) -> tuple[ToolInfo, ...]:
+        """The tools, or those of one group, that match best, best first."""
+        return self._loop.run(self._tools.search(query, limit=limit, group=group))
 
     def call(
         self,
@@ -204,6 +205,30 @@ class SyncTools:
                 on_connected=on_connected,
             )
         )
+
+
+class SyncGroups:
+    """The groups of tools that the key may use."""
+
+    def __init__(self, groups: Groups, loop: LoopThread) -> None:
+        self._groups = groups
+        self._loop = loop
+
+    def list(self) -> tuple[GroupInfo, ...]:
+        """Every group, by name."""
+        return self._loop.run(self._groups.list())
+
+    def get(self, name: str) -> GroupInfo:
+        """One group. Raises `NotFound`."""
+        return self._loop.run(self._groups.get(name))
+
+    def put(self, name: str, tools: Iterable[str], *, description: str = "", instructions: str = "") -> GroupInfo:
+        """Make a group or replace it, at every gateway. Raises `Conflict` for a group of the config."""
+        return self._loop.run(self._groups.put(name, tools, description=description, instructions=instructions))
+
+    def delete(self, name: str) -> None:
+        """Delete a group that was made over the API."""
+        self._loop.run(self._groups.delete(name))
 
 
 class SyncCalls:
@@ -661,6 +686,7 @@ class SyncClient:
         self._client = Client(url, key, timeout=timeout, retries=retries, retry_after=retry_after, transport=transport)
         self._loop = LoopThread()
         self.tools = SyncTools(self._client.tools, self._loop)
+        self.groups = SyncGroups(self._client.groups, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
         self.runs = SyncRuns(self._client.runs, self._loop)

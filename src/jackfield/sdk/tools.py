@@ -100,8 +100,10 @@ class Tools:
         self._etag = ""
         self._known: tuple[ToolInfo, ...] = ()
 
-    async def list(self) -> tuple[ToolInfo, ...]:
-        """Every tool, by name. Not transferred again while it is unchanged."""
+    async def list(self, *, group: str | None = None) -> tuple[ToolInfo, ...]:
+        """Every tool, by name, or those of one group. The whole list is not transferred again while it is unchanged."""
+        if group is not None:
+            return await self._connection.fetch(get("/api/v1/tools", {"group": group}), tuple[ToolInfo, ...], "tools")
         headers = {"If-None-Match": self._etag} if self._etag else {}
         response = await self._connection.send(
             ApiRequest(method="GET", path="/api/v1/tools", headers=headers, repeatable=True, accepted=(NOT_MODIFIED,))
@@ -115,9 +117,9 @@ class Tools:
         """One tool. Raises `ToolNotFound`."""
         return await self._connection.fetch(get(tool_path(name)), ToolInfo)
 
-    async def search(self, query: str, *, limit: int | None = None) -> tuple[ToolInfo, ...]:
-        """The tools that match best, best first."""
-        request = get("/api/v1/tools/search", {"q": query, "limit": limit})
+    async def search(self, query: str, *, limit: int | None = None, group: str | None = None) -> tuple[ToolInfo, ...]:
+        """The tools, or those of one group, that match best, best first."""
+        request = get("/api/v1/tools/search", {"q": query, "limit": limit, "group": group})
         return await self._connection.fetch(request, tuple[ToolInfo, ...], "tools")
 
     async def call(

@@ -87,7 +87,12 @@ class ConfiguredAgent:
         self._tool_search = tool_search
         owner = session.owner
         self._acting = Principal(
-            name=owner.name, scopes=frozenset({Scope.CALL.value}), tools=owner.tools, budget=owner.budget
+            name=owner.name,
+            scopes=frozenset({Scope.CALL.value}),
+            tools=owner.tools,
+            groups=owner.groups,
+            group=owner.group,
+            budget=owner.budget,
         )
         """Acts for the caller, with its budget and tool limits."""
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)

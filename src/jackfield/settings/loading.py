@@ -25,6 +25,7 @@ from jackfield.settings.types import (
     AuthSettings,
     ConsoleSettings,
     DiscoverySettings,
+    GroupSettings,
     KeySettings,
     McpSettings,
     OutgoingSettings,
@@ -34,6 +35,7 @@ from jackfield.settings.types import (
     SessionSettings,
     StoreSettings,
     check_agent_id,
+    is_group_name,
 )
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -58,6 +60,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     models: dict[str, dict[str, Any]] = {}
     """`[models.NAME]`, in file order; each table is checked by its provider (`llm/models.py`)."""
     agents: dict[str, AgentSettings] = {}
+    groups: dict[str, GroupSettings] = {}
     sessions: dict[str, SessionSettings] = {}
     relay: RelaySettings = RelaySettings()
 
@@ -171,6 +174,7 @@ def load_settings(
         sources=tuple(parse_source(name, raw, path) for name, raw in document.sources.items()),
         tools=tuple(parse_tool(raw, where=_tool_place(number, raw, path)) for number, raw in enumerate(document.tools)),
         agents=document.agents,
+        groups=document.groups,
         sessions=document.sessions,
         relay=document.relay,
         log_format=env.get("JACKFIELD_LOG", "text"),
@@ -321,6 +325,11 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"{where}: two [[tools]] have the name '{twice}'. Rename one of them.")
     for name, key in settings.keys.items():
         _check_key(key, where=f"{where}: auth.keys.{name}")
+    for group in settings.groups:
+        if not is_group_name(group):
+            raise ConfigError(
+                f"{where}: groups.{group}: a group's name has 1 to 64 letters, digits, '_' or '-'. Rename it."
+            )
     for agent in settings.agents:
         _check_agent(settings, agent, where=f"{where}: agents.{agent}")
     for source in settings.sources:

@@ -53,8 +53,28 @@ class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key: str
     scopes: tuple[str, ...] = ("call",)
     tools: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
+    """Groups that limit what the key sees, besides `tools`; an empty list allows none."""
     budget: Annotated[int, Meta(ge=0)] | None = None
     """Cost points per hour: a call is 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
+
+
+class GroupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[groups.NAME]`: a named part of the catalog, at `/mcp/NAME`."""
+
+    tools: tuple[str, ...]
+    """Names and globs of tools and prompts, or `source:*`."""
+    description: str = ""
+    instructions: str = ""
+    """What clients of `/mcp/NAME` are told about using it."""
+
+
+_GROUP = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a group may have this name, which appears in URLs."""
+    return _GROUP.fullmatch(name) is not None
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
