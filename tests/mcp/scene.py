@@ -154,12 +154,14 @@ class Scene:
         self.source = source
         self.transport = transport
         self.http = httpx2.AsyncClient(transport=transport, base_url="http://localhost:8420")
+        self.path = "/mcp"
+        """Where requests go; `/mcp/NAME` for those of a group."""
 
     async def post(self, body: Any, *, key: str = KEY, headers: Mapping[str, str] | None = None) -> httpx2.Response:
         """One POST with exactly these headers beside the usual ones; a body of bytes goes as it is."""
         sent = {"x-api-key": key, "accept": BOTH, "content-type": "application/json", **(headers or {})}
         content = {"content": body} if isinstance(body, bytes) else {"json": body}
-        return await self.http.post("/mcp", headers=sent, **content)
+        return await self.http.post(self.path, headers=sent, **content)
 
     async def ask(
         self,
@@ -201,7 +203,7 @@ class Scene:
     async def client(self, *, mode: str, key: str = KEY, **more: Any) -> AsyncIterator[Client]:
         """The SDK's client, in process."""
         http = httpx2.AsyncClient(transport=self.transport, headers={"x-api-key": key}, timeout=30)
-        transport = streamable_http_client("http://localhost:8420/mcp", http_client=http)
+        transport = streamable_http_client(f"http://localhost:8420{self.path}", http_client=http)
         async with http, Client(transport, mode=mode, **more) as client:
             yield client
 
