@@ -1,5 +1,6 @@
 """Groups: what is in them, who may know of them, and what a principal within one may see and call."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from jackfield.catalog.policy import Allow, Deny, decide
 from jackfield.catalog.view import visibility_of
 from jackfield.errors import ConfigError, Conflict, Forbidden, NotFound, ToolNotFound, Unavailable
 from jackfield.model.principal import Principal
+from jackfield.model.resource import Resource
 from jackfield.model.tool import Tool
 from jackfield.settings.types import GroupSettings
 from jackfield.sources.base import Listing
@@ -100,7 +102,7 @@ def test_a_tool_outside_the_groups_is_refused_also_when_it_was_found() -> None:
         "Key 'k' may not call 'deploy': no group in auth.keys.k.groups has it. Add one that has."
     )
     assert decided(groups.narrowed(caller(groups, limited=False), "docs")) == (
-        "Tool 'deploy' is not in the group 'docs'. Call it at /mcp, or add it there."
+        "'deploy' is not in the group 'docs'. Use /mcp, or add it to the group."
     )
     assert decided(caller(groups, "docs"), is_own=True) == Allow(), "the caller's own tool"
 
@@ -120,6 +122,27 @@ def test_a_limit_is_what_the_groups_have_now() -> None:
     groups._unions.clear()
     assert visibility_of(key) != before
     assert names(key) == ["read"]
+
+
+@requirement("MCP2-groups-list-changed")
+async def test_who_follows_the_lists_hears_of_those_that_the_new_group_changed(store: Store) -> None:
+    made = Catalog()
+    page = Resource(uri="wiki:/a", source="wiki", listed={"uri": "wiki:/a"})
+    made.update((("wiki", Listing(tools=(Tool(source="wiki", name="read"),), resources=(page,))), LISTINGS[1]))
+    groups = Groups(GROUPS)
+    groups.on_change = partial(made.regroup, exists=groups.has)
+    await groups.put(Group(name="new", tools=("wiki:*",)), store=store, principal=ADMIN)
+    heard = made.follow_lists(groups.narrowed(ADMIN, "new"))
+    other = made.follow_lists(groups.narrowed(ADMIN, "docs"))
+    await groups.put(Group(name="new", tools=("read",)), store=store, principal=ADMIN)
+    assert await anext(heard) == "resources", "a plain name means tools and prompts"
+    await groups.put(Group(name="new", tools=("deploy",)), store=store, principal=ADMIN)
+    assert await anext(heard) == "tools"
+    await groups.delete("new", store=store, principal=ADMIN)
+    with pytest.raises(StopAsyncIteration):
+        await anext(heard)
+    assert not other._waiting
+    await store.close()
 
 
 def test_a_key_of_an_unknown_group_stops_the_start_with_file_and_key() -> None:

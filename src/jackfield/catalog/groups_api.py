@@ -11,7 +11,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import check_bounds
 from jackfield.catalog.groups import Group, Groups
-from jackfield.errors import BadRequest
+from jackfield.catalog.names import shown
+from jackfield.errors import NotFound
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Request
 from jackfield.http.response import EmptyResponse, Response, json_response
@@ -84,7 +85,8 @@ class GroupsApi:
         """Make a group, or replace all of it."""
         name = request.part("name")
         if not is_group_name(name):
-            raise BadRequest("A group's name has 1 to 64 letters, digits, '_' or '-'. Choose another.", param="name")
+            said = f"There can be no group '{shown(name)}'."
+            raise NotFound(f"{said} A group's name has 1 to 64 letters, digits, '_' or '-'.", param="name")
         body = await _body.read(request)
         check_bounds(body.tools, param="tools")
         group = Group(name=name, tools=body.tools, description=body.description, instructions=body.instructions)
@@ -139,7 +141,7 @@ def routes(groups: Groups, *, catalog: Catalog, store: Store, url: str) -> list[
             summary="Make a group of tools, or replace it",
             body=GroupBody,
             responses={200: ResponseSpec(description="The group as it is now, at every gateway", type=OneGroup)},
-            errors=(409,),
+            errors=(404, 409),
         ),
         Route(
             method="DELETE",
