@@ -14,7 +14,7 @@ from bench.document import write_into
 from bench.processes import BenchError
 from conformance import authorization_leg, client_leg, inspector, server_leg
 from conformance.plan import Leg, Plan
-from conformance.results import AUTHORIZATION, CLIENT, LEGS, OURS, REVISIONS, SERVER, Run
+from conformance.results import AUTHORIZATION, CLIENT, FAILED, LEGS, OURS, REVISIONS, SERVER, WARNED, Run
 from conformance.subjects import DIRECT, SUBJECTS
 from conformance.suite import SuiteError, installed
 from conformance.table import document
@@ -78,7 +78,8 @@ def _runs(plan: Plan, legs: tuple[str, ...]) -> tuple[list[Run], bool]:
                 print(report(judged), flush=True)
                 holds = holds and judged.holds
             else:
-                print(f"— {run.totals}", flush=True)
+                failed = [check.name for check in run.checks if check.status in (FAILED, WARNED)]
+                print("\n      ".join([f"— {run.totals}", *failed]), flush=True)
     print("\n".join(["—", *(run.totals for run in runs)]), flush=True)
     return runs, holds
 

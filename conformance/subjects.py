@@ -12,13 +12,16 @@ from pathlib import Path
 import uv
 from msgspec import Struct
 
-from bench.processes import KEY, running_gateway, running_server
+from bench.processes import KEY, running_gateway
 from conformance.results import OURS
+from conformance.suite import SuiteError
 
 DIRECT, SDK_PROXY, FASTMCP = "fixture", "plain SDK proxy", "FastMCP proxy"
 CONFIG = '[sources.fixture]\nkind = "mcp"\nurl = "{url}"\n'
 FIXTURE_TOOLS = 20
 INSTALL_SECONDS = 300
+STOPPED_WITHIN = 15.0
+ROOT = Path(__file__).parent.parent
 PROXIES = Path(__file__).parent / "proxies"
 
 
@@ -34,10 +37,10 @@ class SubjectMissing(Exception):
 
 
 @contextmanager
-def fixture(_: Path, *, legacy: bool) -> Generator[Target]:
+def fixture(folder: Path, *, legacy: bool) -> Generator[Target]:
     """The server itself."""
-    with running_server("-m", "conformance.fixture", *(["--legacy"] if legacy else [])) as server:
-        yield Target(url=f"http://127.0.0.1:{server.port}/mcp")
+    with _serving(folder / "fixture.log", "-m", "conformance.fixture", *(["--legacy"] if legacy else [])) as target:
+        yield target
 
 
 @contextmanager
@@ -56,9 +59,9 @@ def sdk_proxy(folder: Path, *, legacy: bool) -> Generator[Target]:
     """A server and a client of the Python SDK, back to back."""
     with (
         fixture(folder, legacy=legacy) as upstream,
-        running_server("-m", "conformance.proxies.plain", upstream.url) as server,
+        _serving(folder / "proxy.log", "-m", "conformance.proxies.plain", upstream.url) as target,
     ):
-        yield Target(url=f"http://127.0.0.1:{server.port}/mcp")
+        yield target
 
 
 @contextmanager
@@ -68,9 +71,33 @@ def fastmcp(folder: Path, *, legacy: bool) -> Generator[Target]:
     python = _script_python(script)
     with (
         fixture(folder, legacy=legacy) as upstream,
-        running_server(str(script), upstream.url, python=python) as server,
+        _serving(folder / "proxy.log", str(script), upstream.url, python=python) as target,
     ):
-        yield Target(url=f"http://127.0.0.1:{server.port}/mcp")
+        yield target
+
+
+@contextmanager
+def _serving(log: Path, *arguments: str, python: str = sys.executable) -> Generator[Target]:
+    """A Python program that prints its port and serves; what else it says goes to the log."""
+    with log.open("wb") as said_aside:
+        process = subprocess.Popen(
+            [python, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said_aside
+        )
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline()
+        if not port:
+            raise SuiteError(f"{' '.join(arguments)} did not start: {log.read_text(encoding='utf-8')}")
+        yield Target(url=f"http://127.0.0.1:{int(port)}/mcp")
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOPPED_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOPPED_WITHIN)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _script_python(script: Path) -> str:

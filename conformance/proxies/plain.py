@@ -1,22 +1,21 @@
 """The plain SDK proxy: `python -m conformance.proxies.plain URL`. Every method that the SDK has, passed on as it comes.
 
-One client that all callers share, with every capability declared, so that the server asks; questions of the newer era
-go to the caller as the results they are. It keeps nothing and decides nothing.
+One client that all callers share, which declares no capability; questions of the newer era go to the caller as the
+results they are. It keeps nothing and decides nothing.
 """
 
+import asyncio
+import socket
 import sys
 import warnings
 from typing import Any
 
 import mcp.types as t
-import uvloop
-from mcp import Client, MCPError
-from mcp.client.context import ClientRequestContext
+import uvicorn
+from mcp import Client
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-
-from bench.proxies.serving import serve
 
 Ctx = ServerRequestContext[Any, Any]
 Page = t.PaginatedRequestParams | None
@@ -78,22 +77,10 @@ class Forwarding:
         return await self._session.complete(params.ref, params.argument.model_dump(), context)
 
 
-async def _refused(context: ClientRequestContext, params: Any) -> Any:  # noqa: ARG001 - the names are the SDK's
-    """A shared client cannot tell for whom a request of the older era is."""
-    raise MCPError(t.INVALID_REQUEST, "This proxy does not know whom to ask")
-
-
-async def _no_roots(context: ClientRequestContext) -> Any:  # noqa: ARG001 - likewise
-    raise MCPError(t.INVALID_REQUEST, "This proxy does not know whom to ask")
-
-
 async def main(url: str) -> None:
     """Connect, then serve."""
     warnings.simplefilter("ignore")  # what the SDK calls deprecated is passed on as well
-    client = Client(
-        url, sampling_callback=_refused, list_roots_callback=_no_roots, elicitation_callback=_refused, cache=None
-    )
-    async with client as upstream:
+    async with Client(url, cache=None) as upstream:
         passing = Forwarding(upstream)
         server: Server[Any] = Server(
             "plain",
@@ -107,8 +94,15 @@ async def main(url: str) -> None:
             on_completion=passing.complete,
             on_subscriptions_listen=passing.listen,
         )
-        await serve(server.streamable_http_app())
+        listener = socket.create_server(("127.0.0.1", 0))
+        sys.stdout.write(f"{listener.getsockname()[1]}\n")
+        sys.stdout.flush()
+        # h11, as the fixture itself: it strips blanks around a header's value
+        config = uvicorn.Config(
+            server.streamable_http_app(), http="h11", log_level="error", timeout_graceful_shutdown=1
+        )
+        await uvicorn.Server(config).serve(sockets=[listener])
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1]))
