@@ -132,8 +132,8 @@ class Library:
 
 
 @asynccontextmanager
-async def library(name: str = "library") -> AsyncIterator[Library]:
-    shelf = Library(name)
+async def library(name: str = "library", *, made: Library | None = None) -> AsyncIterator[Library]:
+    shelf = made or Library(name)
     config = uvicorn.Config(shelf.server().streamable_http_app(), port=shelf.port, log_level="error", lifespan="on")
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())

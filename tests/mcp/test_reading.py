@@ -10,6 +10,7 @@ from mcp import MCPError
 from jackfield.calls.rows import CallFilter, call_page
 from tests.mcp.library import Library, library
 from tests.mcp.scene import Scene, mcp_scene
+from tests.requirement import requirement
 from tests.waiting import eventually_async
 
 ERAS = ["2026-07-28", "legacy"]
@@ -28,6 +29,7 @@ async def listed(scene: Scene, *, at_least: int = 1) -> list[dict[str, Any]]:
     return found
 
 
+@requirement("MCP2-resources")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_sees_and_uses_all_that_a_server_has(tmp_path: Path, era: str) -> None:
     async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
@@ -62,6 +64,7 @@ async def test_a_client_sees_and_uses_all_that_a_server_has(tmp_path: Path, era:
             assert refused.value.code == -32602
 
 
+@requirement("MCP2-kinds")
 async def test_what_is_read_is_on_record_with_its_kind(tmp_path: Path) -> None:
     async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
         await listed(scene)

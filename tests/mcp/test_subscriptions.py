@@ -12,6 +12,7 @@ import pytest
 from tests.mcp.library import Library, library
 from tests.mcp.scene import Scene, mcp_scene
 from tests.mcp.test_reading import config, listed
+from tests.requirement import requirement
 from tests.waiting import eventually_async
 
 NARROW = '[auth.keys.narrow]\nkey = "narrow-key"\nscopes = ["call"]\ntools = ["other:*"]\n'
@@ -37,6 +38,7 @@ def updates(notes: list[Any]) -> list[str]:
     return [str(note.params.uri) for note in notes if isinstance(note, t.ResourceUpdatedNotification)]
 
 
+@requirement("MCP2-subscriptions")
 @pytest.mark.parametrize("back", BACKS)
 async def test_a_session_hears_of_what_it_subscribed_to_until_it_ends_that(tmp_path: Path, back: str) -> None:
     notes: list[Any] = []
@@ -66,6 +68,7 @@ async def test_a_subscription_of_2026_hears_of_its_resources_and_lists(tmp_path:
             assert getattr(event, "uri", None) == "note://one"
 
 
+@requirement("MCP2-list-changed")
 async def test_only_who_may_see_it_hears_of_a_change(tmp_path: Path) -> None:
     wide: list[Any] = []
     narrow: list[Any] = []

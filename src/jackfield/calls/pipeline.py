@@ -211,6 +211,13 @@ class Pipeline:
         self, entries: Sequence[Entry], *, principal: Principal, chat_id: str | None = None
     ) -> tuple[Entry, ...]:
         """Those of the tools that are switched on for this principal: what a model gets to know of."""
+        seen = self.switched_on(entries, principal=principal, chat_id=chat_id)
+        return tuple(entry for entry in seen if not (entry.tool.meta and entry.tool.is_for_apps_only))
+
+    def switched_on(
+        self, entries: Sequence[Entry], *, principal: Principal, chat_id: str | None = None
+    ) -> tuple[Entry, ...]:
+        """The same, with tools that are for apps only."""
         return self._preferences.enabled(entries, principal=principal.name, chat_id=chat_id)
 
     def needs_approval(self, entry: Entry, *, principal: Principal, chat_id: str | None = None) -> bool:

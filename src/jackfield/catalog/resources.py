@@ -70,6 +70,8 @@ class ResourceSnapshot(Struct, frozen=True, kw_only=True):
     pins_are_known: bool = True
     readers: tuple[str, ...] = ()
     """Sources whose unlisted URIs can be read too."""
+    renamed: dict[tuple[str, str], str] = {}
+    """By source and own URI: what is offered under another one."""
     notices: tuple[CatalogNotice, ...] = ()
     made_from: tuple[object, ...] = ()
 
@@ -115,6 +117,7 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
         held=held,
         held_as_new=as_new,
         pins_are_known=pins.stored is not None,
+        renamed={(one.source, one.own_uri): uri for uri, one in by_uri.items() if uri != one.own_uri},
         readers=tuple(source for source, listing in offering if listing.reads_unlisted),
         notices=(*held_notices(changed, pins_are_known=pins.stored is not None), *new_notices(as_new)),
         made_from=made_from,

@@ -28,7 +28,7 @@ from jackfield.protocol.jsonrpc import (
     object_param,
     text_param,
 )
-from jackfield.protocol.mcp import CANCELLED, MODERN, RESOURCE_NOT_FOUND
+from jackfield.protocol.mcp import APPS, CANCELLED, MODERN, RESOURCE_NOT_FOUND
 from jackfield.sources.base import CompletionRequest
 from jackfield.sources.supervisor import SourceRegistry
 
@@ -41,6 +41,7 @@ CAPABILITIES: dict[str, Any] = {
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
     "completions": {},
+    "extensions": {APPS: {}},
 }
 """Declared always: a source may bring resources and prompts later."""
 

@@ -191,9 +191,14 @@ class McpServer:
             search = encode(search_definition(len(view.entries)))
             tools = self._definitions.array(found, first=(search, *first), modern=caller.is_modern)
         else:
-            offered = partial(self._pipeline.offered, principal=caller.principal)
+            offered = self._pipeline.switched_on if caller.shows_apps else self._pipeline.offered
             tools, following = self._definitions.page(
-                view, cursor, offered=offered, first=first, modern=caller.is_modern
+                view,
+                cursor,
+                offered=partial(offered, principal=caller.principal),
+                first=first,
+                modern=caller.is_modern,
+                renamed=self._catalog.resources(caller.principal).snapshot.renamed,
             )
         members = [b'"tools":%b' % tools]
         if following is not None:

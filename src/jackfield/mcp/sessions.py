@@ -23,7 +23,7 @@ from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
-from jackfield.protocol.mcp import LOG_LEVELS
+from jackfield.protocol.mcp import APPS, LOG_LEVELS
 from jackfield.sessions.session import CALLER_TOOL_REQUEST, AgentSession, SessionEvent
 
 log = logging.getLogger(__name__)
@@ -224,6 +224,15 @@ class Caller(Struct, frozen=True, kw_only=True):
     headers: dict[bytes, bytes] = {}
     takes_events: bool = False
     """Whether an answer may be a stream."""
+
+    def declares(self, extension: str) -> bool:
+        """Whether the client declares this extension of MCP."""
+        extensions = self.capabilities.get("extensions")
+        return isinstance(extensions, dict) and extension in extensions
+
+    @property
+    def shows_apps(self) -> bool:
+        return self.declares(APPS)
 
 
 class Push(Struct, frozen=True):

@@ -7,7 +7,7 @@ definitions, and any tool of the catalog can be called by name.
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -57,6 +57,17 @@ class Definitions:
             self._encoded.popitem(last=False)
         return made
 
+    def _with_app(self, entry: Entry, renamed: Mapping[tuple[str, str], str], *, modern: bool) -> bytes:
+        """One tool, whose app is named by the URI that it is offered under."""
+        ui = entry.tool.meta.get("ui")
+        if not isinstance(ui, dict):
+            return self.of(entry, modern=modern)
+        uri = renamed.get((entry.tool.source, str(ui.get("resourceUri"))))
+        if uri is None:
+            return self.of(entry, modern=modern)
+        listed = definition(entry, modern=modern)
+        return encode({**listed, "_meta": {**entry.tool.meta, "ui": {**ui, "resourceUri": uri}}})
+
     def page(
         self,
         view: View,
@@ -65,6 +76,7 @@ class Definitions:
         modern: bool,
         offered: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = tuple,
         first: tuple[bytes, ...] = (),
+        renamed: Mapping[tuple[str, str], str] | None = None,
     ) -> tuple[bytes, str | None]:
         """The tools after `cursor` as a JSON array, and the cursor of the next page if there is one.
 
@@ -74,10 +86,22 @@ class Definitions:
         start = 0 if cursor is None else _start(view, cursor)
         shown = entries[start : start + PAGE]
         following = f"{_CURSOR}{shown[-1].name}" if start + PAGE < len(entries) else None
-        return self.array(offered(shown), first=first, modern=modern), following
+        return self.array(offered(shown), first=first, modern=modern, renamed=renamed), following
 
-    def array(self, entries: tuple[Entry, ...], *, modern: bool, first: tuple[bytes, ...] = ()) -> bytes:
-        """These tools as a JSON array; `first` are definitions that stand before them."""
+    def array(
+        self,
+        entries: tuple[Entry, ...],
+        *,
+        modern: bool,
+        first: tuple[bytes, ...] = (),
+        renamed: Mapping[tuple[str, str], str] | None = None,
+    ) -> bytes:
+        """These tools as a JSON array; `first` are definitions that stand before them.
+
+        `renamed` are resources that are offered under another URI, by source and own URI: an app's page may be one.
+        """
+        if renamed:
+            return b"[%b]" % b",".join([*first, *(self._with_app(entry, renamed, modern=modern) for entry in entries)])
         return b"[%b]" % b",".join([*first, *(self.of(entry, modern=modern) for entry in entries)])
 
 

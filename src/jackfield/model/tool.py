@@ -283,6 +283,13 @@ class Tool(Struct, frozen=True, kw_only=True):
         return self.is_followable and (said.async_behavior is not None or said.long_running or said.requires_approval)
 
     @property
+    def is_for_apps_only(self) -> bool:
+        """Whether only an app of its server calls it (MCP Apps), and no model is to see it."""
+        ui = self.meta.get("ui")
+        visibility = ui.get("visibility") if isinstance(ui, dict) else None
+        return isinstance(visibility, list) and "model" not in visibility
+
+    @property
     def answered_by_others(self) -> bool:
         """Whether the result comes later from elsewhere: a tool server, a person in a space, or its owner's work."""
         if self.is_operation or self.source == CALLER:

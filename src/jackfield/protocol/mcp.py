@@ -37,6 +37,8 @@ ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
 ROOTS = "roots/list"
 TASKS = "io.modelcontextprotocol/tasks"
+APPS = "io.modelcontextprotocol/ui"
+APP_TYPE = "text/html;profile=mcp-app"
 """The extension's name."""
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

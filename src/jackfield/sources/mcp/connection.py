@@ -19,6 +19,8 @@ from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.jsonrpc import INVALID_REQUEST, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import (
+    APP_TYPE,
+    APPS,
     CAPABILITIES_KEY,
     ELICIT,
     LOG_LEVEL_KEY,
@@ -61,7 +63,9 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STABLE_SECONDS = 5.0
 """After a subscription that lasted this long, the next pause is short again."""
-DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+LISTING: dict[str, Any] = {"extensions": {APPS: {"mimeTypes": [APP_TYPE]}}}
+"""What a server is told when it lists: whoever can show apps may come later."""
+DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, **LISTING}
 """What a server of the handshake era may ask of us. Whether it is answered depends on the client behind each call."""
 
 CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
@@ -380,7 +384,7 @@ class Connection:
         meta: dict[str, Any] = {}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
-            meta = {**agreement.meta, CAPABILITIES_KEY: {} if handlers is None else handlers.capabilities}
+            meta = {**agreement.meta, CAPABILITIES_KEY: LISTING if handlers is None else handlers.capabilities}
             sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number
