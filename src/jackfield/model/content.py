@@ -7,7 +7,9 @@ is its JSON. What JSON alone cannot say (images, audio, resources, several block
 
 with the last two left out where there are none. Any tool, of any source, may return this form to give an image.
 A structured `{"result": x}` beside the text of x, or of its items, which Python's servers make of what is no object, is
-that object alone; the tool's output schema tells how to say it again (`Wrapping`).
+that object alone; the tool's output schema tells how to say it again (`Wrapping`). Many servers indent the text beside a
+structured answer: spaces before the result, which mean nothing in JSON, tell by how much (one: it has spaces, and one
+line), so that an MCP client gets the text as the server wrote it.
 `collapse` makes the result of an MCP answer, `expand` the MCP answer of a result. Pure.
 """
 
@@ -106,6 +108,7 @@ class Wrapping(Enum):
     """A text for each item of a list (MCP's own Python SDK)."""
 
 
+MIN_INDENT, MAX_INDENT = 2, 8
 _LONGEST_HEAD = 40
 _decode_wrapped = msgspec.json.Decoder(_Wrapped).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
@@ -122,7 +125,7 @@ def collapse(content: Content) -> Raw:
             if texts is not None and len(texts) == 1:
                 return Raw(_encode(texts[0]))
         elif texts is not None and _says_the_same(texts, content.structured) and _is_plain(content.structured):
-            return content.structured
+            return _spelled(content.structured, texts)
     return content_form(content)
 
 
@@ -148,8 +151,12 @@ def expand(result: Raw, *, wrapping: Wrapping | None = None) -> Content:
         return form
     if wrapping is not None and (inner := _wrapped(result)) is not None:
         return Content(blocks=Raw(_encode(_blocks_beside(inner, wrapping))), structured=result)
-    text = Raw(_encode(bytes(result).strip().decode()))
-    return Content(blocks=_one_text(text), structured=None if first == b"n" else result)
+    value = bytes(result).strip()
+    if spaces := len(bytes(result)) - len(bytes(result).lstrip(b" ")):
+        text = msgspec.json.format(value, indent=spaces if spaces > 1 else 0)
+    else:
+        text = value
+    return Content(blocks=_one_text(Raw(_encode(text.decode()))), structured=None if first == b"n" else Raw(value))
 
 
 def wrapping_of(output_schema: Mapping[str, Any] | None) -> Wrapping | None:
@@ -226,6 +233,19 @@ def _says_the_same(texts: list[str], structured: Raw) -> bool:
         return True
     items = _items(inner)
     return len(items) == len(texts) and all(map(_is_text_of, texts, items))
+
+
+def _spelled(structured: Raw, texts: list[str]) -> Raw:
+    """The structured part, with as many spaces before it as the text beside it is indented by."""
+    if len(texts) != 1 or len(texts[0]) == len(bytes(structured)):
+        return structured
+    lines = texts[0].split("\n", 2)
+    indent = len(lines[1]) - len(lines[1].lstrip(" ")) if len(lines) > 1 else 0
+    if indent > MAX_INDENT or (len(lines) > 1 and indent < MIN_INDENT):
+        return structured
+    if msgspec.json.format(bytes(structured), indent=indent) != texts[0].encode("utf-8", "surrogatepass"):
+        return structured
+    return Raw(b" " * max(indent, 1) + bytes(structured))
 
 
 def _is_text_of(text: str, value: Raw) -> bool:

@@ -1,0 +1,200 @@
+"""What a client sees of a server, as JSON: its lists, and what comes of a script of requests.
+
+Above: `cases.py` and `__main__.py`. Below: the SDK's client, whose results are taken as they came over the wire, so that
+no field is lost that its types do not know.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp.types as t
+from mcp import Client, MCPError
+from mcp.client import Transport
+from msgspec import Struct
+from pydantic import TypeAdapter
+
+Json = dict[str, Any]
+MODERN = "2026-07-28"
+MAX_PAGES = 50
+MAX_ROUNDS = 10
+METHOD_NOT_FOUND = -32601
+LISTS = {
+    "tools": ("tools/list", "tools", "name"),
+    "resources": ("resources/list", "resources", "uri"),
+    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+    "prompts": ("prompts/list", "prompts", "name"),
+}
+"""By what a view calls it: the method, the member that has the list, and what its entries are told apart by."""
+_RAW: TypeAdapter[Json] = TypeAdapter(dict[str, Any])
+
+
+class RawRequest(t.Request[dict[str, Any], str]):
+    """A request with parameters as they are."""
+
+
+class Step(Struct, frozen=True):
+    """One request of a script."""
+
+    label: str
+    method: str
+    params: Json
+    progress: bool = False
+    """Whether the client wants to be told how it is getting on."""
+
+
+def call(tool: str, /, _as: str = "", *, _progress: bool = False, **arguments: Any) -> Step:
+    return Step(f"call {_as or tool}", "tools/call", {"name": tool, "arguments": arguments}, _progress)
+
+
+def read(uri: str) -> Step:
+    return Step(f"read {uri}", "resources/read", {"uri": uri})
+
+
+def get(prompt: str, **arguments: str) -> Step:
+    return Step(f"get {prompt}", "prompts/get", {"name": prompt, "arguments": arguments})
+
+
+def complete(ref: Json, argument: str, value: str, **context: str) -> Step:
+    params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
+    more: Json = {"context": {"arguments": context}} if context else {}
+    named = ref.get("name") or ref.get("uri")
+    return Step(f"complete {named} {argument}={value}", "completion/complete", {**params, **more})
+
+
+class Answers(Struct, frozen=True, kw_only=True):
+    """What the person, the model and the machine behind the client say."""
+
+    form: Json = {}
+    text: str = "A model's answer."
+    roots: tuple[str, ...] = ()
+
+
+class Watched:
+    """The client's side: gives the answers, and keeps what it was told and asked."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self.logs: list[Json] = []
+        self.asked: list[Json] = []
+
+    async def on_log(self, params: t.LoggingMessageNotificationParams) -> None:
+        self.logs.append(_plain(params))
+
+    async def elicit(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:  # noqa: ARG002 - the SDK's promise
+        self.asked.append({"method": "elicitation/create", "params": _plain(params)})
+        is_form = isinstance(params, t.ElicitRequestFormParams)
+        return t.ElicitResult(action="accept", content=self._answers.form if is_form else None)
+
+    async def sample(self, context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:  # noqa: ARG002 - the SDK's promise
+        self.asked.append({"method": "sampling/createMessage", "params": _plain(params)})
+        said = t.TextContent(text=self._answers.text)
+        return t.CreateMessageResult(role="assistant", content=said, model="scripted", stop_reason="endTurn")
+
+    async def list_roots(self, context: Any) -> t.ListRootsResult:  # noqa: ARG002 - the SDK's promise
+        self.asked.append({"method": "roots/list"})
+        return t.ListRootsResult(roots=[t.Root(uri=uri, name="root") for uri in self._answers.roots])
+
+    async def answer(self, asked: Json) -> Json:
+        """The answer to a question that came as a result, which is the newer revision's way."""
+        params = asked.get("params") or {}
+        match asked["method"]:
+            case "elicitation/create" if "url" in params:
+                return _plain(await self.elicit(None, t.ElicitRequestURLParams.model_validate(params)))
+            case "elicitation/create":
+                return _plain(await self.elicit(None, t.ElicitRequestFormParams.model_validate(params)))
+            case "sampling/createMessage":
+                return _plain(await self.sample(None, t.CreateMessageRequestParams.model_validate(params)))
+        return _plain(await self.list_roots(None))
+
+
+class Viewer:
+    """Looks at one server over one connection."""
+
+    def __init__(self, client: Client, watched: Watched) -> None:
+        self._client = client
+        self._watched = watched
+
+    async def view(self, script: Sequence[Step]) -> Json:
+        """The lists, then the script's requests in their order."""
+        found: Json = {name: await self._listed(*how) for name, how in LISTS.items()}
+        for step in script:
+            found[step.label] = await self._made(step)
+        return found
+
+    async def _listed(self, method: str, member: str, key: str) -> Json:
+        entries: list[Json] = []
+        params: Json = {}
+        for _ in range(MAX_PAGES):
+            try:
+                page = await self._ask(method, params)
+            except MCPError as fault:
+                if fault.error.code == METHOD_NOT_FOUND:
+                    break
+                raise
+            entries += page[member]
+            if not page.get("nextCursor"):
+                break
+            params = {"cursor": page["nextCursor"]}
+        return {str(entry[key]): entry for entry in entries}
+
+    async def _made(self, step: Step) -> Json:
+        self._watched.logs.clear()
+        self._watched.asked.clear()
+        progress: list[Json] = []
+
+        async def on_progress(done: float, total: float | None, message: str | None) -> None:
+            progress.append({"progress": done, "total": total, "message": message})
+
+        try:
+            made: Json = {"result": await self._answered(step, on_progress if step.progress else None)}
+        except MCPError as fault:
+            made = {"error": _plain(fault.error)}
+        return {**made, "progress": progress, "logs": list(self._watched.logs), "asked": list(self._watched.asked)}
+
+    async def _answered(self, step: Step, on_progress: Any) -> Json:
+        """The result, after all that was asked back."""
+        result = await self._ask(step.method, step.params, on_progress)
+        for _ in range(MAX_ROUNDS):
+            if result.get("resultType") != "input_required":
+                return result
+            requests = result.get("inputRequests") or {}
+            again: Json = {
+                "inputResponses": {key: await self._watched.answer(asked) for key, asked in requests.items()}
+            }
+            if "requestState" in result:
+                again["requestState"] = result["requestState"]
+            result = await self._ask(step.method, {**step.params, **again}, on_progress)
+        return result
+
+    async def _ask(self, method: str, params: Json, on_progress: Any = None) -> Json:
+        request = RawRequest(method=method, params=params)
+        return await self._client.session.send_request(request, _RAW, progress_callback=on_progress)
+
+
+@asynccontextmanager
+async def viewing(
+    transport: Transport, answers: Answers, *, revision: str, seconds: float = 60.0
+) -> AsyncIterator[Viewer]:
+    """A client of this revision that declares everything a client can."""
+    watched = Watched(answers)
+    modern = revision == MODERN
+    async with Client(
+        transport,
+        mode="auto" if modern else "legacy",
+        read_timeout_seconds=seconds,
+        elicitation_callback=watched.elicit,
+        sampling_callback=watched.sample,
+        list_roots_callback=watched.list_roots,
+        logging_callback=watched.on_log,
+        log_level="debug" if modern else None,
+        cache=None,
+    ) as client:
+        if not modern and client.server_capabilities.logging is not None:
+            await client.set_logging_level("debug")
+        yield Viewer(client, watched)
+
+
+def _plain(model: Any) -> Json:
+    found: Json = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return found
