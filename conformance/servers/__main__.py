@@ -1,4 +1,4 @@
-"""`python -m conformance.servers [--only NAME]… [--revision R]…`: what differs between a server and the gateway before it.
+"""`python -m conformance.servers`: what differs between a server and the gateway in front of it.
 
 Above: `make conformance`. Each server is started twice, once for a client of its own and once by a gateway, and asked
 the same. Every difference that nobody meant is printed as a path, and makes the exit code 1.
@@ -98,7 +98,7 @@ def _compared(case: ServerCase, revisions: list[str]) -> list[Comparison]:
 def _one(case: ServerCase, revision: str, direct: Json, home: Path, began: float) -> Comparison:
     through = _through(case, home, revision)
     found = differences(direct, through, masks=case.masks)
-    rest, stale = unexpected(found, case.expected)
+    rest, stale = unexpected(found, case.expected, revision=revision)
     return Comparison(
         name=case.name,
         revision=revision,

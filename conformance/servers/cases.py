@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from conformance.clients.cases import PIXEL
 from conformance.clients.installing import NpmSet, PythonSet
 from conformance.servers.differences import Expected, Mask
-from conformance.servers.view import Answers, Step, call, complete, get, read
+from conformance.servers.view import MODERN, Answers, Step, call, complete, get, read
 from conformance.suite import SuiteError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -76,7 +77,7 @@ def _everything(_: Path) -> tuple[Step, ...]:
         call("get-resource-reference", resourceType="Blob", resourceId=2),
         call("get-resource-links", count=3),
         call("gzip-file-as-resource", name="a.gz", data="data:text/plain,hello", outputType="resource"),
-        call("trigger-long-running-operation", duration=0.4, steps=4, _progress=True),
+        call("trigger-long-running-operation", duration=0.4, steps=4, _told=True),
         call("trigger-elicitation-request"),
         call("trigger-url-elicitation", url="https://example.com/go", elicitationId="e1"),
         call("trigger-sampling-request", prompt="Say something", maxTokens=20),
@@ -174,7 +175,7 @@ def _git(folder: Path) -> tuple[Step, ...]:
 
 
 def _time(_: Path) -> tuple[Step, ...]:
-    there = {"source_timezone": "Europe/Lisbon", "target_timezone": "Asia/Tokyo"}
+    there: dict[str, Any] = {"source_timezone": "Europe/Lisbon", "target_timezone": "Asia/Tokyo"}
     return (
         call("get_current_time", timezone="Europe/Lisbon"),
         call("convert_time", time="16:30", **there),
@@ -210,23 +211,29 @@ def _rich(_: Path) -> tuple[Step, ...]:
     return (
         call("rich", "rich", text="hello"),
         call("rich", "rich without its argument"),
-        call("progress", _progress=True),
-        call("logs"),
+        call("progress", _told=True),
+        call("logs", _told=True),
         call("ask"),
         call("open"),
         call("sample"),
         call("roots"),
         call("fail"),
+        call("many"),
         call("refuse"),
         read("rich://text"),
         read("rich://blob"),
         read("rich://item/7"),
+        read("ui://rich/app"),
         read("rich://nothing"),
         get("rich", topic="fields"),
         complete({"type": "ref/prompt", "name": "rich"}, "topic", "f"),
         complete({"type": "ref/resource", "uri": "rich://item/{id}"}, "id", "7"),
     )
 
+
+VALIDATED = "The gateway checks arguments itself, and says so in its own words."
+ACTABLE = "A server's error is a result with isError, so that a model can act on it."
+NOT_FOUND = "A resource that is not there has another number since 2026-07-28."
 
 CASES = (
     ServerCase(
@@ -235,6 +242,11 @@ CASES = (
         command=lambda _: [sys.executable, "-m", "conformance.servers.rich"],
         script=_rich,
         answers=Answers(form={"name": "Ada"}, roots=("file:///tmp/project",)),
+        expected=(
+            Expected(r"call rich without its argument\.result\..*", VALIDATED),
+            Expected(r"call refuse\.(error|result)", ACTABLE),
+            Expected(r"read rich://nothing\.error\.code", NOT_FOUND, MODERN),
+        ),
     ),
     ServerCase(
         name="server-everything",
@@ -242,7 +254,11 @@ CASES = (
         command=lambda _: [_program(EVERYTHING, "mcp-server-everything")],
         script=_everything,
         answers=Answers(form={"name": "Ada", "check": True}),
-        masks=(Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),),
+        expected=(Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),),
+        masks=(
+            Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),
+            Mask(r"UmVzb3VyY2Ug[\w+/]+=*", "(time)", "The same in base64."),
+        ),
     ),
     ServerCase(
         name="server-filesystem",

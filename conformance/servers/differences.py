@@ -14,6 +14,8 @@ OURS = ("jackfield/", "io.modelcontextprotocol/serverInfo")
 """What keys of `_meta` begin with that a gateway puts there itself."""
 OF_THE_REVISION = frozenset({"resultType", "ttlMs", "cacheScope"})
 """What every result has since 2026-07-28."""
+DEFAULTS = {"isError": False, "mode": "form"}
+"""What a member says that is left out: a result that is no error, a question that is a form."""
 MISSING = "(nothing)"
 MAX_SHOWN = 200
 
@@ -31,6 +33,8 @@ class Expected(Struct, frozen=True):
 
     path: str
     reason: str
+    revision: str = ""
+    """Only in this one."""
 
 
 class Difference(Struct, frozen=True):
@@ -49,8 +53,11 @@ def differences(direct: Any, through: Any, *, masks: tuple[Mask, ...] = ()) -> l
     return list(_compared("", normal(direct, masks), normal(through, masks)))
 
 
-def unexpected(found: list[Difference], expected: tuple[Expected, ...]) -> tuple[list[Difference], list[Expected]]:
+def unexpected(
+    found: list[Difference], expected: tuple[Expected, ...], *, revision: str
+) -> tuple[list[Difference], list[Expected]]:
     """Those that nobody meant, and what was meant and is no more."""
+    expected = tuple(each for each in expected if each.revision in ("", revision))
     rest = [one for one in found if not any(re.fullmatch(each.path, one.path) for each in expected)]
     stale = [each for each in expected if not any(re.fullmatch(each.path, one.path) for one in found)]
     return rest, stale
@@ -66,7 +73,11 @@ def normal(value: Any, masks: tuple[Mask, ...] = ()) -> Any:
         return [normal(each, masks) for each in value]
     if not isinstance(value, dict):
         return value
-    found = {key: normal(each, masks) for key, each in value.items() if key not in OF_THE_REVISION}
+    found = {
+        key: normal(each, masks)
+        for key, each in value.items()
+        if key not in OF_THE_REVISION and not (key in DEFAULTS and each == DEFAULTS[key])
+    }
     meta = found.get("_meta")
     if isinstance(meta, dict):
         found["_meta"] = {key: each for key, each in meta.items() if not key.startswith(OURS)}

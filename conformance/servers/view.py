@@ -1,7 +1,7 @@
 """What a client sees of a server, as JSON: its lists, and what comes of a script of requests.
 
-Above: `cases.py` and `__main__.py`. Below: the SDK's client, whose results are taken as they came over the wire, so that
-no field is lost that its types do not know.
+Above: `cases.py` and `__main__.py`. Below: the SDK's client, whose results are taken as they came over the wire, so
+that no field is lost that its types do not know.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ import mcp.types as t
 from mcp import Client, MCPError
 from mcp.client import Transport
 from msgspec import Struct
-from pydantic import TypeAdapter
+from pydantic import FileUrl, RootModel
 
 Json = dict[str, Any]
 MODERN = "2026-07-28"
@@ -26,11 +26,14 @@ LISTS = {
     "prompts": ("prompts/list", "prompts", "name"),
 }
 """By what a view calls it: the method, the member that has the list, and what its entries are told apart by."""
-_RAW: TypeAdapter[Json] = TypeAdapter(dict[str, Any])
 
 
 class RawRequest(t.Request[dict[str, Any], str]):
     """A request with parameters as they are."""
+
+
+class RawResult(RootModel[dict[str, Any]]):
+    """A result as it came."""
 
 
 class Step(Struct, frozen=True):
@@ -39,12 +42,12 @@ class Step(Struct, frozen=True):
     label: str
     method: str
     params: Json
-    progress: bool = False
-    """Whether the client wants to be told how it is getting on."""
+    told: bool = False
+    """Whether what the client is told meanwhile is looked at: progress and log messages."""
 
 
-def call(tool: str, /, _as: str = "", *, _progress: bool = False, **arguments: Any) -> Step:
-    return Step(f"call {_as or tool}", "tools/call", {"name": tool, "arguments": arguments}, _progress)
+def call(tool: str, /, _as: str = "", *, _told: bool = False, **arguments: Any) -> Step:
+    return Step(f"call {_as or tool}", "tools/call", {"name": tool, "arguments": arguments}, _told)
 
 
 def read(uri: str) -> Step:
@@ -83,8 +86,11 @@ class Watched:
 
     async def elicit(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:  # noqa: ARG002 - the SDK's promise
         self.asked.append({"method": "elicitation/create", "params": _plain(params)})
-        is_form = isinstance(params, t.ElicitRequestFormParams)
-        return t.ElicitResult(action="accept", content=self._answers.form if is_form else None)
+        if not isinstance(params, t.ElicitRequestFormParams):
+            return t.ElicitResult(action="accept")
+        fields = params.requested_schema.get("properties", {})
+        defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+        return t.ElicitResult(action="accept", content={**defaults, **self._answers.form})
 
     async def sample(self, context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:  # noqa: ARG002 - the SDK's promise
         self.asked.append({"method": "sampling/createMessage", "params": _plain(params)})
@@ -92,8 +98,8 @@ class Watched:
         return t.CreateMessageResult(role="assistant", content=said, model="scripted", stop_reason="endTurn")
 
     async def list_roots(self, context: Any) -> t.ListRootsResult:  # noqa: ARG002 - the SDK's promise
-        self.asked.append({"method": "roots/list"})
-        return t.ListRootsResult(roots=[t.Root(uri=uri, name="root") for uri in self._answers.roots])
+        """Not kept: many servers ask as soon as they are connected, whatever the client asks of them."""
+        return t.ListRootsResult(roots=[t.Root(uri=FileUrl(uri), name="root") for uri in self._answers.roots])
 
     async def answer(self, asked: Json) -> Json:
         """The answer to a question that came as a result, which is the newer revision's way."""
@@ -147,10 +153,11 @@ class Viewer:
             progress.append({"progress": done, "total": total, "message": message})
 
         try:
-            made: Json = {"result": await self._answered(step, on_progress if step.progress else None)}
+            made: Json = {"result": await self._answered(step, on_progress if step.told else None)}
         except MCPError as fault:
             made = {"error": _plain(fault.error)}
-        return {**made, "progress": progress, "logs": list(self._watched.logs), "asked": list(self._watched.asked)}
+        told: Json = {"progress": progress, "logs": list(self._watched.logs)} if step.told else {}
+        return {**made, **told, "asked": list(self._watched.asked)}
 
     async def _answered(self, step: Step, on_progress: Any) -> Json:
         """The result, after all that was asked back."""
@@ -169,7 +176,7 @@ class Viewer:
 
     async def _ask(self, method: str, params: Json, on_progress: Any = None) -> Json:
         request = RawRequest(method=method, params=params)
-        return await self._client.session.send_request(request, _RAW, progress_callback=on_progress)
+        return (await self._client.session.send_request(request, RawResult, progress_callback=on_progress)).root
 
 
 @asynccontextmanager

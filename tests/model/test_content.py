@@ -258,3 +258,31 @@ def test_every_answer_comes_back_through_a_result(answer: Content) -> None:
 def test_the_content_form_holds_the_whole_answer(answer: Content) -> None:
     again = expand(content_form(answer))
     assert again == answer
+
+
+@requirement("MCP2-text-as-written")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"b":1,"a":[1.50,{},"\u00e9\\n"],"c":[]}',
+        '{"b": 1, "a": [1.50, {}, "\\u00e9\\n"], "c": []}',
+        '{"c":[],"a":[1.50,{},"\u00e9\\n"],"b":1}',
+        *(msgspec.json.format('{"b":1,"a":[1.50,{},"\u00e9\\n"],"c":[]}', indent=n) for n in (2, 3, 4, 8)),
+    ],
+)
+def test_the_text_beside_a_structured_answer_comes_back_as_it_was_written(text: str) -> None:
+    structured = Raw(b'{"b":1,"a":[1.5,{},"\xc3\xa9\\n"],"c":[]}')
+    answer = Content(blocks=raw([{"type": "text", "text": text}]), structured=structured)
+    result = collapse(answer)
+    again = expand(result)
+    assert b"\n" not in bytes(result)
+    assert msgspec.json.decode(result) == msgspec.json.decode(structured)
+    assert msgspec.json.decode(again.blocks) == [{"type": "text", "text": text}]
+    assert again.structured is not None
+    assert msgspec.json.decode(again.structured) == msgspec.json.decode(structured)
+
+
+@pytest.mark.parametrize("text", ['{\n "a":1}', ' {"a":1}', '{"a":1}\n', '{\r"a":1}', '{\n         "a": 1\n}'])
+def test_a_text_that_is_spelled_in_no_usual_way_is_spelled_anew(text: str) -> None:
+    result = collapse(Content(blocks=raw([{"type": "text", "text": text}]), structured=Raw(b'{"a":1}')))
+    assert bytes(result) == b'{"a":1}'

@@ -492,8 +492,7 @@ class Executor:
 
     def _note(self, call: Call, is_sensitive: bool, note: LogNote) -> None:  # noqa: FBT001 - by `partial`
         if self.events.is_followed(call.id) and not is_sensitive:
-            kept = msgspec.structs.replace(note, message=self._redactor.text(note.message))
-            self.events.tell(events.LOG, call, log=kept)
+            self.events.tell(events.LOG, call, log=self._redactor.note(note))
 
     def _report(self, call: Call, is_sensitive: bool, progress: Progress) -> None:  # noqa: FBT001 - by `partial`
         if is_sensitive:

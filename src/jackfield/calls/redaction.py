@@ -7,12 +7,12 @@ more are replaced, in every form that `model/redaction.py` knows.
 from collections.abc import Callable, Collection
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import KnownSecrets
-from jackfield.sources.base import Progress
+from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import ClientRequest, ElicitRequest, SampleRequest
 
 
@@ -54,6 +54,11 @@ class Redactor:
             params = msgspec.json.decode(self._known.forms.json(Raw(msgspec.json.encode(request.params))))
             return msgspec.structs.replace(request, params=params)
         return request
+
+    def note(self, note: LogNote) -> LogNote:
+        """What a tool's server logs."""
+        data = note.data if note.data is UNSET or not self._known.forms else self._known.forms.json(note.data)
+        return msgspec.structs.replace(note, message=self.text(note.message), data=data)
 
     def progress(self, progress: Progress) -> Progress:
         """What is told while a call runs reaches as many as its result."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import StreamedCall
@@ -164,7 +165,7 @@ def _is_wanted(note: LogNote, request: RpcRequest, caller: Caller) -> bool:
 
 
 def log_notification(note: LogNote) -> bytes:
-    params: dict[str, object] = {"level": note.level, "data": note.message}
+    params: dict[str, object] = {"level": note.level, "data": note.message if note.data is UNSET else note.data}
     if note.logger is not None:
         params["logger"] = note.logger
     return notification("notifications/message", params)

@@ -111,7 +111,8 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
     listed: dict[str, Any] = {"name": entry.mcp_name}
     if tool.title is not None:
         listed["title"] = tool.title
-    listed["description"] = tool.description
+    if tool.description:
+        listed["description"] = tool.description
     listed["inputSchema"] = parameters_of(tool.input_schema)
     if promises_output(tool, modern=modern):
         listed["outputSchema"] = tool.output_schema
@@ -119,7 +120,7 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
         listed["annotations"] = hints
     if tool.meta:
         listed["_meta"] = tool.meta
-    return listed
+    return {**tool.listed, **listed} if tool.listed else listed
 
 
 def _hints(tool: Tool) -> dict[str, Any]:

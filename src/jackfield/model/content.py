@@ -7,9 +7,9 @@ is its JSON. What JSON alone cannot say (images, audio, resources, several block
 
 with the last two left out where there are none. Any tool, of any source, may return this form to give an image.
 A structured `{"result": x}` beside the text of x, or of its items, which Python's servers make of what is no object, is
-that object alone; the tool's output schema tells how to say it again (`Wrapping`). Many servers indent the text beside a
-structured answer: spaces before the result, which mean nothing in JSON, tell by how much (one: it has spaces, and one
-line), so that an MCP client gets the text as the server wrote it.
+that object alone; the tool's output schema tells how to say it again (`Wrapping`). Many servers indent the text beside
+a structured answer: spaces before the result, which mean nothing in JSON, tell by how much, so that an MCP client gets
+the text as the server wrote it.
 `collapse` makes the result of an MCP answer, `expand` the MCP answer of a result. Pure.
 """
 
@@ -124,8 +124,10 @@ def collapse(content: Content) -> Raw:
         if content.structured is None:
             if texts is not None and len(texts) == 1:
                 return Raw(_encode(texts[0]))
-        elif texts is not None and _says_the_same(texts, content.structured) and _is_plain(content.structured):
-            return _spelled(content.structured, texts)
+        elif texts is not None and _is_plain(content.structured):
+            said = _said_by(texts, content.structured)
+            if said is not None:
+                return said
     return content_form(content)
 
 
@@ -152,10 +154,8 @@ def expand(result: Raw, *, wrapping: Wrapping | None = None) -> Content:
     if wrapping is not None and (inner := _wrapped(result)) is not None:
         return Content(blocks=Raw(_encode(_blocks_beside(inner, wrapping))), structured=result)
     value = bytes(result).strip()
-    if spaces := len(bytes(result)) - len(bytes(result).lstrip(b" ")):
-        text = msgspec.json.format(value, indent=spaces if spaces > 1 else 0)
-    else:
-        text = value
+    indent = len(bytes(result)) - len(bytes(result).lstrip(b" "))
+    text = msgspec.json.format(value, indent=indent) if MIN_INDENT <= indent <= MAX_INDENT else value
     return Content(blocks=_one_text(Raw(_encode(text.decode()))), structured=None if first == b"n" else Raw(value))
 
 
@@ -221,31 +221,33 @@ def _plain_texts(blocks: Raw) -> list[str] | None:
         return None
 
 
-def _says_the_same(texts: list[str], structured: Raw) -> bool:
-    """Whether the texts add nothing to the structured part: there is none, or it is that JSON as text."""
+def _said_by(texts: list[str], structured: Raw) -> Raw | None:
+    """The structured part as a result, if the texts add nothing to it: there is none, or it is that JSON as text."""
     if not texts:
-        return True
+        return structured
     if len(texts) == 1 and _is_text_of(texts[0], structured):
-        return True
+        return _spelled(texts[0]) or structured
     if (inner := _wrapped(structured)) is None:
-        return False
+        return None
     if len(texts) == 1 and _is_text_of(texts[0], inner):
-        return True
+        return structured
     items = _items(inner)
-    return len(items) == len(texts) and all(map(_is_text_of, texts, items))
+    return structured if len(items) == len(texts) and all(map(_is_text_of, texts, items)) else None
 
 
-def _spelled(structured: Raw, texts: list[str]) -> Raw:
-    """The structured part, with as many spaces before it as the text beside it is indented by."""
-    if len(texts) != 1 or len(texts[0]) == len(bytes(structured)):
-        return structured
-    lines = texts[0].split("\n", 2)
-    indent = len(lines[1]) - len(lines[1].lstrip(" ")) if len(lines) > 1 else 0
-    if indent > MAX_INDENT or (len(lines) > 1 and indent < MIN_INDENT):
-        return structured
-    if msgspec.json.format(bytes(structured), indent=indent) != texts[0].encode("utf-8", "surrogatepass"):
-        return structured
-    return Raw(b" " * max(indent, 1) + bytes(structured))
+def _spelled(text: str) -> Raw | None:
+    """A text of JSON as a result that `expand` makes the same text of; None where it is spelled in no usual way."""
+    data = text.encode("utf-8", "surrogatepass")
+    if data[:1].isspace() or data[-1:].isspace():
+        return None
+    lines = data.split(b"\n", 2)
+    if len(lines) == 1:
+        return Raw(data) if b"\r" not in data else None
+    indent = len(lines[1]) - len(lines[1].lstrip(b" "))
+    if not MIN_INDENT <= indent <= MAX_INDENT:
+        return None
+    value = msgspec.json.format(data, indent=-1)
+    return Raw(b" " * indent + value) if msgspec.json.format(value, indent=indent) == data else None
 
 
 def _is_text_of(text: str, value: Raw) -> bool:

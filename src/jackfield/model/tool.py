@@ -257,9 +257,9 @@ class Tool(Struct, frozen=True, kw_only=True):
     title: str | None = None
     """A name for people, where its owner gives one."""
     annotations: dict[str, Any] = {}
+    """MCP's hints about what it does. Its owner's word, so shown and never trusted."""
     meta: dict[str, Any] = {}
     """What its MCP server says of it in `_meta`, passed on to MCP clients."""
-    """MCP's hints about what it does. Its owner's word, so shown and never trusted."""
     server: str | None = None
     """Seed 001's `mcp_server`: where a tool of kind `mcp` lives."""
     definition: Raw | None = None
@@ -271,7 +271,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     operation: CallKind = CallKind.TOOL
     """What a call of it does. Prompts, and resources that are read, go through the pipeline in this shape too."""
     listed: dict[str, Any] = {}
-    """A prompt, or a template of resources, as MCP clients are shown it, but for its name."""
+    """A prompt, or a template of resources, as MCP clients are shown it, but for its name. Of a tool only what the
+    gateway has no use for and passes on: its icons, for example."""
 
     @property
     def is_operation(self) -> bool:

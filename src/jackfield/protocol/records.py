@@ -1,6 +1,6 @@
 """API records that the gateway sends and the SDK reads, where both need the same fields."""
 
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -18,6 +18,8 @@ class LogNote(Struct, frozen=True, kw_only=True):
     """As MCP names them: debug, info, notice, warning, error, critical, alert, emergency."""
     message: str
     logger: str | None = None
+    data: Raw | UnsetType = UNSET
+    """What the server said, where that is more than the message: JSON, or a text of several lines."""
 
 
 class ToolsChanged(Struct, frozen=True, kw_only=True):

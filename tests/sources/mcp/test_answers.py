@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from jackfield.model.tool import ToolKind
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
@@ -115,7 +116,11 @@ async def progress_and_logs_are_told(far: Scene, caplog: pytest.LogCaptureFixtur
     assert told == [Progress(progress=step, total=3, message=f"step {step}") for step in (1, 2, 3)]
     logged = ("jackfield.mcp.far", logging.WARNING, 'engine: {"disk":"full"}')
     await eventually_async(lambda: logged in caplog.record_tuples)
-    await eventually_async(lambda: noted == [LogNote(level="warning", message='{"disk":"full"}', logger="engine")])
+    await eventually_async(lambda: bool(noted))
+    (note,) = noted
+    assert (note.level, note.message, note.logger) == ("warning", '{"disk":"full"}', "engine")
+    assert note.data is not UNSET
+    assert msgspec.json.decode(note.data) == {"disk": "full"}
 
 
 async def a_person_can_be_asked(far: Scene) -> None:

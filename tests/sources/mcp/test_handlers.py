@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
@@ -92,6 +92,11 @@ async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]
         await answer_requests((ServerRequest("elicitation/create", raw_json(params)),), ask=None)
 
 
+def data_of(note: LogNote) -> Any:
+    assert note.data is not UNSET
+    return msgspec.json.decode(note.data)
+
+
 def test_progress_names_its_request() -> None:
     said = raw_json({"progressToken": 7, "progress": 1, "total": 4, "message": "half"})
     assert as_progress(said) == (7, Progress(progress=1, total=4, message="half"))
@@ -99,15 +104,16 @@ def test_progress_names_its_request() -> None:
     assert as_progress(raw_json({"progress": "fast"})) == (None, None)
 
 
-def test_a_log_notification_is_one_bounded_line_without_tricks() -> None:
-    assert log_note(raw_json({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"})) == (
-        logging.ERROR,
-        LogNote(level="alert", message="a b[31m", logger="db"),
-    )
-    assert log_note(raw_json({"level": "debug", "data": {"a": 1}})) == (
-        logging.DEBUG,
-        LogNote(level="debug", message='{"a":1}'),
-    )
-    assert len(log_note(raw_json({"data": "x" * 10_000}))[1].message) == 2_001
+@requirement("MCP2-log-data")
+def test_a_log_notification_is_one_bounded_line_and_what_it_was_made_of() -> None:
+    level, note = log_note(raw_json({"level": "alert", "logger": "db", "data": "a\nb\x1b[31m"}))
+    assert (level, note.level, note.message, note.logger) == (logging.ERROR, "alert", "a b[31m", "db")
+    assert data_of(note) == "a\nb[31m"
+    level, note = log_note(raw_json({"level": "debug", "data": {"a": [1, "\n"]}}))
+    assert (level, note.message, data_of(note)) == (logging.DEBUG, '{"a":[1,"\\n"]}', {"a": [1, "\n"]})
+    assert log_note(raw_json({"level": "info", "data": "words"}))[1] == LogNote(level="info", message="words")
+    long = log_note(raw_json({"data": "x" * 10_000}))[1]
+    assert (len(long.message), len(data_of(long))) == (2_001, 10_000)
+    assert log_note(raw_json({"data": ["x" * 100_000]}))[1].data is UNSET
     assert log_note(raw_json({"level": "loud", "data": ""}))[1].level == "info"
     assert log_note(raw_json([]))[0] == logging.DEBUG

@@ -8,7 +8,9 @@ import pytest
 from msgspec import Raw
 
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.merge import named_entry
 from jackfield.errors import ToolNotFound
+from jackfield.mcp import tools_list
 from jackfield.model.tool import ToolDefinition, definition_of
 from jackfield.sources.foreign import ListingRules, Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.listing import may_be_repeated, mcp_listing
@@ -52,6 +54,25 @@ async def test_a_lying_server_costs_only_its_lies(tmp_path: Path) -> None:
         "A tool is left out: its definition has more than the 262,144 bytes allowed.",
         "Tool 'headers' is left out: its schema has x-mcp-header where no argument is. Correct it at the server.",
     )
+
+
+@requirement("MCP2-definitions-whole")
+def test_what_the_gateway_has_no_use_for_is_passed_on_without_hidden_characters() -> None:
+    definition = {
+        "name": "a",
+        "inputSchema": {"type": "object"},
+        "annotations": {"title": "Of the annotations"},
+        "icons": [{"src": "https://example.com/a.png", "sizes": ["1x1"]}],
+        "execution": {"taskSupport": "forbidden"},
+        "example.com/later": [1, None, {"description": "kept\u200b"}],
+    }
+    listing = mcp_listing([raw(definition)], RULES).listing
+    [tool] = listing.tools
+    listed = tools_list.definition(named_entry("a", tool), modern=True)
+    assert listed == {**definition, "example.com/later": [1, None, {"description": "kept"}]}
+    assert len(listing.faults) == 1
+    [unusable] = mcp_listing([raw({**definition, "icons": [{"src": "a\u200b"}]})], RULES).listing.faults
+    assert "hidden characters" in unusable
 
 
 @requirement("TOOL-def-mcp-server")

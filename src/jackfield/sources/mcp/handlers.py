@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from jackfield.errors import JackfieldError
+from jackfield.model.call import on_one_line
 from jackfield.model.items import InputImage, InputText, Message, OutputText, Part
 from jackfield.model.redaction import cut
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
@@ -34,6 +35,8 @@ from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
 MAX_LOG = 2_000
+MAX_LOG_DATA = 64 * 1024
+NO_DATA = Raw(b"null")
 MAX_KEY = 200
 MAX_SAMPLING = 4 * 1024 * 1024
 """Bytes of what a client's model may be asked."""
@@ -60,7 +63,7 @@ class _Progress(Struct):
 class _Log(Struct):
     level: str = "info"
     logger: str | None = None
-    data: Any = None
+    data: Raw = NO_DATA
 
 
 class _Elicitation(Struct):
@@ -110,12 +113,17 @@ def log_note(params: Raw) -> tuple[int, LogNote]:
     """A log notification: its level for our own log, and what it says."""
     try:
         said = msgspec.json.decode(params, type=_Log)
+        data = msgspec.json.decode(said.data)
     except msgspec.DecodeError:
         return logging.DEBUG, LogNote(level="debug", message="a log notification that cannot be read")
-    text = said.data if isinstance(said.data, str) else msgspec.json.encode(said.data).decode()
+    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
     level = said.level if said.level in _LEVELS else "info"
     logger = cut(cleaned(said.logger).replace("\n", " "), MAX_LOG) if said.logger else None
-    note = LogNote(level=level, message=cut(cleaned(text).replace("\n", " "), MAX_LOG), logger=logger)
+    whole = cleaned(text)
+    message = cut(whole.replace("\n", " "), MAX_LOG)
+    is_more = (message != whole or not isinstance(data, str)) and len(bytes(said.data)) <= MAX_LOG_DATA
+    passed_on = Raw(encode_json(whole)) if isinstance(data, str) else on_one_line(said.data)
+    note = LogNote(level=level, message=message, logger=logger, data=passed_on if is_more else UNSET)
     return _LEVELS[level], note
 
 

@@ -54,6 +54,9 @@ class McpDefinition(Struct, frozen=True):
     execution: _Execution = _Execution()
 
 
+_KNOWN = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"})
+
+
 class McpListing(Struct, frozen=True, kw_only=True):
     """What a server offers, and what its calls need besides."""
 
@@ -83,7 +86,7 @@ def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
             tools[name] = _tool(definition, raw, rules)
             if found := declared_headers(definition.input_schema):
                 headers[name] = found
-            if has_hidden(msgspec.to_builtins(definition)):
+            if has_hidden(msgspec.json.decode(raw)):
                 faults.append(
                     f"Tool {shown(name, most=MAX_NAME)} has hidden characters in what it says of itself. They were "
                     "taken out; ask the server's owner why they are there."
@@ -148,16 +151,16 @@ def _tool(definition: McpDefinition, raw: Raw, rules: ListingRules) -> Tool:
         annotations = cleaned_schema(definition.annotations or {})
         own_meta = {key: value for key, value in (definition.meta or {}).items() if key not in OF_THE_CONNECTION}
         meta = cleaned_schema(own_meta)
+        passed_on = cleaned_schema(_unknown_members(raw))
     except (Unremovable, RecursionError):
         raise UnusableTool(
             f"Tool {name} is left out: hidden characters stand in the names or values of its schema. "
             "Ask the server's owner why."
         ) from None
-    title = definition.title or annotations.get("title")
     return Tool(
         source=rules.source,
         name=definition.name,
-        title=cleaned(title) if isinstance(title, str) else None,
+        title=None if definition.title is None else cleaned(definition.title),
         description=cleaned(definition.description or ""),
         input_schema=input_schema,
         output_schema=output_schema,
@@ -167,5 +170,12 @@ def _tool(definition: McpDefinition, raw: Raw, rules: ListingRules) -> Tool:
         timeout_ms=rules.timeout_ms,
         annotations=annotations,
         meta=meta,
+        listed=passed_on,
         definition=raw,
     )
+
+
+def _unknown_members(raw: Raw) -> dict[str, Any]:
+    """Those of a definition that the gateway has no use for; a later revision may have more of them."""
+    members = msgspec.json.decode(raw, type=dict[str, Raw])
+    return {key: msgspec.json.decode(value) for key, value in members.items() if key not in _KNOWN}
