@@ -13,7 +13,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 ICONS = [{"src": f"data:image/png;base64,{PNG}", "mimeType": "image/png", "sizes": ["1x1"], "theme": "dark"}]
 META = {"example.com/key": {"deep": [1, 2.5, None, True]}}
 ANNOTATED = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
-EMPTY = {"type": "object", "properties": {}}
+EMPTY = {"type": "object"}
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
 RICH: Json = {

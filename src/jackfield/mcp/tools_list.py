@@ -22,7 +22,7 @@ from jackfield.mcp.results import promises_output
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted
-from jackfield.model.tool import BUILTIN, Tool
+from jackfield.model.tool import BUILTIN, Tool, ToolKind
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from jackfield.protocol.manifest import parameters_of
 
@@ -113,7 +113,8 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
         listed["title"] = tool.title
     if tool.description:
         listed["description"] = tool.description
-    listed["inputSchema"] = parameters_of(tool.input_schema)
+    is_servers_own = tool.kind is ToolKind.MCP and tool.input_schema.get("type") == "object"
+    listed["inputSchema"] = tool.input_schema if is_servers_own else parameters_of(tool.input_schema)
     if promises_output(tool, modern=modern):
         listed["outputSchema"] = tool.output_schema
     if hints := _hints(tool):
