@@ -191,6 +191,20 @@ class ResourceView:
     def _readers(self) -> tuple[str, ...]:
         return tuple(source for source in self.snapshot.readers if self._sees(source, ""))
 
+    @cached_property
+    def _by_scheme(self) -> dict[str | None, set[str]]:
+        """Which sources list resources of a scheme."""
+        found: dict[str | None, set[str]] = {}
+        for one in self.resources:
+            found.setdefault(_scheme(one.own_uri), set()).add(one.source)
+        for template in self.templates:
+            found.setdefault(_scheme(template.own_template), set()).add(template.source)
+        return found
+
+    @cached_property
+    def _own_uris(self) -> frozenset[tuple[str, str]]:
+        return frozenset((one.source, one.own_uri) for one in self.resources)
+
     def _sees(self, source: str, uri: str) -> bool:
         return self._sight.sees_resource(source, uri)
 
@@ -223,8 +237,8 @@ class ResourceView:
         return next((one for one in self.templates if one.template == template), None)
 
     def _named(self, uri: str, source: str, own_uri: str) -> Entry:
-        if source in self._readers or any(one.source == source and one.own_uri == own_uri for one in self.resources):
-            if not any(one.source == source and one.fits(own_uri) for one in self.templates):
+        if source in self._readers or (source, own_uri) in self._own_uris:
+            if not any(one.source == source and _fits_own(one, own_uri) for one in self.templates):
                 self._refuse_held(own_uri, source=source)
             if self._sees(source, own_uri):
                 return _read(source, own_uri)
@@ -240,10 +254,8 @@ class ResourceView:
 
     def _reader_of(self, uri: str) -> str | None:
         """The source that a URI which nobody lists belongs to: the only one with resources of its scheme, or at all."""
-        scheme = _scheme(uri)
         readers = [source for source in self._readers if self._sees(source, uri)]
-        alike = {one.source for one in self.resources if _scheme(one.uri) == scheme}
-        alike |= {one.source for one in self.templates if _scheme(one.template) == scheme}
+        alike = self._by_scheme.get(_scheme(uri), set())
         candidates = [source for source in readers if source in alike] or readers
         return candidates[0] if len(candidates) == 1 else None
 

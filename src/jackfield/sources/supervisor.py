@@ -47,6 +47,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SAID_LINES = 10
 MOST_TOLD = 3
+LONGEST_BREATHER = 5.0
 NEEDED_PAUSE = 1.0
 """The longest pause between attempts while calls come that need the source."""
 
@@ -194,8 +195,11 @@ class SourceSupervisor:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
+            began = time.monotonic()
             async with asyncio.timeout(self._open_seconds):
                 await self._read()
+            # A server that announces changes without end has its lists read no more than half of the time.
+            await asyncio.sleep(min(time.monotonic() - began, LONGEST_BREATHER))
 
     async def _read(self) -> None:
         listing = of_kind(await self.source.refresh(), self.source.tool_kind)

@@ -4,6 +4,7 @@ When the connection breaks, the supervisor is asked to refresh the source; that 
 down, and the supervisor tries again with growing pauses.
 """
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,12 +48,14 @@ from jackfield.sources.mcp.transport import (
     TransportListener,
     UpstreamLost,
 )
-from jackfield.sources.mcp.upstream import ConnectOptions, Upstream, upstream_for
+from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream, upstream_for
 from jackfield.sources.outgoing import OutgoingError
 from jackfield.sources.plugins import foreign_factory
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
 SLACK_SECONDS = 5.0
+READ_ASIDE = 200
+"""Longer lists are read in a thread."""
 _MAX_FAULT = 500
 
 
@@ -120,12 +123,13 @@ class McpSource:
             source=self.name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
         offered = await self._upstream.list(self._request_refresh)
-        self._offered = mcp_listing(offered.of("tools"), rules)
+        is_large = sum(map(len, offered.lists.values())) > READ_ASIDE
+        read = partial(_read_offers, offered, rules)
+        self._offered = await asyncio.to_thread(read) if is_large else read()
         listing = self._offered.listing
         self._names = frozenset(tool.name for tool in listing.tools)
         instructions = offered.agreement.instructions
-        if len(offered.lists) > 1 or offered.failures:
-            listing = with_offers(listing, offered.lists, rules, reads=offered.agreement.offers("resources"))
+        if offered.failures:
             failures = (
                 f"The server's {member} cannot be listed: {fault}" for member, fault in offered.failures.items()
             )
@@ -237,6 +241,15 @@ class McpSource:
         else:
             text = fault.message
         return Failed(fault.code, text)
+
+
+def _read_offers(offered: Offered, rules: ListingRules) -> McpListing:
+    """All that a server lists, as it is offered. Touches nothing, so it may run in a thread."""
+    tools = mcp_listing(offered.of("tools"), rules)
+    if not offered.agreement.offers("resources") and not offered.of("prompts"):
+        return tools
+    reads = offered.agreement.offers("resources")
+    return replace(tools, listing=with_offers(tools.listing, offered.lists, rules, reads=reads))
 
 
 class TransportMaker:
