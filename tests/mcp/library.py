@@ -52,7 +52,7 @@ class Library:
         self.reads: list[str] = []
         self.bus = InMemorySubscriptionBus()
         self.subscribed: list[str] = []
-        self.connections: dict[str, Any] = {}
+        self.connections: dict[str, list[Any]] = {}
 
     @property
     def url(self) -> str:
@@ -96,7 +96,7 @@ class Library:
 
     async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
         self.subscribed.append(str(params.uri))
-        self.connections[str(params.uri)] = ctx.session._connection
+        self.connections.setdefault(str(params.uri), []).append(ctx.session._connection)
         return t.EmptyResult()
 
     async def unsubscribe(self, _ctx: Ctx, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
@@ -112,7 +112,7 @@ class Library:
         """Change a resource, and tell who follows it."""
         self.texts[uri] = text
         await self.bus.publish(ResourceUpdated(uri=uri))
-        if (connection := self.connections.get(uri)) is not None:
+        for connection in self.connections.get(uri, ()):
             await connection.send_resource_updated(uri)
 
     def server(self) -> Server[Any]:

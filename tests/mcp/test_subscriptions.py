@@ -105,3 +105,29 @@ async def test_a_subscription_outlives_the_connection_to_its_server(tmp_path: Pa
         await eventually_async(lambda: shelf.subscribed == ["note://one", "note://one"])
         await shelf.update("note://one", "changed")
         await eventually_async(lambda: updates(notes) == ["note://one", "note://one"])
+
+
+@pytest.mark.parametrize("back", BACKS)
+async def test_clients_of_every_gateway_hear_it_once(tmp_path: Path, back: str) -> None:
+    notes: list[Any] = []
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    async with (
+        library() as shelf,
+        mcp_scene(one, config=config(shelf, more=back)) as first,
+        mcp_scene(other, config=config(shelf, more=back)) as second,
+    ):
+        await listed(first)
+        await listed(second)
+        async with (
+            first.client(mode="legacy", message_handler=heard_by(notes)) as here,
+            second.client(mode="2026-07-28") as there,
+            there.listen(resource_subscriptions=["note://one"]) as events,
+        ):
+            await here.subscribe_resource("note://one")
+            for text in ("changed", "changed again"):
+                await shelf.update("note://one", text)
+                event = await anext(aiter(events))
+                assert getattr(event, "uri", None) == "note://one"
+            await eventually_async(lambda: len(updates(notes)) == 2)
